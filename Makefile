@@ -1,0 +1,42 @@
+# Two promises: `make demo` and `make test` set up everything they need.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint types bench docs clean setup
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY) ## build the environment in .venv
+
+$(READY): pyproject.toml requirements-tools.lock requirements-dev.lock requirements-java.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-tools.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation-package lockref -e .
+	$(BIN)/python -m lockref.java || $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-java.lock
+	touch $@
+
+demo: $(READY) ## simulate, contend on a real S3 server, report through Spark
+	$(BIN)/lockref demo
+
+test: $(READY) ## everything, in under fifteen minutes on two cores
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+
+lint: $(READY) ## ruff
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+bench: $(READY) ## ratios, measured in one run
+	$(BIN)/python -m tests.bench
+
+docs: $(READY) ## JSON schema of scenarios and the table of the catalogue
+	$(BIN)/lockref scenario schema > scenarios/schema.json
+
+clean: ## remove the environment and all results
+	rm -rf $(VENV) .lockref .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,279 @@
+"""The history record: the only thing that passes from running to judging.
+
+One event is one row; one table may hold many runs. Simulated and real runs
+write the same columns, described in docs/history.md. Appending an event costs
+about a microsecond: text is replaced by small numbers on the way in, a row is
+eighteen integers in one flat array, and columns are built once at the end.
+
+`Recorder` belongs to one run. `to_table` joins any number of recorders into
+one Arrow table; `digest` names a run's content, equal exactly when two runs
+recorded the same events in the same order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from typing import NewType
+
+import numpy as np
+import pyarrow as pa
+
+from lockref.stores.port import Outcome
+
+TrueNs = NewType("TrueNs", int)
+"""True time: the world's in a simulation, the host's monotonic clock in a real run."""
+
+FORMAT_VERSION = 1
+ABSENT = -(2**63)
+"""Stands for "no value" in integer columns while recording; null in Arrow."""
+
+
+class Kind(IntEnum):
+    """What happened. The numbers are part of the format.
+
+    CALL, RETURN         a client calls the lock, and gets an answer
+    SENT, APPLIED, REPLIED   a request leaves the client, takes effect, is answered
+    BELIEVED, DISBELIEVED    the guard said yes, said no (see docs/history.md)
+    EFFECT               a protected write reached its resource
+    FAULT                the world was disturbed; `detail` says how
+    CLOCK                a clock was stepped or frozen
+    """
+
+    CALL = 0
+    RETURN = 1
+    SENT = 2
+    APPLIED = 3
+    REPLIED = 4
+    BELIEVED = 5
+    DISBELIEVED = 6
+    EFFECT = 7
+    FAULT = 8
+    CLOCK = 9
+
+
+class Op(IntEnum):
+    """Which operation. ACQUIRE, RENEW and RELEASE serve calls and the store writes behind them."""
+
+    NONE = 0
+    ACQUIRE = 1
+    RENEW = 2
+    RELEASE = 3
+    READ = 4
+    WRITE = 5
+    DELETE = 6
+    GUARD = 7
+    APPEND = 8
+    INCREMENT = 9
+    COMMIT = 10
+
+
+INTEGER_COLUMNS = ("seq", "at_ns", "wall_ns", "mono_ns", "request", "attempt", "token", "valid_until_ns")
+TEXT_COLUMNS = ("node", "task", "lock", "if_version", "version", "content", "owner", "detail")
+ENUM_COLUMNS: dict[str, type[IntEnum]] = {"kind": Kind, "op": Op, "outcome": Outcome}
+
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        pa.field("run", pa.int64(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("at_ns", pa.int64(), nullable=False),
+        pa.field("wall_ns", pa.int64()),
+        pa.field("mono_ns", pa.int64()),
+        pa.field("node", _DICTIONARY, nullable=False),
+        pa.field("task", _DICTIONARY),
+        pa.field("lock", _DICTIONARY),
+        pa.field("kind", _DICTIONARY, nullable=False),
+        pa.field("op", _DICTIONARY, nullable=False),
+        pa.field("outcome", _DICTIONARY, nullable=False),
+        pa.field("request", pa.int64()),
+        pa.field("attempt", pa.int64()),
+        pa.field("if_version", _DICTIONARY),
+        pa.field("version", _DICTIONARY),
+        pa.field("content", _DICTIONARY),
+        pa.field("token", pa.int64()),
+        pa.field("owner", _DICTIONARY),
+        pa.field("valid_until_ns", pa.int64()),
+        pa.field("detail", _DICTIONARY),
+    ],
+    metadata={b"lockref.history": str(FORMAT_VERSION).encode()},
+)
+"""The one history schema."""
+
+RUNS_SCHEMA = pa.schema(
+    [
+        pa.field("run", pa.int64(), nullable=False),
+        pa.field("seed", pa.int64()),
+        pa.field("scenario", pa.string(), nullable=False),
+        pa.field("provider", pa.string(), nullable=False),
+        pa.field("world", pa.string(), nullable=False),
+        pa.field("backend", pa.string()),
+        pa.field("clients", pa.int64()),
+        pa.field("validity_ns", pa.int64()),
+        pa.field("poll_interval_ns", pa.int64()),
+        pa.field("request_timeout_ns", pa.int64()),
+        pa.field("wait_timeout_ns", pa.int64()),
+        pa.field("drift_bound_ns", pa.int64()),
+        pa.field("rate_error_ppm", pa.int64()),
+        pa.field("faults_end_ns", pa.int64()),
+        pa.field("end_ns", pa.int64()),
+        pa.field("is_cut_off", pa.bool_(), nullable=False),
+        pa.field("must_happen", pa.list_(pa.string()), nullable=False),
+        pa.field("claims", pa.list_(pa.string()), nullable=False),
+        pa.field("digest", pa.string()),
+    ],
+    metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
+)
+"""One row per run: what the checks must know besides the events.
+
+`world` is "simulated" or "real". `faults_end_ns` is the true time after which
+nothing disturbs the run (the liveness clauses start there; null: they do not
+apply). `rate_error_ppm` is the largest clock rate error (ρ). `must_happen`
+names the situations without which the run proves nothing; `claims` the
+optional clauses the provider declares (F1, F2).
+"""
+
+# A row in the flat array: the integer columns without `seq`, the text columns
+# as codes, the enumerations as their numbers. `seq` is the row's position.
+_ROW_COLUMNS = (
+    "at_ns", "wall_ns", "mono_ns", "node", "task", "lock", "kind", "op", "outcome",
+    "request", "attempt", "if_version", "version", "content", "token", "owner", "valid_until_ns", "detail",
+)  # fmt: skip
+_ROW = struct.Struct(f"{len(_ROW_COLUMNS)}q")
+_PACK = _ROW.pack
+_SLOT = {name: position for position, name in enumerate(_ROW_COLUMNS)}
+
+
+IF_ABSENT = "absent"
+"""`if_version` of a write that requires that there is no object; "" is a write without condition."""
+
+
+class Recorder:
+    """Collects the events of one run. Safe to share between threads.
+
+    An append is one C call on one flat array, so two threads cannot interleave
+    inside a row; only a text seen for the first time takes a mutex.
+    """
+
+    __slots__ = ("_append", "_codes", "_new_text", "_rows", "texts")
+
+    def __init__(self) -> None:
+        self._rows = array("q")
+        self._append: Callable[[bytes], None] = self._rows.frombytes
+        self.texts: list[str] = [""]
+        self._codes: dict[str, int] = {"": 0}
+        self._new_text = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._rows) // len(_ROW_COLUMNS)
+
+    def _intern(self, text: str) -> int:
+        with self._new_text:
+            code = self._codes.get(text)
+            if code is None:
+                code = len(self.texts)
+                self.texts.append(text)
+                self._codes[text] = code
+            return code
+
+    def event(
+        self,
+        kind: int,
+        at_ns: int,
+        wall_ns: int,
+        mono_ns: int,
+        node: str,
+        task: str = "",
+        lock: str = "",
+        op: int = 0,
+        outcome: int = 0,
+        request: int = ABSENT,
+        attempt: int = ABSENT,
+        if_version: str = "",
+        version: str = "",
+        content: str = "",
+        token: int = ABSENT,
+        owner: str = "",
+        valid_until_ns: int = ABSENT,
+        detail: str = "",
+    ) -> None:
+        """Append one event. Empty text and ABSENT mean "no value"."""
+        codes = self._codes
+        try:
+            row = _PACK(
+                at_ns, wall_ns, mono_ns, codes[node], codes[task], codes[lock], kind, op, outcome,
+                request, attempt, codes[if_version], codes[version], codes[content], token,
+                codes[owner], valid_until_ns, codes[detail],
+            )  # fmt: skip
+        except KeyError:
+            intern = self._intern
+            row = _PACK(
+                at_ns, wall_ns, mono_ns, intern(node), intern(task), intern(lock), kind, op, outcome,
+                request, attempt, intern(if_version), intern(version), intern(content), token,
+                intern(owner), valid_until_ns, intern(detail),
+            )  # fmt: skip
+        self._append(row)
+
+    def matrix(self) -> np.ndarray:
+        """The rows so far, one column per recorded field, text as codes into `texts`."""
+        return np.frombuffer(self._rows.tobytes(), dtype=np.int64).reshape(-1, len(_ROW_COLUMNS))
+
+    def digest(self) -> str:
+        """BLAKE2b of the events in order. Codes are given in order of first use, so they agree, too."""
+        digest = hashlib.blake2b(self._rows.tobytes(), digest_size=16)
+        digest.update("\x00".join(self.texts).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
+def _column(name: str, values: np.ndarray, texts: pa.Array) -> pa.Array:
+    if name in ENUM_COLUMNS:
+        members = ENUM_COLUMNS[name]
+        return pa.DictionaryArray.from_arrays(
+            pa.array(values.astype(np.int32)), pa.array([m.name.lower() for m in members])
+        )
+    if name in TEXT_COLUMNS:
+        return pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int32), mask=values == 0), texts)
+    return pa.array(values, mask=values == ABSENT)
+
+
+def to_table(recorders: Sequence[Recorder], runs: Sequence[int] | None = None) -> pa.Table:
+    """Join recorders into one table of `SCHEMA`, in the order given.
+
+    runs: the run number of each; default 0, 1, 2, …
+    """
+    numbers = range(len(recorders)) if runs is None else runs
+    assert len(numbers) == len(recorders), "one run number per recorder"
+    union: dict[str, int] = {"": 0}
+    blocks: list[np.ndarray] = []
+    text_slots = [_SLOT[name] for name in TEXT_COLUMNS]
+    for recorder in recorders:
+        recoded = np.array([union.setdefault(text, len(union)) for text in recorder.texts], dtype=np.int64)
+        block = recorder.matrix().copy()
+        block[:, text_slots] = recoded[block[:, text_slots]]
+        blocks.append(block)
+    rows = np.concatenate(blocks) if blocks else np.empty((0, len(_ROW_COLUMNS)), dtype=np.int64)
+    lengths = np.array([len(block) for block in blocks], dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    run = np.repeat(np.array(list(numbers), dtype=np.int64), lengths)
+    seq = np.arange(len(rows), dtype=np.int64) - np.repeat(starts, lengths)
+    texts = pa.array(list(union), type=pa.string())
+    columns = {"run": pa.array(run), "seq": pa.array(seq)}
+    for name in _ROW_COLUMNS:
+        columns[name] = _column(name, rows[:, _SLOT[name]], texts)
+    return pa.table([columns[field.name] for field in SCHEMA], schema=SCHEMA)
+
+
+def runs_table(rows: Iterable[dict[str, object]]) -> pa.Table:
+    """Rows as dictionaries to `RUNS_SCHEMA`; keys left out are null, lists empty, `is_cut_off` false."""
+    defaults: dict[str, object] = {"is_cut_off": False, "must_happen": [], "claims": []}
+    return pa.Table.from_pylist([{**defaults, **row} for row in rows], schema=RUNS_SCHEMA)
+
+
+def detail(**fields: object) -> str:
+    """The `detail` text: small canonical JSON for what only people read."""
+    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=True)

@@ -1,0 +1,151 @@
+"""What a lock is to the laboratory: the provider protocol, its grant, its surroundings.
+
+The laboratory drives any lock through `LockProvider` and knows nothing of its
+algorithm. A provider is made from a `LockContext`, once per client process,
+in both worlds: `Provider(context)`, or `Provider.from_context(context)` where
+the constructor is meant for application code. docs/bring-your-own-lock.md
+shows a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from lockref.runtime import MonoNs, Runtime, WallNs
+from lockref.stores.port import ObjectStore, Version
+
+INTERFACE_VERSION = 1
+"""Raised when a change to `LockProvider` or `LockContext` would break an existing lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A lock that was given: to whom, under which number, believed until when.
+
+    owner: the identity written to the store.
+    token: the fencing token; None where the lock has none.
+    version: the version that the granting (or last renewing) write made.
+    deadline_ns: the holder's own limit on its monotonic clock; None where the
+        lock never fences itself.
+    """
+
+    owner: str
+    token: int | None = None
+    version: Version | None = None
+    deadline_ns: MonoNs | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordView:
+    """A stored lock record as the checks see it, whatever its wire format.
+
+    valid_until_ns: wall time up to which the protocol promises that nobody
+        takes over; None where records carry no time.
+    is_released: the record names a former owner only.
+    nonce: what tells two writes of one owner apart.
+    """
+
+    owner: str
+    token: int | None = None
+    valid_until_ns: WallNs | None = None
+    is_released: bool = False
+    nonce: str | None = None
+
+
+RecordDecoder = Callable[[bytes], RecordView | None]
+"""Bytes of a lock object to its view; None where they are no lock record. Never raises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockSettings:
+    """What every lock in the laboratory is told about timing. Durations in nanoseconds.
+
+    renew_interval_ns: how often a holder renews. poll_interval_ns: how often a
+    waiter looks. drift_bound_ns: the largest wall offset between two processes
+    that the lock must survive (β of RFC-91, 500 ms). options: provider's own.
+    """
+
+    key: str = "table/.hoodie/.locks/table_lock.json"
+    validity_ns: int = 10_000_000_000
+    renew_interval_ns: int = 1_000_000_000
+    poll_interval_ns: int = 1_000_000_000
+    drift_bound_ns: int = 500_000_000
+    options: dict[str, str] = field(default_factory=dict)
+
+
+class LockEventKind(StrEnum):
+    """What a provider reports to its listener."""
+
+    GRANTED = "granted"
+    RENEWED = "renewed"
+    LOST = "lost"
+    RELEASED = "released"
+    METRIC = "metric"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockEvent:
+    """One report: a change of the grant, or a metric (`name`, `value`; counters count up by `value`)."""
+
+    kind: LockEventKind
+    name: str = ""
+    value: float = 1.0
+    grant: Grant | None = None
+    reason: str = ""
+
+
+LockListener = Callable[[LockEvent], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockContext:
+    """The surroundings of one client process.
+
+    open_store: the object store, as seen from this process, with the request
+        timeout (nanoseconds) that the lock wants; equal timeouts share a client.
+    """
+
+    runtime: Runtime
+    open_store: Callable[[int], ObjectStore]
+    settings: LockSettings
+    listener: LockListener = lambda _event: None
+
+
+class LockProvider(Protocol):
+    """One client's handle on one lock.
+
+    The laboratory calls `try_lock`, `lock` and `unlock` from the client's main
+    task, `holds` from anywhere at any time (it is an omniscient observer that
+    asks a paused client, too), and `close` at the end.
+    """
+
+    @property
+    def grant(self) -> Grant | None:
+        """The grant that this client believes in; None when it believes in none."""
+        ...
+
+    def try_lock(self) -> bool:
+        """One attempt. True: granted. False: somebody else has it, or it is not known to be ours."""
+        ...
+
+    def lock(self, timeout_s: float) -> bool:
+        """Wait for a grant, at most `timeout_s` local seconds."""
+        ...
+
+    def unlock(self) -> None:
+        """Give the lock back. Raises ReleaseFailed, LockLost or LockNotHeld; never blocks for ever."""
+        ...
+
+    def holds(self) -> bool:
+        """The guard before each protected write: may I still? Local: no request, no waiting."""
+        ...
+
+    def close(self) -> None:
+        """End the heartbeat and give back what is held. Idempotent."""
+        ...
+
+
+ProviderFactory = Callable[[LockContext], LockProvider]

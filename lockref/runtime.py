@@ -1,0 +1,225 @@
+"""The Runtime port: everything a lock may ask of the machine it runs on.
+
+A lock never calls `time`, `threading`, `random`, `secrets` or `uuid` itself: a
+lint rule bans them outside this file. That is what lets one blocking provider
+source run on threads in production, on greenlets under virtual time in the
+simulator, and on real threads gated one at a time for conformance.
+
+Durations and instants are integer nanoseconds. Wall and monotonic instants are
+different types, because a wall clock steps and a monotonic one does not; the
+simulator adds a third, true time, which no lock can see.
+
+The shape follows kazoo's handlers (one client, several concurrency
+substrates), reduced to what a lease needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random as _random
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import NewType, Protocol
+
+WallNs = NewType("WallNs", int)
+"""A reading of a node's wall clock: nanoseconds since the epoch as that node sees it."""
+
+MonoNs = NewType("MonoNs", int)
+"""A reading of a node's monotonic clock: nanoseconds since an arbitrary start."""
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+
+class Task(Protocol):
+    """A started activity: a thread, or a greenlet in virtual time."""
+
+    @property
+    def name(self) -> str: ...
+
+    def is_alive(self) -> bool: ...
+
+    def join(self, timeout_ns: int | None = None) -> bool:
+        """Wait for the end; True if it has ended."""
+        ...
+
+
+class Mutex(Protocol):
+    """Mutual exclusion inside one process; not re-entrant."""
+
+    def acquire(self, timeout_ns: int | None = None) -> bool: ...
+
+    def release(self) -> None: ...
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Event(Protocol):
+    """A flag that tasks can wait for."""
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout_ns: int | None = None) -> bool:
+        """Wait until set; False if the time ran out first."""
+        ...
+
+
+class Runtime(Protocol):
+    """What a lock may ask for: two clocks, waiting, tasks, entropy, identity."""
+
+    @property
+    def random(self) -> _random.Random:
+        """For jitter only; never for identity."""
+        ...
+
+    def wall_ns(self) -> WallNs: ...
+
+    def monotonic_ns(self) -> MonoNs:
+        """Counts through machine suspend where the platform can (H1)."""
+        ...
+
+    def sleep(self, duration_ns: int) -> None: ...
+
+    def spawn(self, work: Callable[[], None], *, name: str) -> Task:
+        """Start `work` as a daemon task: it never keeps the process alive (D12, H11)."""
+        ...
+
+    def mutex(self) -> Mutex: ...
+
+    def event(self) -> Event: ...
+
+    def token_bytes(self, count: int) -> bytes:
+        """Unpredictable bytes, for owner ids and nonces (H22)."""
+        ...
+
+    def current_task(self) -> Task: ...
+
+    def process_id(self) -> int:
+        """Changes in a forked child, where a lock must refuse service (H9)."""
+        ...
+
+
+class _ThreadTask:
+    __slots__ = ("_thread",)
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self._thread = thread
+
+    @property
+    def name(self) -> str:
+        return self._thread.name
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def join(self, timeout_ns: int | None = None) -> bool:
+        self._thread.join(None if timeout_ns is None else timeout_ns / NS_PER_S)
+        return not self._thread.is_alive()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ThreadTask) and other._thread is self._thread
+
+    def __hash__(self) -> int:
+        return hash(self._thread)
+
+
+class _ThreadMutex:
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, timeout_ns: int | None = None) -> bool:
+        return self._lock.acquire(timeout=-1 if timeout_ns is None else max(0, timeout_ns) / NS_PER_S)
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> _ThreadMutex:
+        self._lock.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
+class _ThreadEvent:
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, timeout_ns: int | None = None) -> bool:
+        return self._event.wait(None if timeout_ns is None else max(0, timeout_ns) / NS_PER_S)
+
+
+def _suspend_aware_clock() -> Callable[[], int]:
+    """CLOCK_BOOTTIME where it exists: Linux's CLOCK_MONOTONIC stops during suspend (H1)."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    if boottime is None:
+        return time.monotonic_ns
+    with contextlib.suppress(OSError):
+        time.clock_gettime_ns(boottime)
+        return lambda: time.clock_gettime_ns(boottime)
+    return time.monotonic_ns
+
+
+class ThreadRuntime:
+    """The production substrate: real clocks, daemon threads, the system's entropy."""
+
+    def __init__(self) -> None:
+        self.random = _random.Random(secrets.randbits(64))
+        self._monotonic_ns = _suspend_aware_clock()
+
+    def wall_ns(self) -> WallNs:
+        return WallNs(time.time_ns())
+
+    def monotonic_ns(self) -> MonoNs:
+        return MonoNs(self._monotonic_ns())
+
+    def sleep(self, duration_ns: int) -> None:
+        if duration_ns > 0:
+            time.sleep(duration_ns / NS_PER_S)
+
+    def spawn(self, work: Callable[[], None], *, name: str) -> Task:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        return _ThreadTask(thread)
+
+    def mutex(self) -> Mutex:
+        return _ThreadMutex()
+
+    def event(self) -> Event:
+        return _ThreadEvent()
+
+    def token_bytes(self, count: int) -> bytes:
+        return secrets.token_bytes(count)
+
+    def current_task(self) -> Task:
+        return _ThreadTask(threading.current_thread())
+
+    def process_id(self) -> int:
+        return os.getpid()

@@ -1,0 +1,125 @@
+"""The ObjectStore port: one object store, seen as conditional writes.
+
+Every SDK's answers are folded into one closed set of outcomes, so that a lock
+decides on *what may have happened*, never on a vendor's status code. The
+question each outcome settles: may the write have landed?
+
+    applied              it landed; `version` is what it made
+    precondition failed  it did not: the object is not what the caller thought
+    conflict             it did not: a concurrent request got in the way (409)
+    throttled            it did not: slow down (429, 503 SlowDown)
+    rejected             it did not and never will (403, 501, other 4xx)
+    ambiguous            unknown: timeout, reset, 5xx; read before deciding (A1)
+
+`missing` marks a precondition that failed because there is no object at all:
+S3 answers 404 where GCS and Azure answer 412 (C5), and for a lock the object's
+absence means something else than a successor (H15, U9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NewType, Protocol
+
+Version = NewType("Version", str)
+"""An opaque version token: an S3 or Azure ETag, a GCS generation. Equality is all it has."""
+
+
+class Outcome(IntEnum):
+    """The closed set of answers to a request. Order and numbers are part of the history format."""
+
+    NONE = 0
+    APPLIED = 1
+    PRECONDITION_FAILED = 2
+    CONFLICT = 3
+    THROTTLED = 4
+    REJECTED = 5
+    AMBIGUOUS = 6
+
+    @property
+    def is_definite(self) -> bool:
+        """True if it is known whether the write landed."""
+        return self is not Outcome.AMBIGUOUS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteReply:
+    """The answer to a conditional write or delete.
+
+    `status` is the HTTP status where there was one; None means that no
+    response arrived (timeout, reset). `reason` is for people and logs.
+    """
+
+    outcome: Outcome
+    version: Version | None = None
+    missing: bool = False
+    status: int | None = None
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        assert (self.version is not None) <= (self.outcome is Outcome.APPLIED), "only an applied write has a version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadReply:
+    """The answer to a read: APPLIED with a body, APPLIED with neither (absent), or a failure."""
+
+    outcome: Outcome
+    body: bytes | None = None
+    version: Version | None = None
+    status: int | None = None
+    reason: str = ""
+
+    @property
+    def is_absent(self) -> bool:
+        """True if the store said that there is no such object."""
+        return self.outcome is Outcome.APPLIED and self.body is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCapabilities:
+    """What a store promises, as far as a lock must know it.
+
+    dialect: whose status codes it speaks: "s3", "gcs", "azure" or "memory".
+    versions_repeat: equal bytes give equal versions (S3's ETag; A6, ABA).
+    conditional_delete: a delete honours its version.
+    """
+
+    dialect: str
+    versions_repeat: bool
+    conditional_delete: bool
+
+
+class ObjectStore(Protocol):
+    """One bucket or folder. Calls block; they answer within the store's request timeout.
+
+    No call retries: a hidden retry turns a success into a failed precondition
+    (A2). No call raises for what a store can answer; `ValueError` is for a
+    caller's own mistake, such as an empty key.
+    """
+
+    @property
+    def capabilities(self) -> StoreCapabilities: ...
+
+    def read(self, key: str) -> ReadReply: ...
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        """Create `key`. PRECONDITION_FAILED if it exists."""
+        ...
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        """Replace `key` if it still has `version`. An absent key is PRECONDITION_FAILED with `missing`."""
+        ...
+
+    def put(self, key: str, body: bytes) -> WriteReply:
+        """Replace `key` whatever it holds. Never for a lock object: it destroys a successor's grant."""
+        ...
+
+    def delete(self, key: str, version: Version | None = None) -> WriteReply:
+        """Remove `key`, if it still has `version` where one is given. An absent key is `missing`."""
+        ...
+
+    def close(self) -> None:
+        """Give back sockets and threads. Idempotent."""
+        ...
