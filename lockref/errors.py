@@ -12,6 +12,8 @@ that the command line gives it; the table is in `docs/results.md`.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,6 +35,12 @@ class Location:
     def __str__(self) -> str:
         parts = [self.path, *(str(part) for part in (self.line, self.column) if part is not None)]
         return ":".join(parts)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: " Did you mean 'freeze'?", or nothing if no known word is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class ConfigError(LockrefError):

@@ -1,0 +1,213 @@
+"""Which locks there are, and how a name on the command line becomes one.
+
+Four spellings: a built-in name (`hudi`, `hardened`), a name registered by an
+installed package under the entry-point group `lockref.providers`,
+`module:Class`, and `path/file.py:Class`. Each way of failing to load a
+stranger's lock is one `ConfigError` line that says what to change.
+
+A lock is a class with the methods of `lockref.provider.LockProvider`, made by
+`Class.from_context(context)` where it has that, else by `Class(context)`.
+Optional class attributes: `decode_record` (a `RecordDecoder`; default: RFC-91
+records), `claims` (optional clauses it promises: F1, F2) and
+`interface_version`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+from lockref.errors import ConfigError, did_you_mean
+from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, ProviderFactory, RecordDecoder
+
+BUILT_IN: Mapping[str, str] = {
+    "hudi": "lockref.storage.hudi:HudiLock",
+    "hardened": "lockref.storage.provider:StorageLock",
+}
+"""The locks of this package. `hudi` is the unsafe baseline, answer by answer; `hardened` is the reference."""
+
+ENTRY_POINTS = "lockref.providers"
+CLAIMABLE = ("F1", "F2")
+_METHODS = ("try_lock", "lock", "unlock", "holds", "close")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSpec:
+    """A lock that can be made, and how the checks read its records.
+
+    name: as people read it. reference: what `load_provider` was given, with
+    which another process loads the same lock; None for a spec made in code,
+    which crosses to another process only if its parts can be pickled.
+    """
+
+    name: str
+    factory: ProviderFactory
+    decode: RecordDecoder
+    claims: tuple[str, ...] = ()
+    reference: str | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.reference is not None:
+            return load_provider, (self.reference,)
+        return _spec_of_parts, (self.name, self.factory, self.decode, self.claims)
+
+
+def _spec_of_parts(
+    name: str, factory: ProviderFactory, decode: RecordDecoder, claims: tuple[str, ...]
+) -> ProviderSpec:
+    return ProviderSpec(name=name, factory=factory, decode=decode, claims=claims)
+
+
+def registered() -> dict[str, str]:
+    """Name to `module:Class` of every lock known by name: ours, then those of installed packages."""
+    found = {point.name: point.value for point in metadata.entry_points(group=ENTRY_POINTS)}
+    return {**found, **BUILT_IN}
+
+
+def load_provider(reference: str) -> ProviderSpec:
+    """The lock that `reference` names.
+
+    Errors: ConfigError for an unknown name, a module or file that is missing or
+    fails to import, a class that is missing or is no lock.
+    """
+    if ":" not in reference:
+        known = registered()
+        if reference not in known:
+            raise ConfigError(
+                f"provider {reference!r} is not known; expected one of {', '.join(sorted(known))}, "
+                f"'module:Class' or 'path/file.py:Class'.{did_you_mean(reference, known)}"
+            )
+        return _load(known[reference], name=reference, reference=reference)
+    return _load(reference, name=reference, reference=reference)
+
+
+def _load(target: str, *, name: str, reference: str) -> ProviderSpec:
+    source, _, attribute = target.rpartition(":")
+    if not source or not attribute:
+        raise ConfigError(f"provider {target!r}: expected 'module:Class' or 'path/file.py:Class'")
+    if source.endswith(".py") or "/" in source:
+        path = Path(source).resolve()
+        module = _module_from_file(path, target)
+        if reference == target:
+            reference = f"{path}:{attribute}"
+    else:
+        module = _module_by_name(source, target)
+    return provider_from(_attribute(module, attribute, target), name=name, reference=reference)
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """A stranger's lock may import its neighbours, as a script could."""
+    entry = str(folder)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)
+
+
+def _module_by_name(source: str, target: str) -> ModuleType:
+    try:
+        with _importable(Path.cwd()):
+            return importlib.import_module(source)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
+            raise ConfigError(
+                f"provider {target!r}: there is no module {error.name!r} on the path; "
+                "for a file write 'path/file.py:Class'"
+            ) from error
+        raise ConfigError(f"provider {target!r}: its module needs {error.name!r}, which is not installed") from error
+    except Exception as error:  # A stranger's module may raise anything while it is imported.
+        raise ConfigError(f"provider {target!r}: its module fails to import: {_one_line(error)}") from error
+
+
+def _module_from_file(path: Path, target: str) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"provider {target!r}: there is no file {path}")
+    if path.suffix != ".py":
+        raise ConfigError(f"provider {target!r}: {path.name} is not a Python file (.py)")
+    module_name = f"lockref_provider_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None, "a .py file always has a loader"
+    assert spec.loader is not None, "a .py file always has a loader"
+    module = importlib.util.module_from_spec(spec)
+    # Registered before it runs: dataclasses look their own module up.
+    sys.modules[module_name] = module
+    try:
+        with _importable(path.parent):
+            spec.loader.exec_module(module)
+    except Exception as error:  # A stranger's module may raise anything while it is imported.
+        sys.modules.pop(module_name, None)
+        raise ConfigError(f"provider {target!r}: {path.name} fails to import: {_one_line(error)}") from error
+    return module
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _attribute(module: ModuleType, attribute: str, target: str) -> object:
+    found = getattr(module, attribute, None)
+    if found is None:
+        classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+        raise ConfigError(f"provider {target!r}: the module has no {attribute!r}.{did_you_mean(attribute, classes)}")
+    return found
+
+
+def provider_from(made: object, *, name: str, reference: str | None = None) -> ProviderSpec:
+    """The spec of a provider class, checked as far as that goes without making a lock."""
+    if not isinstance(made, type):
+        raise ConfigError(f"provider {name!r} is {type(made).__name__}, expected a class (see lockref.provider)")
+    missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
+    if missing:
+        raise ConfigError(f"provider {name!r} is no lock: it has no {', '.join(missing)} (see LockProvider)")
+    version = getattr(made, "interface_version", INTERFACE_VERSION)
+    if version != INTERFACE_VERSION:
+        raise ConfigError(
+            f"provider {name!r} speaks interface version {version!r}; this lockref speaks {INTERFACE_VERSION}"
+        )
+    claims = getattr(made, "claims", ())
+    if isinstance(claims, str) or not set(claims) <= set(CLAIMABLE):
+        raise ConfigError(f"provider {name!r} claims {claims!r}; expected some of {', '.join(CLAIMABLE)}")
+    return ProviderSpec(
+        name=name,
+        factory=_factory(made, name),
+        decode=_decoder(made, name),
+        claims=tuple(sorted(set(claims))),
+        reference=reference,
+    )
+
+
+def _factory(made: type, name: str) -> ProviderFactory:
+    from_context = getattr(made, "from_context", None)
+    if from_context is not None and not callable(from_context):
+        raise ConfigError(f"provider {name!r}: from_context is not callable")
+    build = from_context if from_context is not None else made
+
+    def factory(context: LockContext) -> LockProvider:
+        lock: LockProvider = build(context)
+        return lock
+
+    return factory
+
+
+def _decoder(made: type, name: str) -> RecordDecoder:
+    decode = getattr(made, "decode_record", None)
+    if decode is None:
+        # Imported late: a stranger's lock of another format needs no RFC-91 code.
+        from lockref.storage.lockfile import decode as decode_rfc91
+
+        return decode_rfc91
+    if not callable(decode):
+        raise ConfigError(f"provider {name!r}: decode_record must be a function of bytes, not {decode!r}")
+    found: RecordDecoder = decode
+    return found
