@@ -1,0 +1,72 @@
+"""lockref: reference locks for cloud storage, and the laboratory that shows where locks break.
+
+The names that an application needs are here; they load on first use, so that
+`import lockref` stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lockref.errors import LockError, LockLost, LockNotHeld, LockrefError, LockTimeout, OutcomeUnknown, ReleaseFailed
+    from lockref.provider import Grant, LockContext, LockProvider, LockSettings, RecordView
+    from lockref.runtime import Runtime, ThreadRuntime
+    from lockref.storage.config import StorageLockConfig
+    from lockref.storage.provider import StorageLock
+    from lockref.stores.port import ObjectStore, Outcome
+    from lockref.stores.uri import open_store
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Grant": "lockref.provider",
+    "LockContext": "lockref.provider",
+    "LockError": "lockref.errors",
+    "LockLost": "lockref.errors",
+    "LockNotHeld": "lockref.errors",
+    "LockProvider": "lockref.provider",
+    "LockSettings": "lockref.provider",
+    "LockTimeout": "lockref.errors",
+    "LockrefError": "lockref.errors",
+    "ObjectStore": "lockref.stores.port",
+    "Outcome": "lockref.stores.port",
+    "OutcomeUnknown": "lockref.errors",
+    "RecordView": "lockref.provider",
+    "ReleaseFailed": "lockref.errors",
+    "Runtime": "lockref.runtime",
+    "StorageLock": "lockref.storage.provider",
+    "StorageLockConfig": "lockref.storage.config",
+    "ThreadRuntime": "lockref.runtime",
+    "open_store": "lockref.stores.uri",
+}
+
+__all__ = [
+    "Grant",
+    "LockContext",
+    "LockError",
+    "LockLost",
+    "LockNotHeld",
+    "LockProvider",
+    "LockSettings",
+    "LockTimeout",
+    "LockrefError",
+    "ObjectStore",
+    "Outcome",
+    "OutcomeUnknown",
+    "RecordView",
+    "ReleaseFailed",
+    "Runtime",
+    "StorageLock",
+    "StorageLockConfig",
+    "ThreadRuntime",
+    "open_store",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'lockref' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

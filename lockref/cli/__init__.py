@@ -1,0 +1,1 @@
+"""The command line: thin commands that import everything and that nobody imports."""

@@ -1,0 +1,163 @@
+"""A whole lock in one file: a lease in one JSON object, without a heartbeat.
+
+It holds for at most one validity and never renews, so it needs no second task.
+Everything else a lease lock owes its users is here: a condition on every
+write, a deadline counted from before the write was sent, a re-read after every
+answer that leaves the outcome open, a fencing token that survives release, and
+honest answers.
+
+    lockref sim e08 --provider docs/examples/lease_lock.py:LeaseLock --seeds 1..200
+"""
+
+from __future__ import annotations
+
+import json
+
+from lockref import Grant, LockContext, LockTimeout, Outcome, OutcomeUnknown, RecordView, ReleaseFailed
+from lockref.errors import CorruptRecord, LockNotHeld, StoreRejected
+from lockref.runtime import NS_PER_S, MonoNs, WallNs
+
+MARGIN_NS = NS_PER_S // 2
+
+
+class LeaseLock:
+    """One JSON object: who, until when, under which number, and a nonce that makes every body unique."""
+
+    def __init__(self, context: LockContext) -> None:
+        self._runtime = context.runtime
+        self._settings = context.settings
+        self._store = context.open_store(context.settings.validity_ns // 10)
+        self._owner = context.runtime.token_bytes(8).hex()
+        self._grant: Grant | None = None
+        self._wall_deadline_ns = 0
+        self._token_seen = 0
+
+    @staticmethod
+    def decode_record(body: bytes) -> RecordView | None:
+        """Tells the checks what a stored record says; without it they judge beliefs and effects alone."""
+        try:
+            record = json.loads(body)
+            return RecordView(
+                owner=record["owner"],
+                token=record["token"],
+                valid_until_ns=WallNs(record["until"]),
+                is_released=record["released"],
+                nonce=record["nonce"],
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def grant(self) -> Grant | None:
+        return self._grant
+
+    def holds(self) -> bool:
+        """Both clocks: the monotonic one does not step, the wall one counts through a suspend."""
+        grant = self._grant
+        return (
+            grant is not None
+            and grant.deadline_ns is not None
+            and self._runtime.monotonic_ns() < grant.deadline_ns
+            and self._runtime.wall_ns() < self._wall_deadline_ns
+        )
+
+    def try_lock(self) -> bool:
+        return self._attempt() is True
+
+    def lock(self, timeout_s: float) -> bool:
+        deadline_ns = self._runtime.monotonic_ns() + int(timeout_s * NS_PER_S)
+        was_denied = False
+        while True:
+            answer = self._attempt()
+            if answer:
+                return True
+            was_denied = was_denied or answer is False
+            left_ns = deadline_ns - self._runtime.monotonic_ns()
+            if left_ns <= 0:
+                if was_denied:
+                    return False
+                raise OutcomeUnknown("nobody else's grant was seen, and ours could not be written; try again later")
+            pause_ns = int(self._settings.poll_interval_ns * self._runtime.random.uniform(0.2, 1.0))
+            self._runtime.sleep(min(pause_ns, left_ns))
+
+    def _attempt(self) -> bool | None:
+        """True: granted. False: somebody else has it. None: the store left it open."""
+        found = self._store.read(self._settings.key)
+        if found.outcome is Outcome.REJECTED:
+            raise StoreRejected(f"reading {self._settings.key}: {found.reason}")
+        if found.outcome is not Outcome.APPLIED:
+            return None
+        view = None
+        if found.body is not None:
+            view = self.decode_record(found.body)
+            if view is None:
+                raise CorruptRecord(f"{self._settings.key} holds no record of this lock: repair it by hand")
+            self._token_seen = max(self._token_seen, view.token or 0)
+            assert view.valid_until_ns is not None
+            expired = self._runtime.wall_ns() > view.valid_until_ns + self._settings.drift_bound_ns
+            # Our own record is an earlier attempt whose answer was lost: replace it, like an expired one.
+            if not view.is_released and not expired and view.owner != self._owner:
+                return False
+        # Time counts from here: whatever the request and its answer take is taken from the lease.
+        mono_ns, wall_ns = self._runtime.monotonic_ns(), self._runtime.wall_ns()
+        token = self._token_seen + 1
+        body = self._body(token, wall_ns + self._settings.validity_ns, released=False)
+        if found.version is None:
+            reply = self._store.put_if_absent(self._settings.key, body)
+        else:
+            reply = self._store.put_if_version(self._settings.key, body, found.version)
+        version = reply.version
+        if reply.outcome is Outcome.REJECTED:
+            raise StoreRejected(f"writing {self._settings.key}: {reply.reason}")
+        if reply.outcome is Outcome.PRECONDITION_FAILED or reply.outcome is Outcome.AMBIGUOUS:
+            # Even a failed precondition may be our own write, sent twice below us: only a read can tell.
+            seen = self._store.read(self._settings.key)
+            if seen.outcome is not Outcome.APPLIED:
+                return None
+            if seen.body != body:
+                other = None if seen.body is None else self.decode_record(seen.body)
+                is_taken = other is not None and not other.is_released and other.owner != self._owner
+                return False if is_taken else None
+            version = seen.version
+        elif reply.outcome is not Outcome.APPLIED:
+            return None
+        self._wall_deadline_ns = wall_ns + self._settings.validity_ns - MARGIN_NS
+        deadline_ns = MonoNs(mono_ns + self._settings.validity_ns - MARGIN_NS)
+        self._grant = Grant(owner=self._owner, token=token, version=version, deadline_ns=deadline_ns)
+        if self.holds():
+            return True
+        # The answer took longer than the lease: what was written is of no use, and it expires by itself.
+        self._grant = None
+        return None
+
+    def unlock(self) -> None:
+        grant, self._grant = self._grant, None
+        if grant is None or grant.version is None:
+            raise LockNotHeld("unlock without a lock")
+        body = self._body(grant.token or 0, self._wall_deadline_ns, released=True)
+        for _ in range(3):
+            reply = self._store.put_if_version(self._settings.key, body, grant.version)
+            if reply.outcome is Outcome.APPLIED:
+                return
+            seen = self._store.read(self._settings.key)
+            if seen.outcome is Outcome.APPLIED and seen.version != grant.version:
+                return  # released by us unheard, or somebody else's by now
+            self._runtime.sleep(self._settings.poll_interval_ns // 4)
+        raise ReleaseFailed("the store did not confirm the release; others wait until the lease lapses")
+
+    def __enter__(self) -> LeaseLock:
+        if not self.lock(60.0):
+            raise LockTimeout("somebody else held the lock for 60 s")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unlock()
+
+    def close(self) -> None:
+        if self._grant is not None and self.holds():
+            self.unlock()
+
+    def _body(self, token: int, until_ns: int, *, released: bool) -> bytes:
+        nonce = self._runtime.token_bytes(8).hex()
+        record = {"owner": self._owner, "token": token, "until": until_ns, "released": released, "nonce": nonce}
+        return json.dumps(record, separators=(",", ":")).encode()

@@ -1,0 +1,76 @@
+"""What the user sees: plain lines when piped, one refreshed line on a terminal, never hostile bytes.
+
+Prose goes through `Console`; with `--json` standard output carries exactly one
+document, and prose goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TextIO
+
+import click
+
+_STYLES = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green"}, "dim": {"dim": True}, "head": {"bold": True}}
+
+
+def printable(text: str, *, limit: int = 200, keep_newlines: bool = False) -> str:
+    """Text from outside made fit for a terminal: no control characters or escapes, at most `limit` characters.
+
+    Names in scenarios, histories and lock objects are anybody's: an owner may
+    hold terminal escapes, newlines or ten kilobytes.
+    """
+    shortened = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    keep = "\n" if keep_newlines else ""
+    return "".join(
+        character if character.isprintable() or character in keep else repr(character)[1:-1] for character in shortened
+    )
+
+
+class Console:
+    """Prose, progress and the JSON document of one command."""
+
+    def __init__(self, options: Mapping[str, object] | None = None, *, as_json: bool = False) -> None:
+        settings = options or {}
+        self.quiet = bool(settings.get("quiet"))
+        self.as_json = as_json
+        self._stream: TextIO = sys.stderr if as_json else sys.stdout
+        color = settings.get("color", "auto")
+        wanted = color == "always" or (color == "auto" and self._stream.isatty() and "NO_COLOR" not in os.environ)
+        self._color = wanted or (color == "auto" and "FORCE_COLOR" in os.environ)
+        self._line_open = False
+        self._last_progress = 0.0
+
+    def say(self, text: str = "", *, style: str = "") -> None:
+        """One paragraph of prose."""
+        self._end_line()
+        click.echo(click.style(text, **_STYLES[style]) if style and self._color else text, file=self._stream)  # type: ignore[arg-type]
+
+    def progress(self, text: str, *, force: bool = False) -> None:
+        """The state of a long job: refreshed in place on a terminal, a line every five seconds otherwise."""
+        if self.quiet:
+            return
+        now = time.monotonic()
+        terminal = sys.stderr.isatty()
+        if not force and now - self._last_progress < (0.2 if terminal else 5.0):
+            return
+        self._last_progress = now
+        if terminal:
+            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            self._line_open = True
+        else:
+            click.echo(text, err=True)
+
+    def document(self, content: Mapping[str, object]) -> None:
+        """The one JSON document of `--json`."""
+        self._end_line()
+        click.echo(json.dumps(content, indent=2, ensure_ascii=True))
+
+    def _end_line(self) -> None:
+        if self._line_open:
+            click.echo("\r\x1b[K", nl=False, err=True)
+            self._line_open = False

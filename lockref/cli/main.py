@@ -1,0 +1,112 @@
+"""The `lockref` command: subcommands by name, and one place where errors become exit codes.
+
+Subcommands load on use, so that `lockref --help` costs little more than Click.
+Exit code 1 means "a lock broke" and nothing else, so Click runs with
+`standalone_mode=False`: its own uses of 1 (Ctrl-C, broken pipe, plain errors)
+and Python's (an uncaught exception) are given other numbers here. The table
+is in docs/results.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+
+import click
+
+import lockref
+from lockref.errors import LockrefError
+
+EXIT_INTERRUPTED = 130
+EXIT_DEFECT = 70
+EXIT_USAGE = 2
+
+# Name -> (module, one line for --help). The line is here so that listing the
+# commands imports none of them.
+COMMANDS = {
+    "demo": ("demo", "Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."),
+    "doctor": ("doctor", "Tell what is installed and what each absence disables."),
+    "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
+    "replay": ("replay", "Re-run a stored failure: FIXED, FAILED or ERROR."),
+    "bench": ("bench", "Contend with many threads on a real server."),
+    "check": ("check", "Judge any recorded history."),
+    "report": ("report", "Write the report of a run through Spark."),
+    "scenario": ("scenario", "List, validate and describe scenarios."),
+    "backends": ("backends", "List the servers that locks can stand on."),
+    "providers": ("providers", "List the locks that can be put to the test."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in `lockref.cli.<module>` and load when named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"lockref.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "LOCKREF"})
+@click.version_option(lockref.__version__, prog_name="lockref")
+@click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour on standard output."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Results only, no progress.")
+@click.option("-v", "--verbose", count=True, help="More about what happens; twice for all.")
+@click.pass_context
+def cli(ctx: click.Context, color: str, quiet: bool, verbose: int) -> None:
+    """Can a lock that lives in cloud storage be trusted? Simulate it, contend for it, read the verdict.
+
+    Start with `lockref demo`.
+    """
+    ctx.obj = {"color": color, "quiet": quiet, "verbose": verbose}
+
+
+def _fail(message: str, code: int) -> int:
+    from lockref.cli.console import printable
+
+    sys.stdout.flush()
+    click.echo(f"lockref: {printable(message, limit=4000, keep_newlines=True)}", err=True)
+    return code
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        result = cli.main(args=arguments, prog_name="lockref", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.UsageError as error:
+        error.show()
+        return EXIT_USAGE
+    except click.ClickException as error:
+        return _fail(error.format_message(), EXIT_USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted; what was finished is in the run folder", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader went away (`lockref … | head`): say nothing more, and do not let the interpreter try again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except LockrefError as error:
+        return _fail(str(error), error.exit_code)
+    except Exception as error:  # noqa: BLE001 - the last net: an unforeseen error must never exit 1, "a lock broke"
+        traceback.print_exc()
+        return _fail(f"defect in lockref: {type(error).__name__}: {error}", EXIT_DEFECT)
+    return result if isinstance(result, int) else 0
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

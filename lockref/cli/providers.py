@@ -1,0 +1,1 @@
+"""`lockref providers`: the locks that can be put to the test."""

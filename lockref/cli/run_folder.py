@@ -1,0 +1,126 @@
+"""Where results go: one folder per run under `.lockref/runs`, failures under `.lockref/failures`.
+
+A folder is readable at every moment: files appear whole (written beside and
+renamed), `run.json` says "running" until the end, and `latest` points to the
+newest folder that was begun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import lockref
+from lockref.errors import ConfigError
+
+HOME = Path(".lockref")
+RUNS_MAX = 100
+BYTES_MAX = 1_000_000_000
+AGE_MAX_S = 30 * 86_400
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees all of it or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
+@cache
+def commit() -> str:
+    """The commit of the source tree, with `+dirty` where it has changes; empty outside a checkout."""
+    root = Path(lockref.__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return ""
+    try:
+        head = subprocess.run(
+            ["git", "-C", root, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10
+        )
+        status = subprocess.run(
+            ["git", "-C", root, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return head.stdout.strip() + ("+dirty" if status.stdout.strip() else "")
+
+
+def provenance(arguments: Mapping[str, object]) -> dict[str, object]:
+    """What a reader needs to run it again: versions, commit, machine, arguments."""
+    return {
+        "lockref": lockref.__version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "arguments": dict(arguments),
+        "command": " ".join(["lockref", *sys.argv[1:]]),
+        "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run's folder."""
+
+    path: Path
+
+    @classmethod
+    def begin(cls, command: str, about: Mapping[str, object], *, home: Path = HOME) -> RunFolder:
+        """Make the folder, write `run.json` with status "running" and point `latest` at it."""
+        runs = home / "runs"
+        runs.mkdir(parents=True, exist_ok=True)
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+        number = 0
+        while True:
+            path = runs / (f"{stamp}-{command}" if number == 0 else f"{stamp}-{command}-{number}")
+            try:
+                path.mkdir()
+                break
+            except FileExistsError:
+                number += 1
+        folder = cls(path)
+        folder.describe({**about, "status": "running"})
+        link = runs / f".latest.{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(path.name)
+        link.replace(runs / "latest")
+        prune(runs, keep=path)
+        return folder
+
+    def describe(self, content: Mapping[str, object]) -> None:
+        """Replace `run.json`."""
+        write_whole(self.path / "run.json", json.dumps(content, indent=2, default=str) + "\n")
+
+    def write(self, name: str, text: str) -> Path:
+        """Write one file of the folder whole."""
+        write_whole(self.path / name, text)
+        return self.path / name
+
+
+def open_run(name: str, *, home: Path = HOME) -> RunFolder:
+    """A run folder by path, by name, or `latest`. Raises ConfigError if there is none."""
+    for candidate in (Path(name), home / "runs" / name):
+        if (candidate / "run.json").exists():
+            return RunFolder(candidate.resolve())
+    raise ConfigError(f"{name!r} is no run folder; `ls {home / 'runs'}` shows what there is")
+
+
+def prune(runs: Path, *, keep: Path) -> None:
+    """Remove the oldest folders beyond 30 days, 100 runs or 1 GB; never `keep`."""
+    folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), reverse=True)
+    total = 0
+    now = time.time()
+    for position, folder in enumerate(folders):
+        total += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        too_old = now - folder.stat().st_mtime > AGE_MAX_S
+        if folder != keep and (position >= RUNS_MAX or total > BYTES_MAX or too_old):
+            shutil.rmtree(folder)
