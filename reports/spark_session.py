@@ -1,0 +1,171 @@
+"""The one Spark session of a process: on loopback, bounded, and tidy.
+
+Every setting is here with its reason. All that Spark writes goes under the
+caller's work folder; all that it listens on is 127.0.0.1. Nothing happens at
+import; a session costs 2 to 10 seconds, so `start_in_background` lets a
+caller begin it before it is needed. A verdict on one run needs none of this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from lockref.errors import CapabilityMissing
+from lockref.java import JavaHome, search_java
+from reports.spark_home import write_spark_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HEAP_MB_MAX = 4096
+HEAP_MB_MIN = 512
+LOOPBACK = "127.0.0.1"
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+_starting = threading.Lock()
+_session: SparkSession | None = None
+
+
+def spark_session(work_dir: Path | str) -> SparkSession:
+    """The session of this process, started on the first call.
+
+    work_dir: where Spark keeps its launcher, shuffle files and warehouse.
+        Later calls return the running session, which stays in its first folder.
+    Raises CapabilityMissing if there is no Java or Spark does not start.
+    """
+    global _session
+    with _starting:
+        if _session is None or _session.sparkContext._jsc is None:  # noqa: SLF001  (stopped by somebody)
+            _session = _start(Path(work_dir))
+        return _session
+
+
+def start_in_background(work_dir: Path | str) -> Future[SparkSession]:
+    """Begin to start the session; `result()` waits for it and raises what `spark_session` raises."""
+    starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
+    pending = starter.submit(spark_session, work_dir)
+    starter.shutdown(wait=False)
+    return pending
+
+
+def stop() -> None:
+    """End the session and its JVM, if there is one. Idempotent."""
+    global _session
+    with _starting:
+        if _session is None:
+            return
+        from pyspark import SparkContext
+
+        gateway = SparkContext._gateway  # noqa: SLF001  (the wheel offers no public way to end its JVM)
+        _session.stop()
+        _session = None
+        if gateway is not None:
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait(timeout=30)
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+def _start(work_dir: Path) -> SparkSession:
+    found = search_java()
+    if found.home is None:
+        raise CapabilityMissing(f"Spark needs Java; {found.reason}")
+    folder = work_dir.resolve() / "spark"
+    home = write_spark_home(folder / "home", java=found.home, heap_mb=heap_mb())
+    with _environment(_launch_environment(home, found.home)):
+        from pyspark.errors import PySparkRuntimeError
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(f"local[{cores()}]").appName("lockref")
+        for name, value in settings(folder).items():
+            builder = builder.config(name, value)
+        try:
+            session = builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            raise CapabilityMissing(f"Spark did not start on {found.home}: {error}") from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """Every Spark setting that we choose; `folder` takes what Spark writes."""
+    chosen = {
+        # Loopback only. Otherwise Spark listens on the host's address.
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.host": LOOPBACK,
+        # No web page: its port clashes when several test processes run.
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # 200 partitions, the default, cost 2 to 10 times more on inputs of this size.
+        "spark.sql.shuffle.partitions": str(4 * cores()),
+        "spark.sql.adaptive.enabled": "true",
+        # Times are integers in nanoseconds; what overflows must be an error.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        # Nothing is left in the working tree.
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        # Workers forget where `python3` is; and a checkout that is not installed must be found, too.
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(PROJECT_ROOT), os.environ.get("PYTHONPATH", "")]),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if sys.version_info < (3, 12):
+        chosen["spark.python.daemon.module"] = "reports.pipeline.daemon"
+    return chosen
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def heap_mb() -> int:
+    """The driver's heap: a quarter of the memory, at most 4 GiB.
+
+    10 million events peak at 2.3 GB. The Python workers and everybody else on
+    the machine need the other three quarters.
+    """
+    quarter = int(psutil.virtual_memory().total) // (4 << 20)
+    return max(HEAP_MB_MIN, min(HEAP_MB_MAX, quarter))
+
+
+def _launch_environment(home: Path, java: JavaHome) -> dict[str, str]:
+    return {
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(home),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_LOCAL_DIRS": "",
+        "JAVA_HOME": str(java.path),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": "pyspark-shell",
+    }
+
+
+@contextlib.contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    """Set variables while the JVM is launched (it copies them), then put back what was there."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update({name: value for name, value in changes.items() if value})
+    for name in (name for name, value in changes.items() if not value):
+        os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
