@@ -1,0 +1,158 @@
+"""Settings of the storage lock, read from Hudi's property names.
+
+Where is the lock object of this table, and how long is a lease? The checks and
+their order are Hudi's, and so is the wording, so that a person who knows one
+message finds the other. Values may be numbers or numeric text: every option
+that passes through Spark arrives as text, which Hudi's own S3 client cannot
+digest (D15, H18).
+
+Source: RFC-91 "Configurations"; Hudi 1.2.0 `StorageBasedLockConfig`,
+`StorageLockClient`, `LockConfiguration`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from lockref.errors import ConfigError
+from lockref.runtime import NS_PER_MS, NS_PER_S
+
+BASE_PATH: Final = "hoodie.base.path"
+VALIDITY: Final = "hoodie.write.lock.storage.validity.timeout.secs"
+RENEW_INTERVAL: Final = "hoodie.write.lock.storage.renew.interval.secs"
+HEARTBEAT_POLL: Final = "hoodie.write.lock.storage.heartbeat.poll.secs"
+"""The RFC's name for the renew interval; Hudi keeps it as an alternative (#13968)."""
+WAIT_TIME: Final = "hoodie.write.lock.wait_time_ms"
+CLIENT_RETRIES: Final = "hoodie.write.lock.client.num_retries"
+CLIENT_RETRY_WAIT: Final = "hoodie.write.lock.client.wait_time_ms_between_retry"
+
+LOCKS_FOLDER: Final = ".hoodie/.locks"
+LOCK_FILE_NAME: Final = "table_lock.json"
+LOCK_SCHEMES: Final = frozenset({"s3", "s3a", "gs", "abfs", "abfss", "wasb", "wasbs"})
+"""Schemes for which Hudi has a lock client. `s3` and `s3a` name the same object."""
+
+DRIFT_BUFFER_NS: Final = 500 * NS_PER_MS
+"""β: how far wall clocks may differ. Fixed in RFC-91 and in Hudi."""
+
+_LONG_MAX = 2**63 - 1
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+_SLASHES = re.compile(r"/{2,}")
+_NOT_IN_A_URI = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockFileLocation:
+    """Where a lock object lives: `bucket` is the URI's authority, `key` is percent-decoded."""
+
+    scheme: str
+    bucket: str
+    key: str
+
+    @property
+    def folder(self) -> str:
+        """Key of the folder of the lock object, without a slash at its end."""
+        return self.key.rpartition("/")[0]
+
+
+def locks_folder(base_path: str) -> str:
+    """URI of a table's lock folder; repeated and trailing slashes collapse."""
+    scheme, separator, rest = base_path.partition("://")
+    if not separator:
+        scheme, rest = "", base_path
+    return f"{scheme}{separator}{_SLASHES.sub('/', f'{rest}/{LOCKS_FOLDER}')}"
+
+
+def split_lock_uri(uri: str) -> LockFileLocation:
+    """Bucket and key of a lock object's URI. Raises ConfigError in Hudi's words."""
+    if bad := _NOT_IN_A_URI.search(uri):
+        raise ConfigError(f"{uri!r} is no URI: character {bad[0]!r} at {bad.start()}; write it percent-encoded")
+    parts = urlsplit(uri)
+    if parts.query or parts.fragment:
+        # Hudi takes the path alone, and would use the table's own folder as its lock object.
+        raise ConfigError(f"{uri!r} has a query or a fragment; write '?' as %3F and '#' as %23")
+    if not parts.netloc:
+        raise ConfigError(f"{uri!r}: URI does not contain a valid bucket name.")
+    key = unquote(parts.path).removeprefix("/")
+    if not key:
+        raise ConfigError(f"{uri!r}: URI does not contain a valid path.")
+    return LockFileLocation(scheme=parts.scheme, bucket=parts.netloc, key=key)
+
+
+def lock_file_location(base_path: str) -> LockFileLocation:
+    """Where the lock object of the table at `base_path` lives. Any scheme will do: see `check_scheme`."""
+    return split_lock_uri(f"{locks_folder(base_path)}/{LOCK_FILE_NAME}")
+
+
+def check_scheme(scheme: str) -> None:
+    """Raise ConfigError unless Hudi has a lock client for `scheme`."""
+    if scheme not in LOCK_SCHEMES:
+        raise ConfigError(
+            f"No implementation of StorageLock supports this scheme: {scheme or 'null'}; "
+            f"use one of {', '.join(sorted(LOCK_SCHEMES))}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageLockConfig:
+    """What a storage lock must know. Durations in nanoseconds; defaults are Hudi's.
+
+    validity_ns: how long a lease lasts from the moment before it was written.
+    renew_interval_ns: how often a holder renews.
+    wait_time_ns: how long one timed attempt waits.
+    client_retries, client_retry_wait_ns: `LockManager` repeats timed attempts.
+    poll_interval_ns: how often a waiter looks; fixed at 1 s in Hudi.
+    drift_bound_ns: β, fixed at 500 ms in Hudi.
+    """
+
+    base_path: str
+    validity_ns: int = 300 * NS_PER_S
+    renew_interval_ns: int = 30 * NS_PER_S
+    wait_time_ns: int = 60 * NS_PER_S
+    client_retries: int = 50
+    client_retry_wait_ns: int = 5 * NS_PER_S
+    poll_interval_ns: int = 1 * NS_PER_S
+    drift_bound_ns: int = DRIFT_BUFFER_NS
+
+    @property
+    def location(self) -> LockFileLocation:
+        return lock_file_location(self.base_path)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, object]) -> StorageLockConfig:
+        """Read Hudi's properties; unknown ones are left alone. Raises ConfigError, checks in Hudi's order."""
+        base_path = properties.get(BASE_PATH)
+        if base_path is None:
+            raise ConfigError(f"{BASE_PATH} does not exist!")
+        validity_s = _whole_number(properties, VALIDITY, default=300)
+        renew_interval_s = _whole_number(properties, RENEW_INTERVAL, HEARTBEAT_POLL, default=30)
+        if validity_s < 10 * renew_interval_s:
+            raise ConfigError(f"{VALIDITY} should be greater than or equal to 10x {RENEW_INTERVAL}")
+        if validity_s < 10:
+            raise ConfigError(f"{VALIDITY} should be greater than or equal to 10 seconds.")
+        if renew_interval_s < 1:
+            raise ConfigError(f"{RENEW_INTERVAL} should be greater than or equal to 1 second.")
+        return cls(
+            base_path=str(base_path),
+            validity_ns=validity_s * NS_PER_S,
+            renew_interval_ns=renew_interval_s * NS_PER_S,
+            wait_time_ns=_whole_number(properties, WAIT_TIME, default=60_000) * NS_PER_MS,
+            client_retries=_whole_number(properties, CLIENT_RETRIES, default=50),
+            client_retry_wait_ns=_whole_number(properties, CLIENT_RETRY_WAIT, default=5_000) * NS_PER_MS,
+        )
+
+
+def _whole_number(properties: Mapping[str, object], *keys: str, default: int) -> int:
+    """The first of `keys` that is set, as a number; the first key is the current name."""
+    for key in keys:
+        value = properties.get(key)
+        if value is None:
+            continue
+        text = str(value).strip()
+        if isinstance(value, bool) or not _WHOLE_NUMBER.fullmatch(text) or abs(int(text)) > _LONG_MAX:
+            raise ConfigError(f"{key} is {value!r}; expected a whole number, as a number or as text")
+        return int(text)
+    return default

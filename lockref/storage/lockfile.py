@@ -1,0 +1,285 @@
+"""The RFC-91 lock object: its bytes, and what may be read from them.
+
+Hudi writes `{"expired":…,"validUntil":…,"owner":…}`, compact, in this order;
+`serialize` gives the same bytes. Reading is where implementations drift apart,
+so there are two readers: `parse_strictly_as_hudi` accepts exactly what Hudi's
+Jackson accepts, quirks included, and `parse` accepts that, reads the field
+name of the RFC text (`expiration`), and knows our two extra fields. Hudi
+ignores extra fields and drops them with every write of its own (H21).
+
+Source: RFC-91 "Lock file"; Hudi 1.2.0 `StorageLockFile`, `StorageLockData`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from lockref.errors import CorruptRecord
+from lockref.provider import RecordView
+from lockref.runtime import NS_PER_MS, WallNs
+
+BODY_BYTES_MAX: Final = 64 * 1024
+"""Larger bodies are refused unread: a lock object has about a hundred bytes."""
+
+OPENINGS_MAX: Final = 200
+"""More opening brackets than this are refused unread, so that nesting cannot exhaust the stack."""
+
+NOT_A_RECORD: Final = "Failed to deserialize JSON content into StorageLockData"
+NULL_RECORD: Final = "Data must not be null."
+
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_INTEGER = re.compile(r"[+-]?\d+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_JAVA_TRIM = "".join(map(chr, range(0x21)))
+_JSON_SPACE = " \t\r\n"
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
+    ord("\b"): "\\b", ord("\t"): "\\t", ord("\n"): "\\n", ord("\f"): "\\f", ord("\r"): "\\r",
+    ord('"'): '\\"', ord("\\"): "\\\\",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LockFile:
+    """The content of a lock object.
+
+    owner: who wrote it last; Hudi accepts null.
+    valid_until_ms: wall time of the writer, epoch milliseconds. A release leaves it unchanged.
+    expired: released; time plays no part any more.
+    nonce: tells two writes of one owner apart (H22). Absent in Hudi's records.
+    fence: fencing token, non-negative (H21). Absent in Hudi's records.
+    """
+
+    owner: str | None
+    valid_until_ms: int
+    expired: bool
+    nonce: str | None = None
+    fence: int | None = None
+
+
+class _Unreadable(ValueError):
+    """Why a body is no record; becomes the CorruptRecord that names the object."""
+
+
+class _Integer(str):
+    """An integer literal, unconverted: an owner may be one, and then keeps its spelling."""
+
+
+class _Decimal(str):
+    """A literal with fraction or exponent, unconverted."""
+
+
+_Value = str | bool | list[object] | tuple[object, ...] | None
+"""A JSON value; objects are tuples of pairs, so that duplicate keys survive."""
+
+
+def _no_constant(name: str) -> object:
+    raise _Unreadable(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_int=_Integer, parse_float=_Decimal, parse_constant=_no_constant
+)
+
+
+def _json_text(text: str) -> str:
+    """Quoted as Jackson does it: non-ASCII left alone, hexadecimal digits in capitals."""
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def serialize(record: LockFile) -> bytes:
+    """The bytes of `record`; byte for byte Hudi's while nonce and fence are None.
+
+    Raises ValueError for an owner or nonce with a lone surrogate: no owner of ours has one.
+    """
+    parts = [
+        f'"expired":{"true" if record.expired else "false"}',
+        f'"validUntil":{record.valid_until_ms}',
+        f'"owner":{"null" if record.owner is None else _json_text(record.owner)}',
+    ]
+    if record.nonce is not None:
+        parts.append(f'"nonce":{_json_text(record.nonce)}')
+    if record.fence is not None:
+        parts.append(f'"fence":{record.fence}')
+    return ("{" + ",".join(parts) + "}").encode()
+
+
+def _first_value(body: bytes) -> _Value:
+    """The first JSON value; Jackson stops there, so what follows is never looked at."""
+    if len(body) > BODY_BYTES_MAX:
+        raise _Unreadable(f"{len(body)} bytes, more than {BODY_BYTES_MAX}")
+    if body.count(b"{") + body.count(b"[") > OPENINGS_MAX:
+        raise _Unreadable(f"more than {OPENINGS_MAX} opening brackets")
+    encoding = json.detect_encoding(body)
+    # Damage after the value must not matter, so bad bytes pass here and are
+    # looked for below, in the part that was consumed.
+    text = body.decode(encoding, "surrogateescape" if encoding.startswith("utf-8") else "replace")
+    text = text.lstrip(_JSON_SPACE)
+    value, end = _DECODER.raw_decode(text)
+    if _SURROGATE.search(text, 0, end):
+        raise _Unreadable("not UTF-8")
+    if value is None and text[end : end + 1].isidentifier():
+        raise _Unreadable("an unknown word")
+    checked: _Value = value
+    return checked
+
+
+def _as_bool(value: _Value) -> bool:
+    match value:
+        case bool():
+            return value
+        case _Decimal():
+            raise _Unreadable(f"expired is {value}")
+        case _Integer():
+            return int(value) != 0
+        case str():
+            word = value.strip(_JAVA_TRIM)
+            if word in ("true", "True", "TRUE"):
+                return True
+            if word in ("false", "False", "FALSE"):
+                return False
+    raise _Unreadable("expired is neither true nor false")
+
+
+def _as_long(value: _Value, name: str) -> int:
+    match value:
+        case _Decimal():
+            number = float(value)
+            if _LONG_MIN <= number <= float(2**63):
+                # As a Java cast does it: towards zero, and 2^63 becomes 2^63-1.
+                return min(int(number), _LONG_MAX)
+        case str() if _INTEGER.fullmatch(text := value if isinstance(value, _Integer) else value.strip(_JAVA_TRIM)):
+            whole = int(text)
+            if _LONG_MIN <= whole <= _LONG_MAX:
+                return whole
+    raise _Unreadable(f"{name} is not a number of milliseconds")
+
+
+def _as_text(value: _Value) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return str(value)
+    raise _Unreadable("owner is an object or a list")
+
+
+def _as_instant_ms(value: _Value) -> int:
+    """`expiration` of the RFC text, a "UTC timestamp": epoch milliseconds, or ISO 8601 (UTC if it names no zone)."""
+    text = value.strip(_JAVA_TRIM) if isinstance(value, str) and not isinstance(value, _Decimal) else None
+    # Digits alone are milliseconds, though ISO 8601 would read eight of them as a date.
+    if text is not None and not _INTEGER.fullmatch(text):
+        instant = datetime.fromisoformat(text)
+        if instant.tzinfo is None:
+            instant = instant.replace(tzinfo=UTC)
+        return round((instant - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+    return _as_long(value, "expiration")
+
+
+def _as_fence(value: _Value) -> int:
+    if not isinstance(value, _Integer):
+        raise _Unreadable("fence is not an integer")
+    fence = _as_long(value, "fence")
+    if fence < 0:
+        raise _Unreadable(f"fence is negative: {fence}")
+    return fence
+
+
+def _as_nonce(value: _Value) -> str:
+    if not isinstance(value, str) or isinstance(value, _Integer | _Decimal):
+        raise _Unreadable("nonce is not text")
+    return value
+
+
+def _pairs(value: _Value) -> tuple[tuple[str, _Value], ...]:
+    if not isinstance(value, tuple):
+        raise _Unreadable("not a JSON object")
+    return value  # type: ignore[return-value]  # the decoder's hook makes tuples of pairs only
+
+
+def _read(body: bytes, *, is_lenient: bool) -> LockFile:
+    """Fields in the order of the text: each occurrence must be sound, the last one counts."""
+    expired: bool | None = None
+    valid_until_ms: int | None = None
+    expiration_ms: int | None = None
+    owner: str | None = None
+    has_owner = False
+    nonce: str | None = None
+    fence: int | None = None
+    value = _first_value(body)
+    if value is None:
+        raise _Unreadable(NULL_RECORD)
+    for name, field in _pairs(value):
+        match name:
+            case "expired":
+                expired = _as_bool(field)
+            case "validUntil":
+                valid_until_ms = _as_long(field, name)
+            case "owner":
+                owner, has_owner = _as_text(field), True
+            case "expiration" if is_lenient:
+                expiration_ms = _as_instant_ms(field)
+            case "nonce" if is_lenient:
+                nonce = _as_nonce(field)
+            case "fence" if is_lenient:
+                fence = _as_fence(field)
+    if valid_until_ms is None:
+        valid_until_ms = expiration_ms
+    if expired is None or valid_until_ms is None or not has_owner:
+        raise _Unreadable("expired, validUntil or owner is missing")
+    if is_lenient and (_SURROGATE.search(owner or "") or _SURROGATE.search(nonce or "")):
+        # Hudi keeps half a character as owner; no history or log can hold one.
+        raise _Unreadable("owner or nonce is not Unicode text")
+    return LockFile(owner, valid_until_ms, expired, nonce, fence)
+
+
+def parse(body: bytes, *, where: str = "the lock object") -> LockFile:
+    """Read a lock object as Hudi does, and the RFC text's `expiration`, and our nonce and fence.
+
+    where: names the object in the error.
+    Raises CorruptRecord for everything else. Two things that Hudi would accept
+    are refused: a `nonce` or `fence` of the wrong type, and an owner that is
+    not Unicode text.
+    """
+    try:
+        return _read(body, is_lenient=True)
+    except ValueError as error:
+        raise CorruptRecord(
+            f"reading {where} found no lock record ({error}; {len(body)} bytes): nobody can lock until it is repaired"
+        ) from error
+
+
+def parse_strictly_as_hudi(body: bytes, *, where: str = "the lock object") -> LockFile:
+    """Read a lock object exactly as Hudi 1.2.0 does; extra fields are ignored.
+
+    Raises CorruptRecord with Hudi's own words. Known differences: bodies beyond
+    BODY_BYTES_MAX or OPENINGS_MAX are refused, and so is ill-formed UTF-8 that
+    Jackson lets through (overlong forms, encoded surrogates).
+    """
+    try:
+        return _read(body, is_lenient=False)
+    except ValueError as error:
+        words = NULL_RECORD if str(error) == NULL_RECORD else f"{NOT_A_RECORD} ({error})"
+        raise CorruptRecord(f"reading {where}: {words}") from error
+
+
+def decode(body: bytes) -> RecordView | None:
+    """What the checks see of a lock object; None where it is no lock record."""
+    try:
+        record = _read(body, is_lenient=True)
+    except ValueError:
+        return None
+    # A nonsense time may exceed what a history column holds; the sign is what matters then.
+    valid_until_ns = max(-_LONG_MAX, min(_LONG_MAX, record.valid_until_ms * NS_PER_MS))
+    return RecordView(
+        owner=record.owner or "",
+        token=record.fence,
+        valid_until_ns=WallNs(valid_until_ns),
+        is_released=record.expired,
+        nonce=record.nonce,
+    )
