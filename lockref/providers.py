@@ -59,9 +59,7 @@ class ProviderSpec:
         return _spec_of_parts, (self.name, self.factory, self.decode, self.claims)
 
 
-def _spec_of_parts(
-    name: str, factory: ProviderFactory, decode: RecordDecoder, claims: tuple[str, ...]
-) -> ProviderSpec:
+def _spec_of_parts(name: str, factory: ProviderFactory, decode: RecordDecoder, claims: tuple[str, ...]) -> ProviderSpec:
     return ProviderSpec(name=name, factory=factory, decode=decode, claims=claims)
 
 
@@ -187,17 +185,22 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
     )
 
 
-def _factory(made: type, name: str) -> ProviderFactory:
-    from_context = getattr(made, "from_context", None)
-    if from_context is not None and not callable(from_context):
-        raise ConfigError(f"provider {name!r}: from_context is not callable")
-    build = from_context if from_context is not None else made
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Makes locks of one class; a class of its own, so that a spec made in code can be pickled."""
 
-    def factory(context: LockContext) -> LockProvider:
+    made: type
+
+    def __call__(self, context: LockContext) -> LockProvider:
+        build = getattr(self.made, "from_context", self.made)
         lock: LockProvider = build(context)
         return lock
 
-    return factory
+
+def _factory(made: type, name: str) -> ProviderFactory:
+    if not callable(getattr(made, "from_context", made)):
+        raise ConfigError(f"provider {name!r}: from_context is not callable")
+    return _Made(made)
 
 
 def _decoder(made: type, name: str) -> RecordDecoder:

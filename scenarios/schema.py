@@ -1,0 +1,275 @@
+"""What a scenario may say: the model behind `scenarios/catalogue/*.yaml`.
+
+A scenario describes clients, their lock, store, network, clocks and work, what
+goes wrong, and what each build is expected to make of it. It does not say in
+which world it runs: faults are possible in the simulated one only, so a
+scenario without faults runs in both. docs/scenarios.md explains each key; the
+exported JSON Schema (`scenario_schema`) serves editors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from lockref.errors import did_you_mean
+from scenarios.faultspec import ClientName, FaultSpec, Model
+from scenarios.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant, duration_ns
+
+FORMAT_VERSION = 1
+CLIENTS_MAX = 1024
+
+SITUATIONS = (
+    "contention",
+    "takeover_after_expiry",
+    "renewal",
+    "renewal_race",
+    "lost_reply_acquire",
+    "lost_reply_release",
+    "lost_reply_renew",
+    "paused_holder_resumed",
+    "late_write_attempted",
+    "partition",
+    "clock_fault",
+    "crash",
+    "denied",
+    "grant",
+    "expired_while_believed",
+)
+"""What `must_happen` may ask for; counted by reports.checks."""
+
+FAULT_KINDS = (
+    "pause",
+    "crash",
+    "drift",
+    "offset",
+    "step",
+    "freeze",
+    "partition",
+    "lose_request",
+    "lose_reply",
+    "delay",
+    "duplicate",
+    "error",
+    "ghost_write",
+    "stale_read",
+    "hidden_retry",
+    "ignore_conditions",
+    "delete_object",
+    "corrupt_object",
+)
+
+Verdict = Literal["held", "violated", "inconclusive", "not_applicable"]
+ClauseId = Annotated[str, Field(pattern=r"^(S[1-7]|L[1-6]|F[1-3])$")]
+
+
+def _known_situation(name: str) -> str:
+    if name not in SITUATIONS:
+        raise ValueError(f"is {name!r}; expected one of {', '.join(SITUATIONS)}.{did_you_mean(name, SITUATIONS)}")
+    return name
+
+
+_THRESHOLD = re.compile(r"(wait|hold|handoff|handoff_after_death|request)\.(p50|p90|p95|p99|max|mean)\s*(<=|<)\s*(\S+)")
+
+
+def _threshold(text: str) -> str:
+    match = _THRESHOLD.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(
+            f"is {text!r}; expected such as 'handoff.p99 < 12s' "
+            "(wait, hold, handoff, handoff_after_death, request; p50, p90, p95, p99, max, mean)"
+        )
+    duration_ns(match[4])
+    return text.strip()
+
+
+class Lock(Model):
+    """Timing that every lock is told; `options` go to the provider untouched."""
+
+    validity: Duration = constant(10 * NS_PER_UNIT["s"], "10s")
+    renew_every: Duration = constant(NS_PER_UNIT["s"], "1s")
+    poll_every: Duration = constant(NS_PER_UNIT["s"], "1s")
+    drift_bound: Duration = constant(500 * NS_PER_UNIT["ms"], "500ms")
+    options: dict[str, str] = Field(default_factory=dict, max_length=64)
+
+
+class Store(Model):
+    """The object store: whose answers it gives."""
+
+    dialect: Literal["s3", "gcs", "azure", "memory"] = "s3"
+
+
+class Network(Model):
+    """How messages travel. `latency` is one way; a range is drawn for each message, not once per seed."""
+
+    latency: Duration = Drawn("1ms..5ms", (), 1_000_000, 5_000_000)
+    loss: Probability = 0.0
+    duplication: Probability = 0.0
+
+
+class Clock(Model):
+    """Clocks that are wrong from the start, by client."""
+
+    drift: dict[ClientName, Rate] = Field(default_factory=dict)
+    offset: dict[ClientName, Shift] = Field(default_factory=dict)
+
+
+class Work(Model):
+    """One client's habits; a range is drawn anew in each cycle.
+
+    start: before the first cycle. think: before each lock call. hold: the time
+    in the critical section, spread over `writes` protected writes. wait: the
+    timeout of the lock call; 0 means one `try_lock`.
+    """
+
+    start: Duration | None = None
+    cycles: Count | None = None
+    think: Duration | None = None
+    hold: Duration | None = None
+    writes: Count | None = None
+    wait: Duration | None = None
+
+
+class Workload(Model):
+    """What clients do with the lock, and how they live.
+
+    kind: the protected resource: `list` and `counter` trust the lock alone,
+    `register` and `log` check what they are told (see scenarios/workloads).
+    life: `loop`; `two_threads` share one provider (U6); `owner_ends`: the
+    thread that locked ends and another goes on working (U10).
+    """
+
+    kind: Literal["list", "counter", "register", "log"] = "register"
+    life: Literal["loop", "two_threads", "owner_ends"] = "loop"
+    start: Duration = constant(0, "0s")
+    cycles: Count = constant(2)
+    think: Duration = Drawn("0s..500ms", (), 0, 500_000_000)
+    hold: Duration = constant(NS_PER_UNIT["s"], "1s")
+    writes: Count = constant(2)
+    wait: Duration = constant(30 * NS_PER_UNIT["s"], "30s")
+    clients: dict[ClientName, Work] = Field(default_factory=dict)
+
+
+class Swarm(Model):
+    """Random fault plans: per seed some kinds are off entirely, the rest have wild weights."""
+
+    kinds: Annotated[list[str], Field(min_length=1)]
+
+
+class Envelope(Model):
+    """What the lock is promised: beyond it, S3 and S5 may break without blame.
+
+    offset: largest wall offset between two processes. drift: largest rate error.
+    """
+
+    offset: Duration = constant(500 * NS_PER_UNIT["ms"], "500ms")
+    drift: Rate = constant(0, "0ppm")
+
+
+class Scenario(Model):
+    """One scenario file."""
+
+    version: Literal[1]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,79}$")]
+    ids: list[Annotated[str, Field(pattern=r"^[A-Z]{1,2}[0-9]{1,2}$")]] = Field(default_factory=list)
+    about: Annotated[str, Field(max_length=4000)] = ""
+    seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    clients: Annotated[int, Field(ge=1, le=CLIENTS_MAX)] = 3
+    duration: Duration = constant(60 * NS_PER_UNIT["s"], "60s")
+    heal_at: Duration | None = None
+    lock: Lock = Lock()
+    store: Store = Store()
+    network: Network = Network()
+    clock: Clock = Clock()
+    workload: Workload = Workload()
+    faults: Annotated[list[FaultSpec], Field(max_length=256)] = Field(default_factory=list)
+    swarm: Swarm | None = None
+    envelope: Envelope = Envelope()
+    expect: dict[str, Verdict | dict[ClauseId, Verdict]] = Field(default_factory=dict)
+    must_happen: list[Annotated[str, AfterValidator(_known_situation)]] = Field(default_factory=list)
+    thresholds: list[Annotated[str, AfterValidator(_threshold)]] = Field(default_factory=list)
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return tuple(f"n{number}" for number in range(1, self.clients + 1))
+
+    @property
+    def disturbs(self) -> bool:
+        """True if anything in it needs the simulated world."""
+        return bool(
+            self.faults
+            or self.swarm
+            or self.clock.drift
+            or self.clock.offset
+            or self.network.loss
+            or self.network.duplication
+        )
+
+    def expected(self, provider: str) -> Mapping[str, str]:
+        """Clause to verdict for a build; the key "" is the verdict as a whole."""
+        said = self.expect.get(provider, {})
+        return {"": said} if isinstance(said, str) else dict(said)
+
+
+Path = tuple[str | int, ...]
+
+
+def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """What each key allows by itself and all together do not: places and messages."""
+    known = set(scenario.client_names)
+    reachable = known | {"store", "resource"}
+
+    def stranger(name: str) -> str:
+        return f"is {name!r}; the clients are n1 to n{scenario.clients}.{did_you_mean(name, sorted(known))}"
+
+    for part, names in (
+        (("clock", "drift"), scenario.clock.drift),
+        (("clock", "offset"), scenario.clock.offset),
+        (("workload", "clients"), scenario.workload.clients),
+    ):
+        for name in names:
+            if name not in known:
+                yield (*part, name), stranger(name)
+    ids: set[str] = set()
+    for number, fault in enumerate(scenario.faults):
+        here: Path = ("faults", number)
+        client = getattr(fault, "client", None)
+        if client is not None and client not in known:
+            yield (*here, "client"), stranger(client)
+        if fault.when is not None and fault.when.client not in known:
+            yield (*here, "when", "client"), stranger(fault.when.client)
+        for place, group in enumerate(getattr(fault, "groups", ())):
+            for seat, member in enumerate(group):
+                if member not in reachable:
+                    yield (
+                        (*here, "groups", place, seat),
+                        f"is {member!r}; expected n1 to n{scenario.clients}, "
+                        f"store or resource.{did_you_mean(member, sorted(reachable))}",
+                    )
+        if fault.id is not None and fault.id in ids:
+            yield (*here, "id"), f"is {fault.id!r} a second time; ids are unique"
+        if fault.id is not None:
+            ids.add(fault.id)
+    for number, kind in enumerate(scenario.swarm.kinds if scenario.swarm else ()):
+        if kind not in FAULT_KINDS:
+            yield (
+                ("swarm", "kinds", number),
+                f"is {kind!r}; expected one of {', '.join(FAULT_KINDS)}.{did_you_mean(kind, FAULT_KINDS)}",
+            )
+    if scenario.lock.validity.least < 2 * scenario.lock.renew_every.most:
+        yield ("lock", "renew_every"), "leaves no second chance: validity must be at least twice renew_every"
+    if scenario.duration.most == 0:
+        yield ("duration",), "is 0; a run needs time"
+    if scenario.heal_at is not None and scenario.heal_at.most > scenario.duration.least:
+        yield ("heal_at",), "lies after the end of the run"
+
+
+def scenario_schema() -> dict[str, Any]:
+    """JSON Schema of a scenario file, for editors."""
+    schema = Scenario.model_json_schema(by_alias=True, mode="validation")
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "lockref scenario"
+    return schema

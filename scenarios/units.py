@@ -1,0 +1,226 @@
+"""Quantities with units, constant or drawn: how the text of a scenario becomes numbers.
+
+A bare number is refused, because nobody can tell whether 300 is seconds or
+milliseconds; a lock was once released with 300 ms leases for that reason
+(apache/hudi#13277). A quantity is a constant (`10s`), a range (`2s..8s`) or a
+list of choices (`[1s, 5s]`); the last two are drawn per seed, each from a
+stream named after its place in the file, so that adding one moves no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Protocol
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+NS_PER_UNIT = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+DURATION_NS_MAX = 366 * 24 * NS_PER_UNIT["h"]
+"""A year: beyond it a quantity is a slip of the pen, and sums could leave 64 bits."""
+
+RATE_PPM_MAX = 900_000
+COUNT_MAX = 1_000_000
+
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zµ%]*)")
+CHOICES_MAX = 64
+
+
+class Chooser(Protocol):
+    """The part of `random.Random` that draws need."""
+
+    def randint(self, a: int, b: int) -> int: ...
+
+    def randrange(self, stop: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A whole number that a seed settles: one of `choices`, or between `low` and `high` where there are none."""
+
+    text: str
+    choices: tuple[int, ...] = ()
+    low: int = 0
+    high: int = 0
+
+    @property
+    def is_constant(self) -> bool:
+        return len(self.choices) == 1
+
+    @property
+    def least(self) -> int:
+        return min(self.choices) if self.choices else self.low
+
+    @property
+    def most(self) -> int:
+        return max(self.choices) if self.choices else self.high
+
+    def draw(self, stream: Chooser) -> int:
+        if self.choices:
+            return self.choices[0] if len(self.choices) == 1 else self.choices[stream.randrange(len(self.choices))]
+        return stream.randint(self.low, self.high)
+
+
+def constant(value: int, text: str = "") -> Drawn:
+    return Drawn(text or str(value), (value,))
+
+
+def _split(text: object, expected: str) -> tuple[Decimal, str]:
+    match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) and len(text) <= 64 else None
+    if match is None:
+        raise ValueError(f"is {_shown(text)}; expected {expected}")
+    try:
+        return Decimal(match[1]), match[2]
+    except InvalidOperation as error:
+        raise ValueError(f"is {_shown(text)}; expected {expected}") from error
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def duration_ns(text: object) -> int:
+    """`10s`, `250ms`, `-1.5s` to nanoseconds."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        raise ValueError(f"is {text}, without a unit; write {text}s or {text}ms")
+    number, unit = _split(text, "a duration such as 10s, 250ms or -1.5s")
+    if unit not in NS_PER_UNIT:
+        if number == 0 and not unit:
+            return 0
+        known = ", ".join(NS_PER_UNIT)
+        raise ValueError(f"is {_shown(text)}, {f'with unit {unit!r}' if unit else 'without a unit'}; expected {known}")
+    exact = number * NS_PER_UNIT[unit]
+    if abs(exact) > DURATION_NS_MAX:
+        raise ValueError(f"is {_shown(text)}; durations above a year are refused")
+    if exact != int(exact):
+        raise ValueError(f"is {_shown(text)}; finer than a nanosecond")
+    return int(exact)
+
+
+def rate_ppm(text: object) -> int:
+    """`200ppm`, `-5%` to parts per million."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        raise ValueError(f"is {text}, without a unit; write {text}ppm or {text}%")
+    number, unit = _split(text, "a rate such as 200ppm or 5%")
+    if unit not in ("ppm", "%"):
+        raise ValueError(f"is {_shown(text)}; expected a rate such as 200ppm or 5%")
+    exact = number * (10_000 if unit == "%" else 1)
+    if abs(exact) > RATE_PPM_MAX or exact != int(exact):
+        raise ValueError(f"is {_shown(text)}; expected a whole number of ppm up to {RATE_PPM_MAX}")
+    return int(exact)
+
+
+def count(text: object) -> int:
+    """A whole number; YAML has read it already, a range has not."""
+    if isinstance(text, str) and text.strip().isdecimal():
+        text = int(text)
+    if isinstance(text, bool) or not isinstance(text, int):
+        raise ValueError(f"is {_shown(text)}; expected a whole number")
+    if abs(text) > COUNT_MAX:
+        raise ValueError(f"is {text}; at most {COUNT_MAX}")
+    return text
+
+
+def probability(text: object) -> float:
+    """`5%` or 0.05, between 0 and 1."""
+    if isinstance(text, str):
+        number, unit = _split(text, "a probability such as 5% or 0.05")
+        if unit not in ("%", ""):
+            raise ValueError(f"is {_shown(text)}; expected a probability such as 5% or 0.05")
+        value = float(number) / (100 if unit == "%" else 1)
+    elif isinstance(text, (int, float)) and not isinstance(text, bool):
+        value = float(text)
+    else:
+        raise ValueError(f"is {_shown(text)}; expected a probability such as 5% or 0.05")
+    if not 0 <= value <= 1:
+        raise ValueError(f"is {_shown(text)}; expected between 0 and 1 (0% and 100%)")
+    return value
+
+
+def _drawn(one: Callable[[object], int], least: int | None) -> Callable[[object], Drawn]:
+    def parse(value: object) -> Drawn:
+        if isinstance(value, Drawn):
+            return value
+        if isinstance(value, list):
+            if not 1 <= len(value) <= CHOICES_MAX:
+                raise ValueError(f"has {len(value)} choices; expected 1 to {CHOICES_MAX}")
+            drawn = Drawn(f"[{', '.join(str(item) for item in value)}]", tuple(one(item) for item in value))
+        elif isinstance(value, str) and ".." in value:
+            low, _, high = value.partition("..")
+            drawn = Drawn(value, (), one(low), one(high))
+            if drawn.low > drawn.high:
+                raise ValueError(f"is {_shown(value)}; a range goes from the smaller to the larger")
+        else:
+            drawn = constant(one(value), str(value))
+        if least is not None and drawn.least < least:
+            raise ValueError(f"is {_shown(drawn.text)}; expected at least {least}")
+        return drawn
+
+    return parse
+
+
+def _schema(example: str, pattern: str) -> WithJsonSchema:
+    one = {"type": "string", "pattern": pattern, "examples": [example, f"{example}..{example}"]}
+    return WithJsonSchema({"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "maxItems": CHOICES_MAX}]})
+
+
+def _as_written(drawn: Drawn) -> str | list[str]:
+    return drawn.text[1:-1].split(", ") if drawn.text.startswith("[") else drawn.text
+
+
+_AS_TEXT = PlainSerializer(_as_written, return_type=str | list[str])
+_NUMBER = r"[+-]?[0-9.]+\s*"
+
+Duration = Annotated[
+    Drawn,
+    BeforeValidator(_drawn(duration_ns, 0)),
+    _AS_TEXT,
+    _schema("10s", rf"^{_NUMBER}(ns|us|µs|ms|s|m|h)(\.\.{_NUMBER}(ns|us|µs|ms|s|m|h))?$|^0$"),
+]
+"""Nanoseconds, not negative."""
+
+Shift = Annotated[
+    Drawn,
+    BeforeValidator(_drawn(duration_ns, None)),
+    _AS_TEXT,
+    _schema("-1.5s", rf"^{_NUMBER}(ns|us|µs|ms|s|m|h)(\.\.{_NUMBER}(ns|us|µs|ms|s|m|h))?$|^0$"),
+]
+"""Nanoseconds of either sign: an offset or a step of a clock."""
+
+Rate = Annotated[
+    Drawn, BeforeValidator(_drawn(rate_ppm, None)), _AS_TEXT, _schema("200ppm", rf"^{_NUMBER}(ppm|%)(\.\..*)?$")
+]
+"""Parts per million of either sign."""
+
+Count = Annotated[
+    Drawn,
+    BeforeValidator(_drawn(count, 0)),
+    _AS_TEXT,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string", "pattern": r"^\d+\.\.\d+$"},
+                {"type": "array", "items": {"type": "integer"}},
+            ]
+        }
+    ),
+]
+"""A whole number, not negative."""
+
+Probability = Annotated[
+    float,
+    BeforeValidator(probability),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%$"}]}),
+]
