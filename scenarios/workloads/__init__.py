@@ -1,0 +1,19 @@
+"""Workloads: protected resources, and the clients that work on them under a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scenarios.workloads.commit_log import CommitLog
+from scenarios.workloads.counter import Counter
+from scenarios.workloads.register import FencedRegister
+from scenarios.workloads.resource import Resource
+from scenarios.workloads.unsafe_list import UnsafeList
+
+RESOURCES: dict[str, Callable[[], Resource]] = {
+    "list": UnsafeList,
+    "counter": Counter,
+    "register": FencedRegister,
+    "log": CommitLog,
+}
+"""By the name that a scenario gives as `workload.kind`."""

@@ -1,0 +1,185 @@
+"""One client's calls on its lock, written down as the history wants them.
+
+A client is a (node, task). Around each call it writes CALL and RETURN; the
+number of the acquire's call is the *tenure*. What it believes is written at
+the instants where belief matters: right after the grant, at each guard before
+a protected write, and when the guard says no, the lock reports a loss or the
+release begins. The client never stops at an error: it records it and goes on,
+because what happens after an error is half of what goes wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lockref.errors import LockError, OutcomeUnknown, ReleaseFailed
+from lockref.history import ABSENT, Kind, Op, Recorder
+from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
+from lockref.runtime import NS_PER_S, Runtime
+from lockref.stores.port import Outcome
+from scenarios.workloads.resource import ResourceLink, Write
+
+YIELD_NS = 1_000_000
+"""Between the read and the write based on it: the yield of RFC-91's test."""
+
+
+@dataclass(slots=True)
+class Tenure:
+    """One grant as its client knows it, from the granted return to the release."""
+
+    number: int
+    owner: str
+    token: int | None
+    version: str
+    attempts: int = 0
+    believes: bool = True
+
+
+class Client:
+    """One (node, task) and its current tenure.
+
+    on_belief: told when this client has come to believe; the simulation's
+        omniscient observer listens.
+    """
+
+    __slots__ = (
+        "_link", "_lock", "_next_number", "_on_belief", "_reads_first", "_record", "_true_ns", "node", "provider",
+        "runtime", "task", "tenure",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        task: str,
+        runtime: Runtime,
+        recorder: Recorder,
+        true_ns: Callable[[], int],
+        next_number: Callable[[], int],
+        provider: LockProvider,
+        link: ResourceLink,
+        reads_first: bool,
+        lock: str,
+        on_belief: Callable[[Client], None] | None = None,
+    ) -> None:
+        self.node = node
+        self.task = task
+        self.runtime = runtime
+        self.provider = provider
+        self.tenure: Tenure | None = None
+        self._record = recorder.event
+        self._true_ns = true_ns
+        self._next_number = next_number
+        self._link = link
+        self._reads_first = reads_first
+        self._lock = lock
+        self._on_belief = on_belief
+
+    def _event(
+        self, kind: Kind, op: Op, outcome: Outcome = Outcome.NONE, request: int = ABSENT, tenure: Tenure | None = None
+    ) -> None:
+        # Not Journal.event: the client is the task that locked, whoever writes the row.
+        runtime = self.runtime
+        if tenure is None:
+            owner, token, version = "", ABSENT, ""
+        else:
+            owner, version = tenure.owner, tenure.version
+            token = ABSENT if tenure.token is None else tenure.token
+        self._record(
+            kind, self._true_ns(), runtime.wall_ns(), runtime.monotonic_ns(), self.node, self.task, self._lock, op,
+            outcome, request, ABSENT, "", version, "", token, owner,
+        )  # fmt: skip
+
+    def acquire(self, wait_ns: int) -> bool:
+        """Call `lock` (or `try_lock` where there is no time to wait); True if it was granted."""
+        number = self._next_number()
+        self._event(Kind.CALL, Op.ACQUIRE, request=number)
+        try:
+            granted = self.provider.lock(wait_ns / NS_PER_S) if wait_ns else self.provider.try_lock()
+        except LockError as error:
+            self._event(Kind.RETURN, Op.ACQUIRE, _outcome(error), number)
+            return False
+        if not granted:
+            self._event(Kind.RETURN, Op.ACQUIRE, Outcome.PRECONDITION_FAILED, number)
+            return False
+        grant = self.provider.grant or Grant(owner="")
+        self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "")
+        self._event(Kind.RETURN, Op.ACQUIRE, Outcome.APPLIED, number, tenure)
+        if self.provider.holds():
+            self._event(Kind.BELIEVED, Op.ACQUIRE, request=number, tenure=tenure)
+            if self._on_belief is not None:
+                self._on_belief(self)
+        else:
+            self.disbelieve()
+        return True
+
+    def guard(self) -> bool:
+        """Ask the lock whether the next protected write may go out."""
+        tenure = self.tenure
+        assert tenure is not None, "a guard belongs to a tenure"
+        if not self.provider.holds():
+            self.disbelieve()
+            return False
+        self._event(Kind.BELIEVED, Op.GUARD, request=tenure.number, tenure=tenure)
+        return True
+
+    def write(self) -> None:
+        """One protected write. Its effect is recorded where it happens; without an answer nobody knows."""
+        tenure = self.tenure
+        assert tenure is not None, "a protected write belongs to a tenure"
+        tenure.attempts += 1
+        try:
+            based_on = ""
+            if self._reads_first:
+                based_on = self._link.state()
+                self.runtime.sleep(YIELD_NS)
+            self._link.write(
+                Write(
+                    node=self.node,
+                    task=self.task,
+                    tenure=tenure.number,
+                    attempt=tenure.attempts,
+                    based_on=based_on,
+                    token=tenure.token,
+                    owner=tenure.owner,
+                )
+            )
+        except OutcomeUnknown:
+            return
+
+    def release(self) -> None:
+        """Stop believing, then call `unlock`."""
+        self.disbelieve()
+        self.tenure = None
+        number = self._next_number()
+        self._event(Kind.CALL, Op.RELEASE, request=number)
+        try:
+            self.provider.unlock()
+        except LockError as error:
+            self._event(Kind.RETURN, Op.RELEASE, _outcome(error), number)
+        else:
+            self._event(Kind.RETURN, Op.RELEASE, Outcome.APPLIED, number)
+
+    def disbelieve(self) -> None:
+        """The end of belief, written once in a tenure."""
+        tenure = self.tenure
+        if tenure is not None and tenure.believes:
+            tenure.believes = False
+            self._event(Kind.DISBELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
+
+    def observed(self) -> None:
+        """The omniscient observer asks, at an instant of somebody else's choosing."""
+        tenure = self.tenure
+        if tenure is not None and tenure.believes and self.provider.holds():
+            self._event(Kind.BELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
+
+    def heard(self, event: LockEvent) -> None:
+        """The lock's own report: a loss ends belief at once."""
+        if event.kind is LockEventKind.LOST:
+            self.disbelieve()
+
+
+def _outcome(error: LockError) -> Outcome:
+    """A release that failed may have landed, as an acquire without an answer may; other errors are definite."""
+    return Outcome.AMBIGUOUS if isinstance(error, (OutcomeUnknown, ReleaseFailed)) else Outcome.REJECTED

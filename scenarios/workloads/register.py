@@ -1,0 +1,34 @@
+"""A register that checks fencing tokens: once it has accepted token k, it refuses smaller ones (S4).
+
+From a lock without tokens it must accept everything, and so shows what fencing
+is worth: the same pause that is harmless with a token is harm without one.
+"""
+
+from __future__ import annotations
+
+from lockref.history import Op
+from lockref.stores.port import Outcome
+from scenarios.workloads.resource import Effect, Write
+
+
+class FencedRegister:
+    """Blind writes, checked by token."""
+
+    op = Op.WRITE
+    reads_first = False
+
+    def __init__(self) -> None:
+        self.writes = 0
+        self.token_max: int | None = None
+
+    def state(self) -> str:
+        return str(self.writes)
+
+    def apply(self, write: Write) -> Effect:
+        before = str(self.writes)
+        if write.token is not None:
+            if self.token_max is not None and write.token < self.token_max:
+                return Effect(outcome=Outcome.PRECONDITION_FAILED, if_version=before, version=before)
+            self.token_max = write.token
+        self.writes += 1
+        return Effect(outcome=Outcome.APPLIED, if_version=before, version=str(self.writes))
