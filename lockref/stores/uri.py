@@ -8,26 +8,38 @@ belong in a URI, and a message never repeats one that was put there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lockref.errors import ConfigError
+from lockref.stores.endpoints import check_endpoint
+from lockref.stores.keys import check_key
 from lockref.stores.port import ObjectStore
 
-POOL_SIZE_DEFAULT = 10
-FORMS = {
+POOL_SIZE_DEFAULT: Final = 10
+
+FORMS: Final = {
     "memory": "memory: or memory:NAME",
+    "file": "file:///FOLDER",
+    "s3": "s3://BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION]",
+    "gs": "gs://BUCKET[/PREFIX][?endpoint=http://HOST:PORT]",
 }
+_OPTIONS: Final = {"s3": ("endpoint", "region"), "gs": ("endpoint",)}
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
+_REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAddress:
     """A parsed store URI.
 
-    container: the bucket, the folder or, for memory, the name.
+    container: the bucket; for `file:` the absolute path of the folder, for `memory:` the name.
     prefix: what stands before every key, without slashes at its ends; "" for none.
     endpoint: `http://host:port` of a server to use instead of the cloud's own; "" for the cloud.
-    region: S3 only.
+    region: S3 only; "" for what the SDK finds.
     """
 
     scheme: str
@@ -36,19 +48,86 @@ class StoreAddress:
     endpoint: str = ""
     region: str = ""
 
+    def __str__(self) -> str:
+        """A line for people, such as `s3://bucket/prefix at http://127.0.0.1:4566`."""
+        if self.scheme == "memory":
+            return f"memory:{self.container}"
+        path = f"{self.container}/{self.prefix}" if self.prefix else self.container
+        return f"{self.scheme}://{path}{f' at {self.endpoint}' if self.endpoint else ''}"
+
 
 def parse_store_uri(uri: str) -> StoreAddress:
     """Take a store URI apart.
 
-    Errors: ConfigError for an unknown scheme or a malformed address.
+    Errors: ConfigError for an unknown scheme, a missing or impossible bucket, a
+        bad endpoint, an unknown option, credentials in the URI.
     """
     scheme, colon, rest = uri.partition(":")
     if not colon or scheme not in FORMS:
+        # Only the scheme is repeated: whatever follows it may hold a password.
         shown = f"scheme {scheme!r}" if colon else f"store {uri!r}"
         raise ConfigError(f"the {shown} is not known; expected one of {'; '.join(FORMS.values())}")
-    if "/" in rest:
-        raise ConfigError(f"the store {uri!r} is not of the form {FORMS[scheme]}")
-    return StoreAddress(scheme=scheme, container=rest)
+    if scheme == "memory":
+        if re.fullmatch(r"[\w.-]*", rest, re.ASCII) is None:
+            raise ConfigError(f"the store {uri!r} is not of the form {FORMS[scheme]}")
+        return StoreAddress(scheme=scheme, container=rest)
+    if scheme == "file":
+        return _parse_folder(uri)
+    return _parse_bucket(uri)
+
+
+def _parse_folder(uri: str) -> StoreAddress:
+    parts = urlsplit(uri)
+    path = unquote(parts.path)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment or not path.startswith("/"):
+        raise ConfigError(f"the store {uri!r} is not of the form {FORMS['file']}: give the folder's absolute path")
+    if path.rstrip("/") == "" or "\0" in path:
+        raise ConfigError(f"the store {uri!r} names no folder that can be used; expected {FORMS['file']}")
+    return StoreAddress(scheme="file", container=path.rstrip("/"))
+
+
+def _parse_bucket(uri: str) -> StoreAddress:
+    parts = urlsplit(uri)
+    scheme, form = parts.scheme, FORMS[parts.scheme]
+    bucket = parts.netloc
+    if "@" in bucket:
+        raise ConfigError(f"the {scheme} store's URI holds credentials; put them into the environment; expected {form}")
+    if not bucket:
+        raise ConfigError(f"the store {uri!r} names no bucket; expected {form}")
+    if _BUCKET.fullmatch(bucket) is None:
+        raise ConfigError(
+            f"the bucket {bucket!r} is not possible: 3 to 63 lower-case letters, digits, dots, hyphens; expected {form}"
+        )
+    prefix = unquote(parts.path).strip("/")
+    if prefix:
+        try:
+            check_key(prefix)
+        except ValueError as error:
+            raise ConfigError(f"the prefix of the store in bucket {bucket!r} is no key: {error}") from None
+    options = _parse_options(parts.query, scheme=scheme, bucket=bucket)
+    return StoreAddress(scheme=scheme, container=bucket, prefix=prefix, **options)
+
+
+def _parse_options(query: str, *, scheme: str, bucket: str) -> dict[str, str]:
+    where = f"the store {scheme}://{bucket}"
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _OPTIONS[scheme]:
+            raise ConfigError(f"{where} has an unknown option {name!r}; expected {' or '.join(_OPTIONS[scheme])}")
+        if name in options:
+            raise ConfigError(f"{where} has the option {name!r} twice; give it once")
+        options[name] = value
+    if "endpoint" in options:
+        try:
+            options["endpoint"] = check_endpoint(options["endpoint"])
+        except ValueError as error:
+            raise ConfigError(f"{where}: the endpoint {error}") from None
+    if "region" in options and _REGION.fullmatch(options["region"]) is None:
+        raise ConfigError(f"{where}: the region {options['region']!r} is not of a form like us-east-1")
+    return options
+
+
+# The SDKs load on first use: a run on `memory:` needs neither, and they take most of a second.
 
 
 def _open_memory(address: StoreAddress, _request_timeout_ns: int, _pool_size: int) -> ObjectStore:
@@ -57,8 +136,55 @@ def _open_memory(address: StoreAddress, _request_timeout_ns: int, _pool_size: in
     return MemoryStore(address.container)
 
 
-_OPENERS: dict[str, Callable[[StoreAddress, int, int], ObjectStore]] = {
+def _open_folder(address: StoreAddress, request_timeout_ns: int, _pool_size: int) -> ObjectStore:
+    from lockref.stores.localfs import FileStore
+
+    return FileStore(address.container, request_timeout_ns=request_timeout_ns)
+
+
+def _open_s3(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
+    from botocore.exceptions import BotoCoreError
+
+    from lockref.stores.s3 import S3Store
+
+    try:
+        return S3Store(
+            bucket=address.container,
+            prefix=address.prefix,
+            endpoint=address.endpoint,
+            region=address.region,
+            request_timeout_ns=request_timeout_ns,
+            pool_size=pool_size,
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise ConfigError(f"the store {address} cannot be opened with this AWS configuration: {error}") from error
+
+
+def _open_gcs(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
+    from google.auth.exceptions import GoogleAuthError
+
+    from lockref.stores.gcs import GcsStore
+
+    try:
+        return GcsStore(
+            bucket=address.container,
+            prefix=address.prefix,
+            endpoint=address.endpoint,
+            request_timeout_ns=request_timeout_ns,
+            pool_size=pool_size,
+        )
+    except GoogleAuthError as error:
+        raise ConfigError(
+            f"the store {address} has no Google credentials ({type(error).__name__}); "
+            "set GOOGLE_APPLICATION_CREDENTIALS or add ?endpoint="
+        ) from error
+
+
+_OPENERS: Final[dict[str, Callable[[StoreAddress, int, int], ObjectStore]]] = {
     "memory": _open_memory,
+    "file": _open_folder,
+    "s3": _open_s3,
+    "gs": _open_gcs,
 }
 
 
@@ -67,7 +193,7 @@ def open_store(uri: str, *, request_timeout_ns: int, pool_size: int = POOL_SIZE_
 
     request_timeout_ns: how long one request may take before its outcome is AMBIGUOUS.
     pool_size: connections kept; make it the number of threads that share the store.
-    Errors: ConfigError for a bad URI, a time-out or a pool size below one.
+    Errors: ConfigError for a bad URI, unusable credentials, a time-out or a pool of nothing.
     """
     address = parse_store_uri(uri)
     if request_timeout_ns <= 0:

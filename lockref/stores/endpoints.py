@@ -1,0 +1,46 @@
+"""Addresses of servers: what counts as one, and what counts as this machine.
+
+A loopback endpoint is a test server. It gets no proxy, no search for
+credentials over the network, and dummy credentials where none are configured.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+
+def check_endpoint(endpoint: str) -> str:
+    """Return the endpoint without a final slash.
+
+    Errors: ValueError, in words that fit after "the endpoint", if it is not
+        `http://host[:port]` or `https://host[:port]`. The text never repeats a
+        user name or password.
+    """
+    parts = urlsplit(endpoint)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("holds credentials; put them into the environment or a profile instead")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{endpoint!r} is not of the form http://HOST:PORT or https://HOST")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError(f"{endpoint!r} has more than a host and a port")
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"{endpoint!r} has a port that is no number from 1 to 65535") from None
+    if port == 0:
+        raise ValueError(f"{endpoint!r} has port 0, where nothing can listen")
+    return endpoint.rstrip("/")
+
+
+def is_loopback(endpoint: str) -> bool:
+    """True if the endpoint is on this machine by its very address; no name is looked up."""
+    host = urlsplit(endpoint).hostname
+    if not host:
+        return False
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

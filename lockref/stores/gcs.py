@@ -1,0 +1,250 @@
+"""Google Cloud Storage through its JSON API.
+
+Each call is exactly one request; the client's conditional retries are off (A2).
+What the service says is folded into outcomes by one table, `WRITE_OUTCOMES`.
+Versions are object generations: unique, never reused for equal bytes, and by
+Google's own words not promised to increase, so a condition token and no fence.
+
+Bodies go up in one multipart-type request (metadata and data together), the
+only upload on which every known server honours generations; above 8 MiB the
+client would switch to another kind, so larger bodies are refused here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import google.auth
+import requests
+from google.api_core.exceptions import GoogleAPICallError
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import GoogleAuthError
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.storage import Client
+from google.cloud.storage.exceptions import DataCorruption
+from urllib3.exceptions import NewConnectionError
+
+from lockref.runtime import NS_PER_S
+from lockref.stores.endpoints import is_loopback
+from lockref.stores.keys import check_key
+from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CAPABILITIES = StoreCapabilities(dialect="gcs", versions_repeat=False, conditional_delete=True)
+
+NO_SUCH_OBJECT: Final = "noSuchObject"
+NO_SUCH_BUCKET: Final = "noSuchBucket"
+
+WRITE_OUTCOMES: tuple[StatusRow, ...] = (
+    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
+    StatusRow(status=412, outcome=Outcome.PRECONDITION_FAILED, why="the object is not what the condition says"),
+    # The service has one reason, notFound, for both; the two codes are ours (see `_code`).
+    StatusRow(
+        status=404,
+        code=NO_SUCH_OBJECT,
+        outcome=Outcome.PRECONDITION_FAILED,
+        missing=True,
+        why="there is no such object",
+    ),
+    StatusRow(status=404, code=NO_SUCH_BUCKET, outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
+    StatusRow(status=409, outcome=Outcome.CONFLICT, why="a concurrent request got in the way; try again"),
+    StatusRow(status=429, outcome=Outcome.THROTTLED, why="more than one write per second on an object; slow down"),
+    StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
+    StatusRow(status=401, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
+    StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check credentials and bucket policy"),
+    StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
+    StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
+    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
+    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
+)
+"""Every answer of GCS (conditional-writes.md, section 1) and what it means for a write."""
+
+BODY_BYTES_MAX: Final = 8 * 1024 * 1024
+_CONNECT_SHARE: Final = 5
+"""One part in so many of the time-out is for connecting; the rest is for the answer."""
+_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
+_GENERATION_ABSENT: Final = 0
+
+
+def make_session(*, endpoint: str, pool_size: int) -> AuthorizedSession:
+    """The HTTP session that the client uses; ours, so that its sockets can be counted and closed.
+
+    Errors: google.auth's own where the cloud itself is meant and no credentials are found.
+    """
+    credentials = _anonymous() if endpoint else google.auth.default(scopes=[_SCOPE])[0]
+    # A refused anonymous request has nothing to refresh: its 401 must reach the table.
+    refresh_on = () if endpoint else (requests.codes.unauthorized,)
+    session = AuthorizedSession(credentials, refresh_status_codes=refresh_on)  # type: ignore[no-untyped-call]
+    # One request per call: urllib3's own retries are off.
+    adapter = requests.adapters.HTTPAdapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0)
+    session.mount("https://", adapter)
+    session.mount("http://", adapter)
+    session.trust_env = not is_loopback(endpoint)
+    return session
+
+
+def _anonymous() -> AnonymousCredentials:
+    return AnonymousCredentials()  # type: ignore[no-untyped-call]
+
+
+class GcsStore:
+    """One bucket, or a prefix of it, as an `ObjectStore`.
+
+    request_timeout_ns: bounds connecting and each wait for an answer, together.
+    endpoint: `http://host:port` of another server than Google's; it gets no credentials.
+    session: for tests: an HTTP session to use instead of making one.
+    Errors: the constructor raises google.auth's own where no credentials are found.
+    """
+
+    def __init__(
+        self,
+        *,
+        bucket: str,
+        prefix: str = "",
+        endpoint: str = "",
+        request_timeout_ns: int,
+        pool_size: int = 10,
+        session: requests.Session | None = None,
+    ) -> None:
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._session = session or make_session(endpoint=endpoint, pool_size=pool_size)
+        # The project matters only for creating buckets, which a store never does.
+        self._client = Client(
+            project="lockref",
+            credentials=_anonymous(),
+            _http=self._session,
+            client_options={"api_endpoint": endpoint} if endpoint else None,
+        )
+        self._bucket = self._client.bucket(bucket)
+        connect_s = request_timeout_ns / NS_PER_S / _CONNECT_SHARE
+        self._timeout_s = (connect_s, request_timeout_ns / NS_PER_S - connect_s)
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return CAPABILITIES
+
+    def read(self, key: str) -> ReadReply:
+        check_key(key)
+        blob = self._bucket.blob(self._prefix + key)
+        try:
+            # One request: the generation comes with the data, in a header.
+            body = blob.download_as_bytes(
+                raw_download=True, single_shot_download=True, retry=None, timeout=self._timeout_s
+            )
+        except GoogleAPICallError as error:
+            status, code = _status_and_code(error, on_object=True)
+            return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+        except (requests.RequestException, GoogleAuthError, DataCorruption) as error:
+            outcome, reason = _explain(error)
+            return ReadReply(outcome=outcome, reason=reason)
+        if not blob.generation:
+            return ReadReply(outcome=Outcome.AMBIGUOUS, status=200, reason="200 without a generation")
+        return ReadReply(outcome=Outcome.APPLIED, body=body, version=Version(str(blob.generation)), status=200)
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body, _GENERATION_ABSENT)
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        return self._put(key, body, _generation(version))
+
+    def put(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body, None)
+
+    def delete(self, key: str, version: Version | None = None) -> WriteReply:
+        check_key(key)
+        blob = self._bucket.blob(self._prefix + key)
+        generation = None if version is None else _generation(version)
+        failure = self._failure(
+            lambda: blob.delete(if_generation_match=generation, retry=None, timeout=self._timeout_s), on_object=True
+        )
+        return failure or write_reply(classify(WRITE_OUTCOMES, 204), status=204)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _put(self, key: str, body: bytes, generation: int | None) -> WriteReply:
+        check_key(key)
+        if len(body) > BODY_BYTES_MAX:
+            raise ValueError(f"the body has {len(body)} bytes; at most {BODY_BYTES_MAX} go up in one request")
+        blob = self._bucket.blob(self._prefix + key)
+        failure = self._failure(
+            lambda: blob.upload_from_string(
+                bytes(body),
+                content_type="application/octet-stream",
+                if_generation_match=generation,
+                retry=None,
+                timeout=self._timeout_s,
+            ),
+            on_object=False,
+        )
+        if failure is not None:
+            return failure
+        if not blob.generation:
+            return WriteReply(outcome=Outcome.AMBIGUOUS, status=200, reason="200 without a generation")
+        return write_reply(classify(WRITE_OUTCOMES, 200), status=200, version=Version(str(blob.generation)))
+
+    def _failure(self, send: Callable[[], None], *, on_object: bool) -> WriteReply | None:
+        """Send one write: what it means that it failed, or None if it did not."""
+        try:
+            send()
+        except GoogleAPICallError as error:
+            status, code = _status_and_code(error, on_object=on_object)
+            return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+        except (requests.RequestException, GoogleAuthError, DataCorruption) as error:
+            outcome, reason = _explain(error)
+            return WriteReply(outcome=outcome, reason=reason)
+        return None
+
+
+def _generation(version: Version) -> int:
+    """A generation that can exist; 0 means "absent" to the service and must not slip in as a version."""
+    if not version.isdecimal() or int(version) == _GENERATION_ABSENT:
+        raise ValueError(f"the version {version!r} is no generation; pass the one that a reply carried")
+    return int(version)
+
+
+def _status_and_code(error: GoogleAPICallError, *, on_object: bool) -> tuple[int, str]:
+    """The HTTP status and a code: the service's reason, or ours for the two kinds of 404.
+
+    on_object: the request was about an object that may be absent (a read or a
+        delete), so a 404 that does not name the bucket means the object. An
+        upload needs nothing but the bucket.
+    """
+    status = int(error.code or 0)
+    reason = next((str(detail["reason"]) for detail in _details(error) if detail.get("reason")), "")
+    if status != requests.codes.not_found:
+        return status, reason
+    text = error.message.lower()
+    if "bucket" in text and "not exist" in text:
+        return status, NO_SUCH_BUCKET
+    return status, NO_SUCH_OBJECT if on_object else NO_SUCH_BUCKET
+
+
+def _details(error: GoogleAPICallError) -> list[dict[str, Any]]:
+    return [detail for detail in error.errors if isinstance(detail, dict)]
+
+
+_UNSENT: Final = "nothing was sent"
+
+
+def _explain(error: Exception) -> tuple[Outcome, str]:
+    """What it means that no answer was understood. Names the error's class, never its text: that quotes requests."""
+    name = type(error).__name__
+    if isinstance(error, GoogleAuthError):
+        return Outcome.AMBIGUOUS, f"{name}: no access token could be had; {_UNSENT}"
+    if isinstance(error, requests.ConnectTimeout):
+        return Outcome.AMBIGUOUS, f"{name}: no connection in time; {_UNSENT}"
+    if isinstance(error, requests.Timeout):
+        return Outcome.AMBIGUOUS, f"{name}: no answer in time; the request may have taken effect"
+    if isinstance(error, requests.ConnectionError) and _never_connected(error):
+        return Outcome.AMBIGUOUS, f"{name}: no connection could be made; {_UNSENT}"
+    return Outcome.AMBIGUOUS, f"{name}: the answer was lost; the request may have taken effect"
+
+
+def _never_connected(error: requests.ConnectionError) -> bool:
+    """True if urllib3 says that no connection came about; it says so in the cause."""
+    cause = error.args[0] if error.args else None
+    return isinstance(getattr(cause, "reason", None), NewConnectionError)

@@ -1,0 +1,263 @@
+"""Amazon S3, and every server that speaks its protocol.
+
+Each call is exactly one request: boto3's own retries would turn a landed write
+into a failed precondition (A2). What S3 says is folded into outcomes by one
+table, `WRITE_OUTCOMES`; what the network does is AMBIGUOUS, with a reason that
+says whether anything was sent.
+
+Two habits of boto3 are switched off. `Expect: 100-continue` doubles the round
+trips of a renewal and, on a server that ignores it, adds a second of waiting;
+a lock record is too small to gain from it. Checksums beyond what an operation
+requires wrap the body in a trailer that several servers store verbatim.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import botocore.session
+from boto3.session import Session
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ReadTimeoutError,
+)
+from botocore.handlers import add_expect_header
+from botocore.parsers import ResponseParserError
+
+from lockref.runtime import NS_PER_S
+from lockref.stores.endpoints import is_loopback
+from lockref.stores.keys import check_key
+from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_boto3_s3.client import S3Client
+
+CAPABILITIES = StoreCapabilities(dialect="s3", versions_repeat=True, conditional_delete=True)
+
+WRITE_OUTCOMES: tuple[StatusRow, ...] = (
+    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
+    StatusRow(status=412, outcome=Outcome.PRECONDITION_FAILED, why="the object is not what the condition says"),
+    StatusRow(
+        status=404,
+        code="NoSuchKey",
+        outcome=Outcome.PRECONDITION_FAILED,
+        missing=True,
+        why="there is no such object (C5)",
+    ),
+    # What botocore calls an error without a body, as some servers answer a missing key.
+    StatusRow(status=404, code="404", outcome=Outcome.PRECONDITION_FAILED, missing=True, why="there is no such object"),
+    StatusRow(status=404, code="NoSuchBucket", outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
+    StatusRow(status=404, outcome=Outcome.REJECTED, why="something other than the object is missing"),
+    StatusRow(status=409, outcome=Outcome.CONFLICT, why="a concurrent request got in the way; try again"),
+    StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down"),
+    StatusRow(status=503, code="SlowDown", outcome=Outcome.THROTTLED, why="too many requests; slow down"),
+    StatusRow(status=400, code="RequestTimeout", outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
+    StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
+    StatusRow(
+        status=403,
+        code="RequestTimeTooSkewed",
+        outcome=Outcome.REJECTED,
+        why="this machine's clock is too far from the server's; set it right",
+    ),
+    StatusRow(status=401, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
+    StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check credentials and bucket policy"),
+    StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this condition"),
+    StatusRow(status=3, outcome=Outcome.REJECTED, why="the bucket lives elsewhere; name its region or endpoint"),
+    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
+    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
+)
+"""Every answer of S3 (conditional-writes.md, section 1) and what it means for a write."""
+
+_CONNECT_SHARE = 5
+"""One part in so many of the time-out is for connecting; the rest is for the answer."""
+
+_LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
+_DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
+_LOOPBACK_REGION = "us-east-1"
+
+
+def _session(endpoint: str) -> Session:
+    """A session of our own: the default one is shared and not safe for threads.
+
+    On a loopback endpoint only local places are searched for credentials: the
+    full chain would ask the machine's metadata address over the network, and
+    wait for it.
+    """
+    core = botocore.session.Session()
+    if is_loopback(endpoint):
+        chain = core.get_component("credential_provider")
+        for provider in list(chain.providers):
+            if provider.METHOD not in _LOCAL_CREDENTIALS:
+                chain.remove(provider.METHOD)
+        if core.get_credentials() is None:
+            core.set_credentials(_DUMMY_CREDENTIALS.access_key, _DUMMY_CREDENTIALS.secret_key)
+    return Session(botocore_session=core)
+
+
+def make_client(*, endpoint: str, region: str, request_timeout_ns: int, pool_size: int) -> S3Client:
+    """A client that sends each request once.
+
+    Errors: botocore's own for an unusable profile or configuration file.
+    """
+    session = _session(endpoint)
+    connect_s = request_timeout_ns / NS_PER_S / _CONNECT_SHARE
+    config = Config(
+        connect_timeout=connect_s,
+        read_timeout=request_timeout_ns / NS_PER_S - connect_s,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        max_pool_connections=pool_size,
+        tcp_keepalive=True,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        # A server on a port has no DNS names of its own for buckets.
+        s3={"addressing_style": "path" if endpoint else "auto"},
+        proxies={} if is_loopback(endpoint) else None,
+    )
+    client = session.client(
+        "s3",
+        endpoint_url=endpoint or None,
+        region_name=region or session.region_name or (_LOOPBACK_REGION if endpoint else None),
+        config=config,
+    )
+    client.meta.events.unregister("before-call.s3", add_expect_header)
+    return client
+
+
+class S3Store:
+    """One bucket, or a prefix of it, as an `ObjectStore`.
+
+    request_timeout_ns: bounds connecting and each wait for an answer, together.
+    endpoint: `http://host:port` of another server than Amazon's.
+    client: for tests: a client to use instead of making one.
+    """
+
+    def __init__(
+        self,
+        *,
+        bucket: str,
+        prefix: str = "",
+        endpoint: str = "",
+        region: str = "",
+        request_timeout_ns: int,
+        pool_size: int = 10,
+        client: S3Client | None = None,
+    ) -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._client = client or make_client(
+            endpoint=endpoint, region=region, request_timeout_ns=request_timeout_ns, pool_size=pool_size
+        )
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return CAPABILITIES
+
+    def read(self, key: str) -> ReadReply:
+        check_key(key)
+        try:
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+            status = answer["ResponseMetadata"]["HTTPStatusCode"]
+            with closing(answer["Body"]) as stream:
+                body = stream.read()
+        except ClientError as error:
+            status, code = _status_and_code(error)
+            return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+        except (BotoCoreError, ResponseParserError) as error:
+            outcome, reason = _explain(error)
+            return ReadReply(outcome=outcome, reason=reason)
+        etag = answer.get("ETag")
+        if not etag:
+            return ReadReply(outcome=Outcome.AMBIGUOUS, status=status, reason=f"{status} without an ETag")
+        return ReadReply(outcome=Outcome.APPLIED, body=body, version=Version(etag), status=status)
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body, {"IfNoneMatch": "*"})
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        if not version:
+            raise ValueError("the version is empty; pass the one that a reply carried")
+        return self._put(key, body, {"IfMatch": version})
+
+    def put(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body, {})
+
+    def delete(self, key: str, version: Version | None = None) -> WriteReply:
+        """Remove `key`. Without a version S3 does not say whether it existed: APPLIED either way."""
+        check_key(key)
+        condition: dict[str, str] = {} if version is None else {"IfMatch": version}
+        return self._write(
+            lambda: self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key, **_typed(condition)),
+            makes_version=False,
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _put(self, key: str, body: bytes, condition: dict[str, str]) -> WriteReply:
+        check_key(key)
+        return self._write(
+            lambda: self._client.put_object(
+                Bucket=self._bucket,
+                Key=self._prefix + key,
+                Body=body,
+                ContentType="application/octet-stream",
+                **_typed(condition),
+            ),
+            makes_version=True,
+        )
+
+    def _write(self, send: Callable[[], Any], *, makes_version: bool) -> WriteReply:
+        try:
+            answer = send()
+        except ClientError as error:
+            status, code = _status_and_code(error)
+            return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+        except (BotoCoreError, ResponseParserError) as error:
+            outcome, reason = _explain(error)
+            return WriteReply(outcome=outcome, reason=reason)
+        status = answer["ResponseMetadata"]["HTTPStatusCode"]
+        etag = answer.get("ETag")
+        if makes_version and not etag:
+            # A cut reply can still parse as a success. Without the version it made, nothing can be built on it.
+            return WriteReply(outcome=Outcome.AMBIGUOUS, status=status, reason=f"{status} without an ETag")
+        version = Version(etag) if makes_version else None
+        return write_reply(classify(WRITE_OUTCOMES, status), status=status, version=version)
+
+
+def _typed(condition: dict[str, str]) -> dict[str, Any]:
+    """The stubs cannot see that a condition's keys are parameters of the call."""
+    return cast("dict[str, Any]", condition)
+
+
+def _status_and_code(error: ClientError) -> tuple[int, str]:
+    """The HTTP status (0 where the SDK made the error up) and S3's error code."""
+    metadata = error.response.get("ResponseMetadata", {})
+    return int(metadata.get("HTTPStatusCode", 0)), str(error.response.get("Error", {}).get("Code", ""))
+
+
+_UNSENT: Final = "nothing was sent"
+
+
+def _explain(error: Exception) -> tuple[Outcome, str]:
+    """What it means that no answer was understood. Names the error's class, never its text: that quotes requests."""
+    name = type(error).__name__
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return Outcome.REJECTED, f"{name}: no usable credentials; {_UNSENT}"
+    if isinstance(error, EndpointConnectionError):
+        return Outcome.AMBIGUOUS, f"{name}: no connection could be made; {_UNSENT}"
+    if isinstance(error, ConnectTimeoutError):
+        return Outcome.AMBIGUOUS, f"{name}: no connection in time; {_UNSENT}"
+    if isinstance(error, ReadTimeoutError):
+        return Outcome.AMBIGUOUS, f"{name}: no answer in time; the request may have taken effect"
+    return Outcome.AMBIGUOUS, f"{name}: the answer was lost; the request may have taken effect"

@@ -1,0 +1,83 @@
+"""From an HTTP answer to an outcome, by table.
+
+Each cloud has one table of rows, in its own module, and every row is a test. A
+row names a status, or a whole class of them, and optionally the vendor's error
+code; the most specific row that fits decides. A status without any row is
+AMBIGUOUS: what nobody foresaw must not be read as a definite answer (A1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+
+ANY_CODE: Final = "*"
+REASON_CHARS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRow:
+    """One row: answers with `status` and `code` mean `outcome`.
+
+    status: a status such as 412, or a class of them as its first digit (4 for 4xx).
+    code: the vendor's error code; `*` for any.
+    missing: the precondition failed because there is no object.
+    why: what the row means, in a few words; it becomes part of the reason.
+    """
+
+    status: int
+    code: str = ANY_CODE
+    outcome: Outcome
+    missing: bool = False
+    why: str
+
+    def fit(self, status: int, code: str) -> int:
+        """How closely the row fits: 0 not at all, more for a whole status, most for a code too."""
+        if self.code not in (ANY_CODE, code):
+            return 0
+        if self.status == status:
+            return 4 if self.code == code else 3
+        if self.status == status // 100:
+            return 2 if self.code == code else 1
+        return 0
+
+
+UNFORESEEN: Final = StatusRow(status=0, outcome=Outcome.AMBIGUOUS, why="a status that no row covers")
+
+
+def classify(rows: Sequence[StatusRow], status: int, code: str = "") -> StatusRow:
+    """The row that decides; of equally close ones, the first."""
+    best = max(rows, key=lambda row: row.fit(status, code), default=UNFORESEEN)
+    return best if best.fit(status, code) else UNFORESEEN
+
+
+def write_reply(row: StatusRow, *, status: int, code: str = "", version: Version | None = None) -> WriteReply:
+    """What a row says about a write. The reason names the status and the code, nothing from the request."""
+    return WriteReply(
+        outcome=row.outcome,
+        version=version if row.outcome is Outcome.APPLIED else None,
+        missing=row.missing,
+        status=status,
+        reason="" if row.outcome is Outcome.APPLIED else reason_text(row, status, code),
+    )
+
+
+def read_reply(row: StatusRow, *, status: int, code: str = "") -> ReadReply:
+    """What a row says about a read that brought no body: `missing` means absent.
+
+    A read carries no condition, so a failed one is nothing a server may say:
+    it counts as AMBIGUOUS.
+    """
+    if row.missing:
+        return ReadReply(outcome=Outcome.APPLIED, status=status)
+    impossible = row.outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED)
+    outcome = Outcome.AMBIGUOUS if impossible else row.outcome
+    return ReadReply(outcome=outcome, status=status, reason=reason_text(row, status, code))
+
+
+def reason_text(row: StatusRow, status: int, code: str = "") -> str:
+    """`412 PreconditionFailed: the object is not …`, on one line."""
+    return f"{status}{f' {code}' if code else ''}: {row.why}"[:REASON_CHARS_MAX]
