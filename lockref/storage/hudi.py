@@ -1,0 +1,152 @@
+"""Hudi's lock as the laboratory sees it: provider and `LockManager` together.
+
+`LockManager` makes a provider per lock cycle and drops it after a clean
+unlock. After an unlock that raised it keeps the provider, lock object and all,
+for the next cycle; that is where U4 and U5 come from.
+
+Hudi tells a writer of a loss by interrupting its thread. Here the interrupt is
+a flag: belief lasts from a granted return until the flag is set or unlock is
+called, whatever the clock says, because Hudi's holder never looks at it.
+
+Source: Hudi 1.2.0 `LockManager`, `StorageBasedLockProvider`.
+"""
+
+from __future__ import annotations
+
+from lockref.errors import LockError, ReleaseFailed
+from lockref.provider import Grant, LockContext, LockEvent, LockEventKind
+from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.storage.hudi_client import ObjectStoreLockClient
+from lockref.storage.hudi_provider import HoodieLockException, LockState, StorageBasedLockProvider, random_uuid
+from lockref.storage.hudi_threads import JavaThread, JavaThreads
+from lockref.storage.lockfile import decode
+
+__all__ = ["HoodieLockException", "HudiLock", "LockState", "StorageBasedLockProvider"]
+
+REQUEST_TIMEOUT_SHARE = 5
+"""Hudi's S3 client gives a request a fifth of the validity, twice the default renew interval (D9)."""
+
+
+class HudiLock:
+    """A `LockProvider` that behaves like Hudi's lock under Hudi's lock manager.
+
+    `lock` is one timed attempt; Hudi's manager would repeat it, 50 times by default.
+    """
+
+    decode_record = staticmethod(decode)
+
+    def __init__(self, context: LockContext) -> None:
+        self._context = context
+        self._runtime = context.runtime
+        self._store = context.open_store(context.settings.validity_ns // REQUEST_TIMEOUT_SHARE)
+        self._provider: StorageBasedLockProvider | None = None
+        self._threads = JavaThreads(context.runtime, on_interrupt=self._report_loss)
+        self._thread: JavaThread | None = None
+        self._is_granted = False
+        self._granted_at_ns = 0
+
+    @property
+    def interrupted(self) -> bool:
+        """True once the heartbeat has told the writer to stop, until the next attempt to lock."""
+        return self._thread is not None and self._thread.is_interrupted()
+
+    @property
+    def provider(self) -> StorageBasedLockProvider | None:
+        """The provider of this cycle, for tests and observers."""
+        return self._provider
+
+    @property
+    def grant(self) -> Grant | None:
+        provider = self._provider
+        lock = provider.lock_object if provider is not None and self.holds() else None
+        return Grant(owner=lock.data.owner or "", version=lock.version) if lock is not None else None
+
+    def holds(self) -> bool:
+        return self._is_granted and not self.interrupted
+
+    def try_lock(self) -> bool:
+        return self._attempt(None)
+
+    def lock(self, timeout_s: float) -> bool:
+        """One timed `tryLock`. Raises HoodieLockException, CorruptRecord, StoreRejected or OutcomeUnknown."""
+        return self._attempt(round(timeout_s * NS_PER_S))
+
+    def _attempt(self, timeout_ns: int | None) -> bool:
+        # A pool's worker thread starts each piece of work with its flag cleared.
+        self._thread = self._threads.current()
+        self._thread.clear_interrupt()
+        provider = self._provider or self._new_provider()
+        started_ns = self._runtime.monotonic_ns()
+        is_granted = False
+        try:
+            is_granted = provider.try_lock() if timeout_ns is None else provider.try_lock_for(timeout_ns)
+        finally:
+            now_ns = self._runtime.monotonic_ns()
+            self._metric("lock.request.latency", (now_ns - started_ns) / NS_PER_MS)
+            if not is_granted:
+                self._metric("lock.acquire.failure")
+        if is_granted:
+            self._granted_at_ns = now_ns
+            self._is_granted = True
+            # Attempts count successes only, in Hudi, too.
+            self._metric("lock.acquire.attempts")
+            self._metric("lock.acquire.success")
+            self._context.listener(LockEvent(kind=LockEventKind.GRANTED, grant=self.grant))
+        return is_granted
+
+    def _new_provider(self) -> StorageBasedLockProvider:
+        settings, runtime = self._context.settings, self._runtime
+        self._provider = StorageBasedLockProvider(
+            random_uuid(runtime.token_bytes(16)),
+            lock_file_path=settings.key,
+            validity_ns=settings.validity_ns,
+            renew_interval_ns=settings.renew_interval_ns,
+            # The process shares its store between cycles, so a provider must not close it.
+            client=ObjectStoreLockClient(self._store, settings.key),
+            runtime=runtime,
+            threads=self._threads,
+            listener=self._context.listener,
+        )
+        return self._provider
+
+    def unlock(self) -> None:
+        """Release and drop the provider; on ReleaseFailed the provider stays for the next cycle (U4, U5)."""
+        provider = self._provider
+        if provider is None:
+            return
+        was_granted, self._is_granted = self._is_granted, False
+        try:
+            provider.unlock()
+        except ReleaseFailed:
+            raise
+        except LockError as error:
+            # Where Hudi's client lets its SDK's exception out (GCS, D8), it leaves unlock as it is.
+            raise ReleaseFailed(f"unlocking {self._context.settings.key}: {error}") from error
+        if was_granted:
+            held_ms = (self._runtime.monotonic_ns() - self._granted_at_ns) / NS_PER_MS
+            self._metric("lock.acquire.duration", held_ms)
+        self._metric("lock.release.success")
+        self._context.listener(LockEvent(kind=LockEventKind.RELEASED))
+        self._drop()
+
+    def run_shutdown_hook(self) -> None:
+        """What the end of the process does in Hudi: release at once, while the writer may still be writing (U16)."""
+        if self._provider is not None:
+            self._provider.run_shutdown_hook()
+
+    def close(self) -> None:
+        self._is_granted = False
+        if self._provider is not None:
+            self._drop()
+
+    def _drop(self) -> None:
+        provider, self._provider = self._provider, None
+        assert provider is not None, "only a provider in use is dropped"
+        provider.close()
+
+    def _report_loss(self) -> None:
+        if self._is_granted:
+            self._context.listener(LockEvent(kind=LockEventKind.LOST, reason="interrupted by the heartbeat"))
+
+    def _metric(self, name: str, value: float = 1.0) -> None:
+        self._context.listener(LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
