@@ -41,8 +41,6 @@ class Chooser(Protocol):
 
     def randint(self, a: int, b: int) -> int: ...
 
-    def randrange(self, stop: int) -> int: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
@@ -67,7 +65,7 @@ class Drawn:
 
     def draw(self, stream: Chooser) -> int:
         if self.choices:
-            return self.choices[0] if len(self.choices) == 1 else self.choices[stream.randrange(len(self.choices))]
+            return self.choices[0] if len(self.choices) == 1 else self.choices[stream.randint(0, len(self.choices) - 1)]
         return stream.randint(self.low, self.high)
 
 

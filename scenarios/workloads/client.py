@@ -91,18 +91,18 @@ class Client:
             outcome, request, ABSENT, "", version, "", token, owner,
         )  # fmt: skip
 
-    def acquire(self, wait_ns: int) -> bool:
-        """Call `lock` (or `try_lock` where there is no time to wait); True if it was granted."""
+    def acquire(self, wait_ns: int) -> None:
+        """Call `lock` (or `try_lock` where there is no time to wait); a grant begins a tenure."""
         number = self._next_number()
         self._event(Kind.CALL, Op.ACQUIRE, request=number)
         try:
             granted = self.provider.lock(wait_ns / NS_PER_S) if wait_ns else self.provider.try_lock()
         except LockError as error:
             self._event(Kind.RETURN, Op.ACQUIRE, _outcome(error), number)
-            return False
+            return
         if not granted:
             self._event(Kind.RETURN, Op.ACQUIRE, Outcome.PRECONDITION_FAILED, number)
-            return False
+            return
         grant = self.provider.grant or Grant(owner="")
         self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "")
         self._event(Kind.RETURN, Op.ACQUIRE, Outcome.APPLIED, number, tenure)
@@ -112,7 +112,6 @@ class Client:
                 self._on_belief(self)
         else:
             self.disbelieve()
-        return True
 
     def guard(self) -> bool:
         """Ask the lock whether the next protected write may go out."""

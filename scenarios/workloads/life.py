@@ -18,7 +18,7 @@ class Habits:
     """What one client does; see `scenarios.schema.Work`. Durations in nanoseconds.
 
     last_start_ns: on the client's monotonic clock, counted from its first
-        moment: no cycle begins later. Calls end by themselves (L5).
+        moment: no cycle begins later, and no wait lasts longer.
     """
 
     start: Drawn
@@ -43,45 +43,35 @@ def work_under_lock(client: Client, habits: Habits, stream: Chooser) -> None:
         client.write()
 
 
-def cycle(client: Client, habits: Habits, stream: Chooser) -> None:
-    client.runtime.sleep(habits.think.draw(stream))
-    if client.acquire(habits.wait.draw(stream)):
-        work_under_lock(client, habits, stream)
-        client.release()
-
-
-def _cycles(client: Client, habits: Habits, stream: Chooser, one: Callable[[], None]) -> None:
+def _cycles(client: Client, habits: Habits, stream: Chooser, acquire: Callable[[int], object]) -> None:
+    """Think, lock by `acquire`, work, unlock; until the cycles or the time are used up."""
     runtime = client.runtime
     deadline_ns = runtime.monotonic_ns() + habits.last_start_ns
     runtime.sleep(habits.start.draw(stream))
     for _ in range(habits.cycles.draw(stream)):
-        if runtime.monotonic_ns() >= deadline_ns:
+        runtime.sleep(habits.think.draw(stream))
+        left_ns = deadline_ns - runtime.monotonic_ns()
+        if left_ns <= 0:
             return
-        one()
+        acquire(min(habits.wait.draw(stream), left_ns))
+        if client.tenure is not None:
+            work_under_lock(client, habits, stream)
+            client.release()
 
 
 def loop(client: Client, habits: Habits, stream: Chooser) -> None:
     """The common life."""
-    _cycles(client, habits, stream, lambda: cycle(client, habits, stream))
+    _cycles(client, habits, stream, client.acquire)
 
 
 def owner_ends(client: Client, habits: Habits, stream: Chooser) -> None:
     """The thread that locked ends, and its work goes on elsewhere (U10, H13)."""
 
-    def one() -> None:
-        client.runtime.sleep(habits.think.draw(stream))
-        wait_ns = habits.wait.draw(stream)
-        owner = client.runtime.spawn(lambda: _ignore(client.acquire(wait_ns)), name="owner")
+    def acquire(wait_ns: int) -> None:
+        owner = client.runtime.spawn(lambda: client.acquire(wait_ns), name="owner")
         owner.join()
-        if client.tenure is not None:
-            work_under_lock(client, habits, stream)
-            client.release()
 
-    _cycles(client, habits, stream, one)
-
-
-def _ignore(_granted: bool) -> None:
-    """A task returns nothing; the tenure tells."""
+    _cycles(client, habits, stream, acquire)
 
 
 def two_threads(clients: tuple[Client, Client], habits: Habits, streams: tuple[Chooser, Chooser]) -> None:

@@ -1,0 +1,425 @@
+"""Contention on a real store: threads, processes, the wall clock.
+
+All clients of a process are threads on one ThreadRuntime; they make their
+locks, meet at a barrier, and start together. The protected resource lives in
+the process that called `run_real`: for its own threads behind a mutex, for
+those of worker processes at the end of a pipe. So the EFFECT rows are written
+by the resource at the instant of application, in one order, in every case.
+
+True time is the host's monotonic clock, which its processes share; a run that
+spans hosts cannot be recorded in this way.
+
+A real run injects no faults, and it is not replayable: what remains is its
+history, which `lockref check` judges again at any time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, LockrefError, OutcomeUnknown
+from lockref.history import SCHEMA, Recorder, TrueNs, runs_table, to_table
+from lockref.provider import LockContext, LockEvent
+from lockref.providers import ProviderSpec
+from lockref.recording import Journal, RecordingStore
+from lockref.runtime import NS_PER_S, Task, ThreadRuntime
+from lockref.stores.port import ObjectStore, Outcome
+from lockref.stores.uri import open_store, parse_store_uri
+from scenarios.schema import Scenario
+from scenarios.settle import Settled, habits_of, settle
+from scenarios.workloads import RESOURCES
+from scenarios.workloads.client import Client
+from scenarios.workloads.life import loop, owner_ends, two_threads
+from scenarios.workloads.resource import Effect, LocalLink, ResourceHost, ResourceLink, Write
+from sim.streams import stream
+
+CLIENTS_MAX = 1024
+NUMBERS_PER_PROCESS = 10**12
+PROBE_TIMEOUT_NS = 5 * NS_PER_S
+START_TIMEOUT_NS = 60 * NS_PER_S
+POOL_MAX = 64
+GRACE_S = 15
+"""How long after the end of the run its calls may still take; then it counts as cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealOutcome:
+    """The history of one real run. `unfinished`: the clients whose last call had not returned when it was cut off."""
+
+    events: pa.Table
+    runs: pa.Table
+    unfinished: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What one process is to do; crosses to worker processes by pickling."""
+
+    scenario: Scenario
+    settled: Settled
+    spec: ProviderSpec
+    store_uri: str
+    key: str
+    names: tuple[str, ...]
+    seed: int
+    first_number: int
+
+
+class _Crew:
+    """The clients of one process."""
+
+    def __init__(self, job: _Job, *, recorder: Recorder, link: ResourceLink, runtime: ThreadRuntime) -> None:
+        self.job = job
+        self.runtime = runtime
+        self.recorder = recorder
+        self.link = link
+        self.request_timeout_ns = 0
+        self.failures: list[Exception] = []
+        self._numbers = itertools.count(job.first_number)
+        self._stores: dict[int, ObjectStore] = {}
+        self._mutex = runtime.mutex()
+        self._ready = runtime.event()
+        self._go = runtime.event()
+        self._waiting = 0
+        self._tasks: dict[str, Task] = {}
+
+    def gather(self) -> None:
+        """Start every client and wait until all stand at the barrier."""
+        for name in self.job.names:
+            self._tasks[name] = self.runtime.spawn(lambda name=name: self._live(name), name=f"client-{name}")  # type: ignore[misc]
+        if not self._ready.wait(START_TIMEOUT_NS):
+            raise BackendUnavailable(
+                f"{len(self.job.names) - self._waiting} of {len(self.job.names)} clients were not ready after "
+                f"{START_TIMEOUT_NS // NS_PER_S} s: does {parse_store_uri(self.job.store_uri)} answer?"
+            )
+        self.raise_failure()
+
+    def go(self) -> None:
+        self._go.set()
+
+    def finish(self, deadline_ns: int) -> tuple[str, ...]:
+        """Wait for every client until `deadline_ns` of the monotonic clock; the names of those that still run."""
+        for task in self._tasks.values():
+            task.join(max(0, deadline_ns - self.runtime.monotonic_ns()))
+        self.raise_failure()
+        unfinished = tuple(name for name, task in self._tasks.items() if task.is_alive())
+        if not unfinished:
+            for store in self._stores.values():
+                store.close()
+        return unfinished
+
+    def raise_failure(self) -> None:
+        """What a client's thread raised, raised again where somebody listens."""
+        if self.failures:
+            raise self.failures[0]
+
+    def _store(self, request_timeout_ns: int) -> ObjectStore:
+        """Equal timeouts share a client, and so its connections."""
+        with self._mutex:
+            self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
+            if request_timeout_ns not in self._stores:
+                self._stores[request_timeout_ns] = open_store(
+                    self.job.store_uri,
+                    request_timeout_ns=request_timeout_ns,
+                    pool_size=min(POOL_MAX, 2 * len(self.job.names)),
+                )
+            return self._stores[request_timeout_ns]
+
+    def _arrive(self) -> None:
+        with self._mutex:
+            self._waiting += 1
+            if self._waiting == len(self.job.names):
+                self._ready.set()
+
+    def _live(self, name: str) -> None:
+        try:
+            self._work(name)
+        except Exception as error:  # noqa: BLE001 - carried to the caller's thread and raised there
+            self.failures.append(error)
+            self._ready.set()
+
+    def _work(self, name: str) -> None:
+        job, runtime = self.job, self.runtime
+        listeners: list[Client] = []
+        journal = Journal(
+            self.recorder, node=name, runtime=runtime, true_ns=runtime.monotonic_ns, numbers=self._numbers
+        )
+
+        def heard(event: LockEvent) -> None:
+            for client in listeners:
+                client.heard(event)
+
+        context = LockContext(
+            runtime=runtime,
+            open_store=lambda timeout_ns: RecordingStore(
+                self._store(timeout_ns), journal=journal, decode=job.spec.decode
+            ),
+            settings=job.settled.lock_settings(key=job.key, options=job.scenario.lock.options),
+            listener=heard,
+        )
+        provider = job.spec.factory(context)
+        reads_first = RESOURCES[job.scenario.workload.kind]().reads_first
+        tasks = ("main", "second") if job.scenario.workload.life == "two_threads" else ("main",)
+        listeners += [
+            Client(
+                node=name,
+                task=task,
+                runtime=runtime,
+                recorder=self.recorder,
+                true_ns=runtime.monotonic_ns,
+                next_number=journal.next_number,
+                provider=provider,
+                link=self.link,
+                reads_first=reads_first,
+                lock=job.key,
+            )
+            for task in tasks
+        ]
+        habits = habits_of(job.scenario, job.settled, name)
+        streams = [stream(job.seed, f"workload/{name}/{task}") for task in tasks]
+        self._arrive()
+        self._go.wait()
+        if len(listeners) == 2:
+            two_threads((listeners[0], listeners[1]), habits, (streams[0], streams[1]))
+        elif job.scenario.workload.life == "owner_ends":
+            owner_ends(listeners[0], habits, streams[0])
+        else:
+            loop(listeners[0], habits, streams[0])
+        provider.close()
+
+
+def run_real(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    store_uri: str,
+    *,
+    clients: int | None = None,
+    duration_ns: int | None = None,
+    processes: int = 1,
+    seed: int = 0,
+) -> RealOutcome:
+    """Run a scenario without faults against the store at `store_uri`.
+
+    clients: total, default the scenario's. duration_ns: after it no client
+    begins another cycle. processes: 1 keeps all clients in this process.
+    seed: draws the clients' habits; the run itself is not replayable.
+    Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
+    store or count; BackendUnavailable if the store does not answer.
+    """
+    if scenario.disturbs:
+        raise CapabilityMissing(
+            f"scenario {scenario.name!r} injects faults, which only the simulated world can: "
+            "run it with `lockref sim`, or take a scenario without faults such as contention"
+        )
+    count = scenario.clients if clients is None else clients
+    if not 1 <= count <= CLIENTS_MAX:
+        raise ConfigError(f"{count} clients; expected 1 to {CLIENTS_MAX}")
+    if not 1 <= processes <= count:
+        raise ConfigError(f"{processes} processes for {count} clients; expected 1 to {count}")
+    address = parse_store_uri(store_uri)
+    if address.scheme == "memory":
+        if processes > 1:
+            raise CapabilityMissing("a store in memory belongs to one process: take file:, s3: or gs: for several")
+        # Without a name each opening would give a store of its own.
+        store_uri = f"memory:{address.container or 'run'}"
+    runtime = ThreadRuntime()
+    run_id = runtime.token_bytes(6).hex()
+    key = f"lockref-{run_id}/.hoodie/.locks/table_lock.json"
+    _probe(store_uri, key)
+    settled = settle(scenario, seed)
+    if duration_ns is not None:
+        settled = settled.lasting(duration_ns)
+    names = tuple(f"n{number}" for number in range(1, count + 1))
+    recorder = Recorder()
+    host = ResourceHost(RESOURCES[scenario.workload.kind](), recorder=recorder, true_ns=runtime.monotonic_ns, lock=key)
+    link = LocalLink(host, runtime.mutex())
+    jobs = [
+        _Job(
+            scenario=scenario,
+            settled=settled,
+            spec=spec,
+            store_uri=store_uri,
+            key=key,
+            names=names[part::processes],
+            seed=seed,
+            first_number=1 + part * NUMBERS_PER_PROCESS,
+        )
+        for part in range(processes)
+    ]
+    start_ns = runtime.monotonic_ns()
+    if processes == 1:
+        crew = _Crew(jobs[0], recorder=recorder, link=link, runtime=runtime)
+        crew.gather()
+        start_ns = runtime.monotonic_ns()
+        crew.go()
+        unfinished = crew.finish(_deadline(start_ns, settled))
+        tables, request_timeout_ns = [to_table([recorder])], crew.request_timeout_ns
+    else:
+        tables, unfinished, request_timeout_ns = _run_workers(jobs, link, runtime)
+        tables.insert(0, to_table([recorder]))
+    events = _one_run(tables)
+    row = {
+        **settled.run_row(scenario, spec),
+        "run": 0,
+        "seed": seed,
+        "world": "real",
+        "backend": str(address),
+        "clients": count,
+        "request_timeout_ns": request_timeout_ns,
+        "faults_end_ns": start_ns,
+        "end_ns": runtime.monotonic_ns(),
+        "is_cut_off": bool(unfinished),
+    }
+    return RealOutcome(events=events, runs=runs_table([row]), unfinished=unfinished)
+
+
+def _deadline(start_ns: int, settled: Settled) -> int:
+    return start_ns + settled.duration_ns + GRACE_S * NS_PER_S
+
+
+def _probe(store_uri: str, key: str) -> None:
+    """One read before the clients start: a store that does not answer is one error, not a hundred."""
+    store = open_store(store_uri, request_timeout_ns=PROBE_TIMEOUT_NS)
+    reply = store.read(key)
+    store.close()
+    if reply.outcome is not Outcome.APPLIED:
+        status = f"status {reply.status}, " if reply.status is not None else ""
+        raise BackendUnavailable(
+            f"{parse_store_uri(store_uri)} does not serve reads ({status}{reply.outcome.name.lower()}: "
+            f"{reply.reason or 'no reason given'}) within {PROBE_TIMEOUT_NS // NS_PER_S} s"
+        )
+
+
+def _one_run(tables: list[pa.Table]) -> pa.Table:
+    """Several recorders' rows as one run, in the order of true time. The sort is stable: each thread's order stays."""
+    joined = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    joined = joined.take(pc.sort_indices(joined, sort_keys=[("at_ns", "ascending")]))
+    rows = len(joined)
+    columns = {"run": pa.array([0] * rows, pa.int64()), "seq": pa.array(range(rows), pa.int64())}
+    return pa.table([columns.get(field.name, joined.column(field.name)) for field in SCHEMA], schema=SCHEMA)
+
+
+# Worker processes.
+
+
+class _PipeLink:
+    """The resource at the other end of a pipe; one request at a time and process."""
+
+    def __init__(self, pipe: Connection, runtime: ThreadRuntime) -> None:
+        self._pipe = pipe
+        self._mutex = runtime.mutex()
+
+    def _ask(self, request: Write | None) -> object:
+        with self._mutex:
+            try:
+                self._pipe.send(request)
+                return self._pipe.recv()
+            except (EOFError, OSError) as error:
+                raise OutcomeUnknown("the resource's process is gone") from error
+
+    def state(self) -> str:
+        return str(self._ask(None))
+
+    def write(self, write: Write) -> Effect:
+        effect = self._ask(write)
+        assert isinstance(effect, Effect), "the resource answers a write with its effect"
+        return effect
+
+
+def _worker(job: _Job, control: Connection, resource: Connection) -> None:
+    """A worker process: gather, report ready, wait for the start, run, hand the history over."""
+    runtime = ThreadRuntime()
+    recorder = Recorder()
+    crew = _Crew(job, recorder=recorder, link=_PipeLink(resource, runtime), runtime=runtime)
+    try:
+        crew.gather()
+        control.send("ready")
+        start_ns = int(control.recv())
+        crew.go()
+        unfinished = crew.finish(_deadline(start_ns, job.settled))
+    except LockrefError as error:
+        control.send((type(error), str(error)))
+        return
+    sink = pa.BufferOutputStream()
+    table = to_table([recorder])
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    control.send((sink.getvalue().to_pybytes(), unfinished, crew.request_timeout_ns))
+
+
+def _serve(link: ResourceLink, pipe: Connection) -> Callable[[], None]:
+    """Answer one worker's requests until it hangs up."""
+
+    def serve() -> None:
+        while True:
+            try:
+                request = pipe.recv()
+                pipe.send(link.state() if request is None else link.write(request))
+            except (EOFError, OSError):
+                return
+
+    return serve
+
+
+def _run_workers(
+    jobs: list[_Job], link: ResourceLink, runtime: ThreadRuntime
+) -> tuple[list[pa.Table], tuple[str, ...], int]:
+    # Spawned, not forked: a fork in a process with threads may inherit a held mutex.
+    context = multiprocessing.get_context("spawn")
+    controls: list[Connection] = []
+    workers = []
+    for number, job in enumerate(jobs):
+        control, control_there = context.Pipe()
+        resource, resource_there = context.Pipe()
+        worker = context.Process(
+            target=_worker, args=(job, control_there, resource_there), name=f"lockref-{number}", daemon=True
+        )
+        worker.start()
+        control_there.close()
+        resource_there.close()
+        runtime.spawn(_serve(link, resource), name=f"resource-{number}")
+        controls.append(control)
+        workers.append(worker)
+    try:
+        for control in controls:
+            _received(control, START_TIMEOUT_NS // NS_PER_S + GRACE_S)
+        start_ns = TrueNs(runtime.monotonic_ns())
+        for control in controls:
+            control.send(start_ns)
+        tables: list[pa.Table] = []
+        unfinished: list[str] = []
+        request_timeout_ns = 0
+        patience_s = jobs[0].settled.duration_ns // NS_PER_S + 4 * GRACE_S
+        for control in controls:
+            answer = _received(control, patience_s)
+            assert isinstance(answer, tuple), "a worker hands over bytes, names and a timeout"
+            body, names, timeout_ns = answer
+            tables.append(pa.ipc.open_stream(body).read_all())
+            unfinished += names
+            request_timeout_ns = max(request_timeout_ns, timeout_ns)
+        return tables, tuple(unfinished), request_timeout_ns
+    finally:
+        for worker in workers:
+            worker.join(1)
+            if worker.is_alive():
+                worker.kill()
+
+
+def _received(control: Connection, patience_s: float) -> object:
+    """A worker's message; its error is raised here."""
+    try:
+        if not control.poll(patience_s):
+            raise BackendUnavailable(f"a worker process did not answer within {patience_s:g} s")
+        message = control.recv()
+    except EOFError as error:
+        raise BackendUnavailable("a worker process ended before its work was done; its last words are above") from error
+    if isinstance(message, tuple) and isinstance(message[0], type):
+        raise message[0](message[1])
+    return message

@@ -1,0 +1,114 @@
+"""A scenario under one seed: every range and choice settled to a number.
+
+Each quantity draws from a stream named after its place in the file, so that a
+new key moves no other draw. What varies per cycle (think, hold, …) stays a
+range here; clients draw it as they live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lockref.provider import LockSettings
+from lockref.providers import ProviderSpec
+from scenarios.schema import Scenario, Work
+from scenarios.units import Drawn
+from scenarios.workloads.life import Habits
+from sim.streams import stream
+
+
+class Draws:
+    """Settles quantities of one seed, by their place in the file."""
+
+    __slots__ = ("_seed",)
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def __call__(self, drawn: Drawn, place: str) -> int:
+        if drawn.is_constant:
+            return drawn.choices[0]
+        return drawn.draw(stream(self._seed, f"scenario/{place}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The numbers of one run. Durations in nanoseconds.
+
+    heal_at_ns: true time after which nothing disturbs the run; None where the
+        scenario names none.
+    """
+
+    validity_ns: int
+    renew_interval_ns: int
+    poll_interval_ns: int
+    drift_bound_ns: int
+    duration_ns: int
+    heal_at_ns: int | None
+
+    def lock_settings(self, *, key: str | None = None, options: dict[str, str] | None = None) -> LockSettings:
+        """What the provider is told; `key` where the run needs an object of its own."""
+        settings = LockSettings(
+            validity_ns=self.validity_ns,
+            renew_interval_ns=self.renew_interval_ns,
+            poll_interval_ns=self.poll_interval_ns,
+            drift_bound_ns=self.drift_bound_ns,
+            options=options or {},
+        )
+        return settings if key is None else replace(settings, key=key)
+
+    def lasting(self, duration_ns: int) -> Settled:
+        """The same for another length of run."""
+        return replace(self, duration_ns=duration_ns)
+
+    def run_row(self, scenario: Scenario, spec: ProviderSpec) -> dict[str, Any]:
+        """The columns of the runs table that both worlds fill in the same way."""
+        waits = [scenario.workload.wait, *(work.wait for work in scenario.workload.clients.values() if work.wait)]
+        return {
+            "scenario": scenario.name,
+            "provider": spec.name,
+            "validity_ns": self.validity_ns,
+            "poll_interval_ns": self.poll_interval_ns,
+            "wait_timeout_ns": max(wait.most for wait in waits),
+            "drift_bound_ns": self.drift_bound_ns,
+            "rate_error_ppm": rate_error_ppm(scenario),
+            "must_happen": list(scenario.must_happen),
+            "claims": list(spec.claims),
+        }
+
+
+def rate_error_ppm(scenario: Scenario) -> int:
+    """The largest rate error that the scenario's clocks may have (ρ)."""
+    rates = [*scenario.clock.drift.values(), scenario.envelope.drift]
+    rates += [fault.rate for fault in scenario.faults if fault.kind == "drift"]
+    return max(max(abs(rate.least), abs(rate.most)) for rate in rates)
+
+
+def settle(scenario: Scenario, seed: int) -> Settled:
+    """Draw the numbers of one seed."""
+    draw = Draws(seed)
+    lock = scenario.lock
+    return Settled(
+        validity_ns=draw(lock.validity, "lock.validity"),
+        renew_interval_ns=draw(lock.renew_every, "lock.renew_every"),
+        poll_interval_ns=draw(lock.poll_every, "lock.poll_every"),
+        drift_bound_ns=draw(lock.drift_bound, "lock.drift_bound"),
+        duration_ns=draw(scenario.duration, "duration"),
+        heal_at_ns=None if scenario.heal_at is None else draw(scenario.heal_at, "heal_at"),
+    )
+
+
+def habits_of(scenario: Scenario, settled: Settled, client: str) -> Habits:
+    """One client's habits: its own where it has them, the scenario's otherwise."""
+    common = scenario.workload
+    own = common.clients.get(client) or Work()
+    return Habits(
+        start=own.start or common.start,
+        cycles=own.cycles or common.cycles,
+        think=own.think or common.think,
+        hold=own.hold or common.hold,
+        writes=own.writes or common.writes,
+        wait=own.wait or common.wait,
+        last_start_ns=settled.duration_ns,
+    )
