@@ -1,0 +1,38 @@
+"""The numbered clauses: what a lock must never do, must do in time, may promise about fairness.
+
+The sentences here are the ones that verdicts quote; docs/spec.md explains each
+with its allowances. Source of the numbering: the property tables of the
+project's notes on checking (S safety, L liveness, F fairness).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLAUSES: Final[dict[str, str]] = {
+    "S1": "Grants of a lock form a chain, each applied on the state its predecessor left.",
+    "S2": "Tokens of successive grants rise strictly and are never reused.",
+    "S3": "No two clients believe they hold the same lock at one instant.",
+    "S4": "Once the resource has accepted a grant's write, it accepts none of an earlier grant.",
+    "S5": "An unreleased grant is not replaced before its validity ends.",
+    "S6": "Only the owner renews, releases or deletes a grant, and an ended grant never returns.",
+    "S7": "Success means the grant was in force during the call, denial that another's was, unknown is called unknown.",
+    "L1": "While a client waits, some grant happens within validity, poll interval and two request times.",
+    "L2": "After its holder died, a lock is granted again within the same bound from the last renewal.",
+    "L3": "After an acknowledged release a waiter is granted within poll interval and two request times.",
+    "L4": "A holder that cannot prove ownership is told no later than its deadline.",
+    "L5": "Every call ends within its timeout plus one request timeout.",
+    "L6": "An acquire that ended in error or unknown leaves no grant beyond one validity.",
+    "F1": "At most K grants go to others while a connected client waits.",
+    "F2": "Each continuous waiter is granted at least once after the faults.",
+}
+"""Clause id to its sentence, in the order of reports."""
+
+SAFETY: Final = ("S1", "S2", "S3", "S4", "S5", "S6", "S7")
+LIVENESS: Final = ("L1", "L2", "L3", "L4", "L5", "L6")
+FAIRNESS: Final = ("F1", "F2")
+
+HELD: Final = "held"
+VIOLATED: Final = "violated"
+INCONCLUSIVE: Final = "inconclusive"
+NOT_APPLICABLE: Final = "not_applicable"

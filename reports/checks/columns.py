@@ -1,0 +1,281 @@
+"""From Arrow to numpy: the history as flat integer arrays.
+
+Everything the checks compare is an integer: text becomes a code, -1 for "no
+value", runs become positions in the runs table, and rows are put in the order
+(run, seq), so that a row's position is itself a clock: in a simulation the true
+order of events, in a real run the order within each process.
+
+Columns are turned into arrays when first asked for; most clauses touch few.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.errors import HistoryUnreadable
+from lockref.history import ABSENT, ENUM_COLUMNS, RUNS_SCHEMA, SCHEMA, Kind
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int32]
+
+NO_TEXT = -1
+"""The code of "no value" in text columns."""
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.combine_chunks()
+
+
+def _same_texts(first: pa.Array, second: pa.Array) -> bool:
+    """True if two dictionaries are one and the same memory, as `to_table` leaves them."""
+    if len(first) != len(second):
+        return False
+    addresses = [[b.address if b is not None else 0 for b in side.buffers()] for side in (first, second)]
+    return addresses[0] == addresses[1] or bool(first.equals(second))
+
+
+class Events:
+    """A history table as arrays, in the order (run, seq). `run` counts rows of the runs table.
+
+    Raises HistoryUnreadable for a table that is not a history.
+    """
+
+    def __init__(self, table: pa.Table, run_numbers: Ints) -> None:
+        missing = [name for name in SCHEMA.names if name not in table.column_names]
+        if missing:
+            raise HistoryUnreadable(f"judged a table without the column {missing[0]!r}: a history has {SCHEMA.names}")
+        for field in SCHEMA:
+            if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(table.schema.field(field.name).type):
+                position = table.column_names.index(field.name)
+                table = table.set_column(position, field.name, pc.dictionary_encode(table.column(field.name)))
+        self._table = table.unify_dictionaries()
+        self.count = len(table)
+        self._cache: dict[str, Any] = {}
+        self._texts: dict[str, pa.Array] = {}
+        self._order: Ints | None = None
+        raw_run = self._integers("run")
+        self.run = self._positions(raw_run, run_numbers)
+        seq = self._integers("seq")
+        step = np.diff(self.run)
+        if self.count > 1 and not bool(np.all((step > 0) | ((step == 0) & (np.diff(seq) > 0)))):
+            self._order = np.lexsort((seq, self.run)).astype(np.int64)
+            self.run = self.run[self._order]
+            self._cache.clear()
+
+    @staticmethod
+    def _positions(raw: Ints, run_numbers: Ints) -> Ints:
+        """Run numbers to positions in the runs table. Runs come in blocks, so only block starts are looked up."""
+        if len(raw) == 0:
+            return raw
+        starts = np.flatnonzero(np.concatenate(([True], raw[1:] != raw[:-1])))
+        order = np.argsort(run_numbers, kind="stable")
+        found = order[np.searchsorted(run_numbers[order], raw[starts])]
+        return np.repeat(found, np.diff(np.append(starts, len(raw)))).astype(np.int64)
+
+    def _integers(self, name: str) -> Ints:
+        array = _array(self._table.column(name))
+        if array.null_count:
+            array = pc.fill_null(array, ABSENT)
+        values: Ints = array.to_numpy(zero_copy_only=False)
+        return values
+
+    def integers(self, name: str) -> Ints:
+        """An integer column; ABSENT for null."""
+        if name not in self._cache:
+            values = self._integers(name)
+            self._cache[name] = values if self._order is None else values[self._order]
+        found: Ints = self._cache[name]
+        return found
+
+    def _indices(self, array: pa.DictionaryArray) -> Codes:
+        indices = array.indices
+        if indices.null_count:
+            indices = pc.fill_null(indices, NO_TEXT)
+        codes: Codes = indices.to_numpy(zero_copy_only=False)
+        return codes if codes.dtype == np.int32 else codes.astype(np.int32)
+
+    def codes(self, name: str) -> Codes:
+        """A text column as codes into `texts(name)`; NO_TEXT for null and for empty text.
+
+        `version` and `if_version` share one code space, so that codes compare.
+        """
+        if name not in self._cache:
+            if name in ("version", "if_version"):
+                self._load_versions()
+            else:
+                array = _array(self._table.column(name))
+                self._store(name, self._indices(array), array.dictionary)
+        found: Codes = self._cache[name]
+        return found
+
+    def _store(self, name: str, codes: Codes, texts: pa.Array) -> None:
+        empty = pc.index(texts, "").as_py() if len(texts) else -1
+        if empty >= 0:
+            codes = np.where(codes == empty, np.int32(NO_TEXT), codes)
+        if len(texts) and texts.null_count:
+            unnamed = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
+            codes = np.where(np.isin(codes, unnamed), np.int32(NO_TEXT), codes)
+        self._cache[name] = codes if self._order is None else codes[self._order]
+        self._texts[name] = texts
+
+    def _load_versions(self) -> None:
+        made, condition = (_array(self._table.column(name)) for name in ("version", "if_version"))
+        texts = made.dictionary
+        if not _same_texts(texts, condition.dictionary):
+            texts = pc.unique(pa.concat_arrays([made.dictionary, condition.dictionary]))
+        for name, array in (("version", made), ("if_version", condition)):
+            codes = self._indices(array)
+            if texts is not made.dictionary:
+                lookup = pc.index_in(array.dictionary, texts).to_numpy(zero_copy_only=False).astype(np.int32)
+                codes = np.append(lookup, np.int32(NO_TEXT))[codes]
+            self._store(name, codes, texts)
+
+    def numbers(self, name: str) -> npt.NDArray[np.uint8]:
+        """An enumeration column as the members' numbers."""
+        if name not in self._cache:
+            array = _array(self._table.column(name))
+            members: dict[str, type[IntEnum]] = ENUM_COLUMNS
+            known = {member.name.lower(): int(member) for member in members[name]}
+            names = array.dictionary.to_pylist()
+            unknown = [text for text in names if text not in known]
+            indices = self._indices(array)
+            if unknown or (len(indices) and int(indices.min()) < 0):
+                shown = unknown[0] if unknown else None
+                raise HistoryUnreadable(f"judged a history with {name} {shown!r}: expected one of {sorted(known)}")
+            lookup = np.array([known[text] for text in names] or [0], dtype=np.uint8)
+            codes = lookup[indices]
+            self._cache[name] = codes if self._order is None else codes[self._order]
+        found: npt.NDArray[np.uint8] = self._cache[name]
+        return found
+
+    def text(self, name: str, code: int) -> str:
+        """The text behind a code; "" for NO_TEXT."""
+        if code < 0:
+            return ""
+        self.codes(name)
+        return str(self._texts[name][code].as_py())
+
+    def code_of(self, name: str, text: str) -> int:
+        """The code of a text, or -2, which no row has."""
+        self.codes(name)
+        texts = self._texts[name]
+        found = pc.index(texts, text).as_py() if len(texts) else -1
+        return found if found >= 0 else -2
+
+    def text_count(self, name: str) -> int:
+        """One more than the largest code."""
+        self.codes(name)
+        return len(self._texts[name])
+
+    def rows(self, *kinds: Kind) -> Ints:
+        """Positions of the events of these kinds, ascending."""
+        key = f"rows {kinds}"
+        if key not in self._cache:
+            kind = self.numbers("kind")
+            chosen = kind == kinds[0]
+            for other in kinds[1:]:
+                chosen |= kind == other
+            self._cache[key] = np.flatnonzero(chosen)
+        found: Ints = self._cache[key]
+        return found
+
+    @cached_property
+    def _request_base(self) -> Ints | None:
+        """Where each run's request numbers begin in one dense space; None if they are too sparse for it."""
+        runs = int(self.run[-1]) + 1 if self.count else 0
+        request = self.integers("request")
+        largest = np.zeros(runs, dtype=np.int64)
+        if self.count:
+            starts = np.flatnonzero(np.concatenate(([True], self.run[1:] != self.run[:-1])))
+            largest[self.run[starts]] = np.maximum(np.maximum.reduceat(request, starts), 0) + 1
+        base = np.concatenate(([0], np.cumsum(largest)))
+        is_dense = float(largest.astype(np.float64).sum()) <= 4.0 * self.count + 1024
+        return base if is_dense else None
+
+    @cached_property
+    def _sparse_requests(self) -> tuple[Ints, int]:
+        request = self.integers("request")
+        valid = request >= 0
+        pairs = np.stack((self.run[valid], request[valid]), axis=1)
+        unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
+        keys = np.full(self.count, -1, dtype=np.int64)
+        keys[valid] = inverse.reshape(-1)
+        return keys, len(unique)
+
+    def request_keys(self, rows: Ints) -> Ints:
+        """A dense number for (run, request) of these rows; -1 where there is no request. Joins by indexing."""
+        if self._request_base is None:
+            return self._sparse_requests[0][rows]
+        request = self.integers("request")[rows]
+        return np.where(request >= 0, self._request_base[self.run[rows]] + request, -1)
+
+    @property
+    def request_key_count(self) -> int:
+        if self._request_base is None:
+            return self._sparse_requests[1]
+        return int(self._request_base[-1])
+
+    def index_by_request(self, rows: Ints) -> Ints:
+        """For each request key the last of `rows` that carries it, or -1."""
+        index = np.full(self.request_key_count + 1, -1, dtype=np.int64)
+        index[self.request_keys(rows)] = rows
+        index[-1] = -1
+        return index
+
+    @cached_property
+    def lock_key(self) -> Ints:
+        """A number for (run, lock), equal exactly for equal pairs."""
+        return self.run * (self.text_count("lock") + 1) + self.codes("lock") + 1
+
+
+class Runs:
+    """The runs table as arrays, one entry per run; ABSENT for null."""
+
+    def __init__(self, table: pa.Table) -> None:
+        missing = [name for name in RUNS_SCHEMA.names if name not in table.column_names]
+        if missing:
+            raise HistoryUnreadable(f"judged a runs table without the column {missing[0]!r}")
+        self.table = table
+        self.count = len(table)
+        self.number = self.integers("run")
+        if len(np.unique(self.number)) != self.count:
+            raise HistoryUnreadable("judged a runs table that names one run twice")
+
+    def integers(self, name: str) -> Ints:
+        array = _array(self.table.column(name))
+        values: Ints = pc.fill_null(array, ABSENT).to_numpy(zero_copy_only=False)
+        return values
+
+    def texts(self, name: str) -> list[str]:
+        return [text or "" for text in self.table.column(name).to_pylist()]
+
+    def lists(self, name: str) -> list[list[str]]:
+        return [list(values or ()) for values in self.table.column(name).to_pylist()]
+
+    @cached_property
+    def is_cut_off(self) -> Flags:
+        flags: Flags = _array(self.table.column("is_cut_off")).to_numpy(zero_copy_only=False).astype(np.bool_)
+        return flags
+
+
+def complete_runs(events: pa.Table, runs: pa.Table) -> pa.Table:
+    """The runs table, with a row of defaults for every run that has events but no row."""
+    numbers = _array(runs.column("run"))
+    seen = pc.unique(_array(events.column("run")))
+    strangers = seen.filter(pc.invert(pc.is_in(seen, value_set=numbers)))
+    if not len(strangers):
+        return runs
+    defaults = {"scenario": "", "provider": "", "world": "", "is_cut_off": False, "must_happen": [], "claims": []}
+    rows = [{**defaults, "run": number} for number in sorted(strangers.to_pylist())]
+    known = runs.select(RUNS_SCHEMA.names).cast(RUNS_SCHEMA)
+    return pa.concat_tables([known, pa.Table.from_pylist(rows, RUNS_SCHEMA)])

@@ -1,0 +1,156 @@
+"""Effect: what the protected resource accepted, and from whom (S4).
+
+The only question that matters in the end: did a write of an earlier grant land
+after one of a later grant? No envelope excuses it. "Earlier" is told by the
+token where the lock gives one *and* by the grant's place in the chain, since a
+broken lock may hand out tokens that say nothing; where neither is known, by
+the order in which the acquires returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lockref.history import ABSENT, Kind
+from lockref.stores.port import Outcome
+from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints
+from reports.checks.operations import Operations
+from reports.checks.segments import below_earlier_maximum, renumber
+from reports.checks.truth import Truth
+from reports.checks.verdicts import Violations
+
+STALE_TOKEN, STALE_GRANT, LOST_UPDATE, NO_GRANT = 0, 1, 2, 3
+REASONS = (
+    "a write with a smaller token than one accepted before",
+    "a write of an earlier grant than one accepted before",
+    "a write that was not based on the state it replaced",
+    "a write of a tenure that has no grant",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """One entry per EFFECT row, sorted by (resource, instant). A resource is (run, lock, operation).
+
+    operation: position of the tenure's acquire in Operations, -1 if unknown.
+    """
+
+    group: Ints
+    row: Ints
+    run: Ints
+    at_ns: Ints
+    is_accepted: Flags
+    operation: Ints
+    grant: Ints
+    token: Ints
+    if_version: Codes
+    version: Codes
+
+
+def find_effects(events: Events, operations: Operations) -> Effects:
+    """EFFECT rows with the tenure and the grant behind each."""
+    rows = events.rows(Kind.EFFECT)
+    at = events.integers("at_ns")[rows]
+    group = renumber(events.lock_key[rows], events.numbers("op")[rows].astype(np.int64))[0]
+    order = np.lexsort((rows, at, group))
+    rows, at, group = rows[order], at[order], group[order]
+    operation = operations.by_request[events.request_keys(rows)]
+    grant = np.full(len(rows), -1, dtype=np.int64)
+    if len(operations.grant):
+        grant = np.where(operation >= 0, operations.grant[np.maximum(operation, 0)], -1)
+    return Effects(
+        group=group,
+        row=rows,
+        run=events.run[rows],
+        at_ns=at,
+        is_accepted=events.numbers("outcome")[rows] == Outcome.APPLIED,
+        operation=operation,
+        grant=grant,
+        token=events.integers("token")[rows],
+        if_version=events.codes("if_version")[rows],
+        version=events.codes("version")[rows],
+    )
+
+
+def check_effect_exclusion(events: Events, truth: Truth, operations: Operations, effects: Effects) -> Violations:
+    """S4: accepted writes follow the order of grants, each on the state before it, each of a real grant."""
+    accepted = np.flatnonzero(effects.is_accepted)
+    group = effects.group[accepted]
+    reason = np.full(len(accepted), -1, dtype=np.int64)
+    readable = truth.is_readable[effects.run[accepted]]
+    grant, operation = effects.grant[accepted], effects.operation[accepted]
+    is_returned = operation >= 0
+    if len(operations.is_granted):
+        is_returned &= operations.is_granted[np.maximum(operation, 0)]
+
+    reason[readable & (grant < 0)] = NO_GRANT
+    reason[_lost_updates(effects, accepted)] = LOST_UPDATE
+    by_return = ~readable & is_returned
+    for use, place in (
+        (grant >= 0, grant),
+        (by_return, operations.return_row[np.maximum(operation, 0)] if len(operations.return_row) else operation),
+    ):
+        chosen = np.flatnonzero(use)
+        reason[chosen[below_earlier_maximum(group[chosen], place[chosen])]] = STALE_GRANT
+    token = effects.token[accepted]
+    numbered = np.flatnonzero(token != ABSENT)
+    reason[numbered[below_earlier_maximum(group[numbered], token[numbered])]] = STALE_TOKEN
+    bad = np.flatnonzero(reason >= 0)
+
+    def witness(index: int) -> dict[str, Any]:
+        position = int(bad[index])
+        here = int(accepted[position])
+        earlier = [describe_effect(events, effects, int(accepted[which])) for which in _context(group, position)]
+        return {
+            "text": f"the resource accepted {REASONS[int(reason[position])]}",
+            "reason": int(reason[position]),
+            "lock": events.text("lock", int(events.codes("lock")[effects.row[here]])),
+            "effect": describe_effect(events, effects, here),
+            "before": earlier,
+        }
+
+    return Violations(clause="S4", run=effects.run[accepted[bad]], at_ns=effects.at_ns[accepted[bad]], witness=witness)
+
+
+def _lost_updates(effects: Effects, accepted: Ints) -> Flags:
+    """True where an accepted write was based on another state than the one it replaced, and a rival made that one.
+
+    A tenure's own repeated delivery is a duplicate, not a lost update.
+    """
+    lost = np.zeros(len(accepted), dtype=np.bool_)
+    if len(accepted) < 2:
+        return lost
+    condition, version = effects.if_version[accepted], effects.version[accepted]
+    group, operation = effects.group[accepted], effects.operation[accepted]
+    lost[1:] = (
+        (group[1:] == group[:-1])
+        & (condition[1:] != NO_TEXT)
+        & (version[:-1] != NO_TEXT)
+        & (condition[1:] != version[:-1])
+        & ((operation[1:] != operation[:-1]) | (operation[1:] < 0))
+    )
+    return lost
+
+
+def _context(group: Ints, position: int) -> list[int]:
+    """The accepted writes just before, at most three of the same resource."""
+    return [which for which in range(max(0, position - 3), position) if group[which] == group[position]]
+
+
+def describe_effect(events: Events, effects: Effects, which: int) -> dict[str, Any]:
+    """One effect for a witness."""
+    row = int(effects.row[which])
+    token = int(effects.token[which])
+    return {
+        "seq": int(events.integers("seq")[row]),
+        "at_ns": int(effects.at_ns[which]),
+        "node": events.text("node", int(events.codes("node")[row])),
+        "request": int(events.integers("request")[row]),
+        "owner": events.text("owner", int(events.codes("owner")[row])),
+        "token": None if token == ABSENT else token,
+        "if_version": events.text("if_version", int(effects.if_version[which])),
+        "version": events.text("version", int(effects.version[which])),
+    }

@@ -1,0 +1,128 @@
+"""Operations: calls joined with their returns, and the grant behind each granted call.
+
+The call number of a granted acquire names a *tenure*: what the client believes
+and does until it gives the lock back is recorded under that number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lockref.history import ABSENT, Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints
+from reports.checks.segments import last_at_or_before, renumber
+from reports.checks.truth import Truth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """One entry per CALL, in the order of calling.
+
+    return_row is -1 and return_at_ns ABSENT while open. outcome is NONE while
+    open. grant: the position in Grants of the grant behind a granted acquire,
+    -1 where there is none. by_request: request key to operation, -1.
+    """
+
+    call_row: Ints
+    return_row: Ints
+    run: Ints
+    lock: Codes
+    node: Codes
+    task: Codes
+    op: npt.NDArray[np.uint8]
+    outcome: npt.NDArray[np.uint8]
+    call_at_ns: Ints
+    return_at_ns: Ints
+    owner: Codes
+    token: Ints
+    grant: Ints
+    by_request: Ints
+
+    @property
+    def is_granted(self) -> Flags:
+        granted: Flags = (self.op == Op.ACQUIRE) & (self.outcome == Outcome.APPLIED)
+        return granted
+
+    @property
+    def is_denied(self) -> Flags:
+        denied: Flags = (self.op == Op.ACQUIRE) & (self.outcome == Outcome.PRECONDITION_FAILED)
+        return denied
+
+
+def join_operations(events: Events, truth: Truth) -> Operations:
+    """Pair CALL and RETURN by request and find the grant behind every granted acquire.
+
+    That grant is the last one that the client's node had applied under the
+    returned owner (any owner, if none was returned) by the time of the return.
+    """
+    calls = events.rows(Kind.CALL)
+    returns = events.index_by_request(events.rows(Kind.RETURN))[events.request_keys(calls)]
+    is_closed = returns >= 0
+    ends = np.maximum(returns, 0)
+    at = events.integers("at_ns")
+    op = events.numbers("op")[calls]
+    outcome = np.where(is_closed, events.numbers("outcome")[ends], np.uint8(Outcome.NONE))
+    owner = np.where(is_closed, events.codes("owner")[ends], np.int32(NO_TEXT))
+    node = events.codes("node")[calls]
+    granted = np.flatnonzero((op == Op.ACQUIRE) & (outcome == Outcome.APPLIED))
+    grant = np.full(len(calls), -1, dtype=np.int64)
+    grant[granted] = _grants_behind(events, truth, calls[granted], returns[granted])
+    by_request = np.full(events.request_key_count + 1, -1, dtype=np.int64)
+    by_request[events.request_keys(calls)] = np.arange(len(calls))
+    by_request[-1] = -1
+    return Operations(
+        call_row=calls,
+        return_row=returns,
+        run=events.run[calls],
+        lock=events.codes("lock")[calls],
+        node=node,
+        task=events.codes("task")[calls],
+        op=op,
+        outcome=outcome,
+        call_at_ns=at[calls],
+        return_at_ns=np.where(is_closed, at[ends], ABSENT),
+        owner=owner,
+        token=np.where(is_closed, events.integers("token")[ends], ABSENT),
+        grant=grant,
+        by_request=by_request,
+    )
+
+
+def _grants_behind(events: Events, truth: Truth, calls: Ints, returns: Ints) -> Ints:
+    chain, grants = truth.chain, truth.grants
+    if len(grants.first) == 0 or len(calls) == 0:
+        return np.full(len(calls), -1, dtype=np.int64)
+    # In a simulation the APPLIED row itself; in a real run the REPLIED row, which one thread writes before RETURN.
+    # A resolved ambiguous write may be known by its REPLIED row only, which also comes before.
+    known_row = chain.row[grants.first]
+    lock, node, owner = (events.codes(name) for name in ("lock", "node", "owner"))
+    run = np.concatenate((grants.run, events.run[calls]))
+    where = renumber(
+        run,
+        np.concatenate((grants.lock, lock[calls])).astype(np.int64),
+        np.concatenate((grants.node, node[calls])).astype(np.int64),
+    )[0]
+    who = np.concatenate((grants.owner, owner[returns])).astype(np.int64)
+    exact = renumber(where, who)[0]
+    split = len(grants.first)
+    found = last_at_or_before(
+        known_group=exact[:split],
+        known_row=known_row,
+        asked_group=exact[split:],
+        asked_row=returns,
+        row_count=events.count,
+    )
+    nameless = np.flatnonzero(owner[returns] == NO_TEXT)
+    if len(nameless):
+        found[nameless] = last_at_or_before(
+            known_group=where[:split],
+            known_row=known_row,
+            asked_group=where[split:][nameless],
+            asked_row=returns[nameless],
+            row_count=events.count,
+        )
+    return found

@@ -1,0 +1,98 @@
+"""Array helpers for rows sorted by group: starts, ordinals, and the rows before.
+
+A group is a run of equal keys in a sorted array. The helpers find the groups
+where something *may* be wrong by comparing neighbours, which is enough: a
+sequence that never falls from one element to the next never falls below an
+earlier maximum. Only groups with a suspicious pair are looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from reports.checks.columns import Flags, Ints
+
+
+def is_first(group: Ints) -> Flags:
+    """True at the first row of every group."""
+    first = np.ones(len(group), dtype=np.bool_)
+    if len(group) > 1:
+        np.not_equal(group[1:], group[:-1], out=first[1:])
+    return first
+
+
+def ordinals(first: Flags, counted: Flags) -> Ints:
+    """How many counted rows the group has had up to and including each row."""
+    total = np.cumsum(counted, dtype=np.int64)
+    starts = np.flatnonzero(first)
+    before = total[starts] - counted[starts]
+    lengths = np.diff(np.append(starts, len(first)))
+    return total - np.repeat(before, lengths)
+
+
+def suspicious_groups(group: Ints, suspicious: Flags) -> Iterator[slice]:
+    """The groups that contain a suspicious row, as slices, in order."""
+    if not suspicious.any():
+        return
+    starts = np.flatnonzero(is_first(group))
+    ends = np.append(starts[1:], len(group))
+    positions = np.unique(np.searchsorted(starts, np.flatnonzero(suspicious), side="right") - 1)
+    for position in positions.tolist():
+        yield slice(int(starts[position]), int(ends[position]))
+
+
+def below_earlier_maximum(group: Ints, values: Ints) -> Flags:
+    """True where a value is smaller than an earlier one of its group."""
+    falls = np.zeros(len(values), dtype=np.bool_)
+    if len(values) < 2:
+        return falls
+    drop = np.zeros(len(values), dtype=np.bool_)
+    drop[1:] = (values[1:] < values[:-1]) & (group[1:] == group[:-1])
+    for rows in suspicious_groups(group, drop):
+        part = values[rows]
+        falls[rows][1:] = part[1:] < np.maximum.accumulate(part)[:-1]
+    return falls
+
+
+def last_at_or_before(
+    *, known_group: Ints, known_row: Ints, asked_group: Ints, asked_row: Ints, row_count: int
+) -> Ints:
+    """For each question the index of the last known entry of its group at or before its row, or -1.
+
+    Rows are positions in the history, so they order across runs, too; the
+    caller sees to it that groups of different runs differ.
+    """
+    found = np.full(len(asked_group), -1, dtype=np.int64)
+    if len(known_group) == 0 or len(asked_group) == 0:
+        return found
+    width = row_count + 1
+    largest = max(int(known_group.max()), int(asked_group.max())) + 1
+    assert largest < 2**62 // width, "group numbers too large to pack; renumber them"
+    keys = known_group * width + known_row
+    order = np.argsort(keys, kind="stable")
+    position = np.searchsorted(keys[order], asked_group * width + asked_row, side="right") - 1
+    candidate = order[np.maximum(position, 0)]
+    matches = (position >= 0) & (known_group[candidate] == asked_group)
+    found[matches] = candidate[matches]
+    return found
+
+
+def renumber(*columns: Ints) -> tuple[Ints, int]:
+    """Numbers 0… for distinct tuples of columns: the tuples packed where they fit, renumbered where they do not."""
+    packed = np.zeros(len(columns[0]), dtype=np.int64)
+    size = 1
+    for column in columns:
+        if len(column) == 0:
+            return packed, 0
+        low = int(column.min())
+        width = int(column.max()) - low + 1
+        if size * width >= 2**40:
+            unique, packed = np.unique(packed, return_inverse=True)
+            packed, size = packed.reshape(-1).astype(np.int64), len(unique)
+            unique, column = np.unique(column, return_inverse=True)
+            column, width, low = column.reshape(-1).astype(np.int64), len(unique), 0
+        packed = packed * width + (column - low)
+        size *= width
+    return packed, size

@@ -1,0 +1,246 @@
+"""Histories by hand: a small builder, so that a test reads like the story it tells.
+
+    h = History()
+    a = h.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=10)
+    h.believes(a, 3, 8)
+    h.effect(a, at=5)
+
+Times are small integers, taken as nanoseconds; clocks agree with true time
+unless `wall_ahead` says otherwise for a node.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lockref.history import ABSENT, IF_ABSENT, Kind, Op, Recorder, detail, runs_table, to_table
+from lockref.stores.port import Outcome
+from reports.checks import Judgement, judge
+
+LOCK = "table.lock"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A granted acquire: who, under which number, which record."""
+
+    node: str
+    task: str
+    request: int
+    owner: str
+    token: int | None
+    version: str
+
+
+@dataclass
+class History:
+    """One run under construction. Events may be added in any order; they are recorded by time."""
+
+    run: dict[str, Any] = field(default_factory=dict)
+    is_simulated: bool = True
+    lock: str = LOCK
+    wall_ahead: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._events: list[tuple[int, int, dict[str, Any]]] = []
+        self._requests = 0
+        self._versions = 0
+        self.version = ""
+        self._lengths: dict[Op, int] = {}
+
+    def number(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    def new_version(self) -> str:
+        self._versions += 1
+        return f"v{self._versions}"
+
+    def event(self, kind: Kind, at: int, node: str, **fields: Any) -> None:
+        if fields.get("token") is None:
+            fields.pop("token", None)
+        if fields.get("valid_until_ns") is None:
+            fields.pop("valid_until_ns", None)
+        row = {"task": "main", "lock": self.lock, **fields}
+        self._events.append((at, len(self._events), {"kind": kind, "at_ns": at, "node": node, **row}))
+
+    def write(
+        self,
+        node: str,
+        op: Op,
+        *,
+        sent: int,
+        applied: int | None = None,
+        replied: int | None = None,
+        owner: str = "",
+        token: int | None = None,
+        valid_until: int | None = None,
+        if_version: str | None = None,
+        version: str | None = None,
+        content: str = "",
+        outcome: Outcome = Outcome.APPLIED,
+        reply: Outcome | None = None,
+        task: str = "main",
+    ) -> str:
+        """A request at the store. `if_version` None: on the current state; `reply`: what the client hears."""
+        request = self.number()
+        condition = (self.version or IF_ABSENT) if if_version is None else if_version
+        made = ""
+        if outcome is Outcome.APPLIED and op is not Op.DELETE:
+            made = self.new_version() if version is None else version
+        applied = sent if applied is None else applied
+        common: dict[str, Any] = {
+            "request": request, "op": op, "if_version": condition, "content": content or made, "owner": owner,
+            "token": token, "valid_until_ns": valid_until, "task": task,
+        }  # fmt: skip
+        self.event(Kind.SENT, sent, node, **common)
+        if self.is_simulated:
+            self.event(Kind.APPLIED, applied, node, **{**common, "task": ""}, outcome=outcome, version=made)
+        heard = outcome if reply is None else reply
+        told = made if heard is Outcome.APPLIED else ""
+        self.event(Kind.REPLIED, applied if replied is None else replied, node, **common, outcome=heard, version=told)
+        if outcome is Outcome.APPLIED:
+            self.version = made
+        return made
+
+    def operator(self, op: Op, at: int, *, owner: str = "") -> None:
+        """Somebody deletes or overwrites the object by hand (simulation only)."""
+        made = "" if op is Op.DELETE else self.new_version()
+        self.event(Kind.APPLIED, at, "operator", op=op, outcome=Outcome.APPLIED, version=made, owner=owner, task="")
+        self.version = made
+
+    def read(self, node: str, at: int, *, version: str = "", content: str = "", owner: str = "", task: str = "main",
+             outcome: Outcome = Outcome.APPLIED, sent: int | None = None) -> None:  # fmt: skip
+        request = self.number()
+        self.event(Kind.SENT, at if sent is None else sent, node, op=Op.READ, request=request, task=task)
+        self.event(
+            Kind.REPLIED, at, node, op=Op.READ, request=request, outcome=outcome, version=version,
+            content=content or version, owner=owner, task=task,
+        )  # fmt: skip
+
+    def call(self, node: str, op: Op, at: int, *, task: str = "main", timeout_ns: int | None = None) -> int:
+        request = self.number()
+        said = "" if timeout_ns is None else detail(timeout_ns=timeout_ns)
+        self.event(Kind.CALL, at, node, op=op, request=request, task=task, detail=said)
+        return request
+
+    def returns(self, node: str, op: Op, at: int, request: int, outcome: Outcome, *, task: str = "main",
+                owner: str = "", token: int | None = None, version: str = "") -> None:  # fmt: skip
+        self.event(
+            Kind.RETURN, at, node, op=op, request=request, outcome=outcome, task=task, owner=owner, token=token,
+            version=version,
+        )  # fmt: skip
+
+    def granted(
+        self,
+        node: str,
+        *,
+        call: int,
+        applied: int,
+        returned: int,
+        sent: int | None = None,
+        token: int | None = None,
+        owner: str | None = None,
+        valid_for: int | None = 100,
+        if_version: str | None = None,
+        version: str | None = None,
+        task: str = "main",
+    ) -> Held:
+        """A call that acquires: CALL, its write, RETURN. Validity counts from the sending."""
+        owner = f"owner-{node}" if owner is None else owner
+        sent = applied if sent is None else sent
+        request = self.call(node, Op.ACQUIRE, call, task=task)
+        until = None if valid_for is None else sent + self.wall_ahead.get(node, 0) + valid_for
+        made = self.write(
+            node, Op.ACQUIRE, sent=sent, applied=applied, replied=returned, owner=owner, token=token,
+            valid_until=until, if_version=if_version, version=version, task=task,
+        )  # fmt: skip
+        self.returns(node, Op.ACQUIRE, returned, request, Outcome.APPLIED, task=task, owner=owner, token=token,
+                     version=made)  # fmt: skip
+        return Held(node, task, request, owner, token, made)
+
+    def renewed(self, held: Held, *, at: int, valid_for: int = 100, if_version: str | None = None) -> None:
+        until = at + self.wall_ahead.get(held.node, 0) + valid_for
+        self.write(held.node, Op.RENEW, sent=at, owner=held.owner, token=held.token, valid_until=until,
+                   if_version=if_version, task="heartbeat")  # fmt: skip
+
+    def released(self, held: Held, *, call: int, applied: int | None = None, returned: int | None = None,
+                 if_version: str | None = None, outcome: Outcome = Outcome.APPLIED) -> None:  # fmt: skip
+        """An unlock; `applied` None: nothing reaches the store."""
+        request = self.call(held.node, Op.RELEASE, call, task=held.task)
+        end = call if applied is None else applied
+        if applied is not None:
+            self.write(held.node, Op.RELEASE, sent=call, applied=applied, owner=held.owner, token=held.token,
+                       if_version=if_version, task=held.task)  # fmt: skip
+        self.returns(held.node, Op.RELEASE, end if returned is None else returned, request, outcome, task=held.task)
+
+    def fails(self, node: str, *, call: int, returned: int, outcome: Outcome = Outcome.PRECONDITION_FAILED,
+              task: str = "main") -> int:  # fmt: skip
+        """An acquire that is not granted: denied (the default) or ended in an error."""
+        request = self.call(node, Op.ACQUIRE, call, task=task)
+        self.returns(node, Op.ACQUIRE, returned, request, outcome, task=task)
+        return request
+
+    def believes(self, held: Held, first: int, last: int, *, lost: int | None = None) -> None:
+        common: dict[str, Any] = {"request": held.request, "owner": held.owner, "token": held.token, "task": held.task}
+        self.event(Kind.BELIEVED, first, held.node, op=Op.ACQUIRE, **common)
+        if last != first:
+            self.event(Kind.BELIEVED, last, held.node, op=Op.GUARD, **common)
+        if lost is not None:
+            self.event(Kind.DISBELIEVED, lost, held.node, op=Op.GUARD, **common)
+
+    def effect(self, held: Held, *, at: int, op: Op = Op.APPEND, base: int | None = None, is_accepted: bool = True,
+               attempt: int = 0) -> None:  # fmt: skip
+        """A protected write; `base`: the state it was made from, the current one by default."""
+        length = self._lengths.get(op, 0)
+        based_on = length if base is None else base
+        if is_accepted:
+            self._lengths[op] = length + 1
+        self.event(
+            Kind.EFFECT, at, held.node, op=op, request=held.request, attempt=attempt, owner=held.owner,
+            token=held.token, outcome=Outcome.APPLIED if is_accepted else Outcome.PRECONDITION_FAILED,
+            if_version=str(based_on), version=str(length + 1) if is_accepted else "",
+        )  # fmt: skip
+
+    def fault(self, node: str, at: int, kind: str, phase: str, fault_id: str = "f1") -> None:
+        self.event(Kind.FAULT, at, node, detail=detail(id=fault_id, kind=kind, phase=phase), lock="")
+
+    def recorder(self) -> Recorder:
+        recorder = Recorder()
+        for at, _, event in sorted(self._events, key=lambda entry: entry[:2]):
+            node = event["node"]
+            wall = ABSENT if node == "operator" else at + self.wall_ahead.get(node, 0)
+            recorder.event(**{**event, "wall_ns": wall, "mono_ns": at})
+        return recorder
+
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        return tables(self)
+
+    def judged(self) -> Judgement:
+        return judge(*self.tables())
+
+    def verdict(self, clause: str) -> dict[str, Any]:
+        """The one verdict of this run for a clause, `witness` parsed."""
+        return verdict(self.judged(), clause)
+
+
+def tables(*histories: History) -> tuple[pa.Table, pa.Table]:
+    """Events and runs of several histories, numbered 0, 1, …"""
+    rows = [
+        {"run": number, "scenario": "by hand", "provider": "by hand",
+         "world": "simulated" if history.is_simulated else "real", **history.run}
+        for number, history in enumerate(histories)
+    ]  # fmt: skip
+    return to_table([history.recorder() for history in histories]), runs_table(rows)
+
+
+def verdict(judgement: Judgement, clause: str, run: int = 0) -> dict[str, Any]:
+    """One row of the verdict table."""
+    for row in judgement.verdicts.to_pylist():
+        if row["clause"] == clause and row["run"] == run:
+            return {**row, "witness": json.loads(row["witness"]) if row["witness"] else {}}
+    raise AssertionError(f"no verdict on {clause} for run {run}")

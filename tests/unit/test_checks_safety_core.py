@@ -1,0 +1,238 @@
+"""S1, S3 and S4 on histories small enough to read, each clause from both sides."""
+
+from __future__ import annotations
+
+from lockref.history import Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks import VERDICT_SCHEMA, judge
+from tests.histories import Held, History, tables, verdict
+
+
+def two_tenures(*, is_simulated: bool = True) -> History:
+    """n1 holds and gives back, then n2 holds: nothing wrong."""
+    h = History(is_simulated=is_simulated)
+    a = h.granted("n1", call=0, applied=2, returned=3, token=1)
+    h.believes(a, 3, 8)
+    h.effect(a, at=5)
+    h.released(a, call=9, applied=10, returned=11)
+    b = h.granted("n2", call=1, applied=12, returned=13, token=2)
+    h.believes(b, 13, 15)
+    h.effect(b, at=14)
+    return h
+
+
+def test_a_clean_handover_holds_everywhere():
+    """S1, S3, S4: a release between two grants breaks nothing."""
+    judgement = two_tenures().judged()
+    assert judgement.verdicts.schema == VERDICT_SCHEMA
+    for clause in ("S1", "S3", "S4"):
+        found = verdict(judgement, clause)
+        assert (found["verdict"], found["count"], found["at_ns"]) == ("held", 0, None)
+
+
+def test_no_events_at_all_is_judged_without_complaint():
+    """A run that recorded nothing has nothing to break; vacuity says the rest."""
+    assert verdict(History().judged(), "S1")["verdict"] == "held"
+
+
+def test_two_writes_on_one_version_are_a_fork():
+    """S1: a store that lets two conditional writes replace one state forks the chain."""
+    h = History()
+    a = h.granted("n1", call=0, applied=2, returned=3)
+    h.released(a, call=4, applied=5)
+    base = h.version
+    h.granted("n2", call=6, applied=7, returned=8)
+    h.granted("n3", call=6, applied=8, returned=9, if_version=base)
+    found = h.verdict("S1")
+    assert (found["verdict"], found["count"], found["at_ns"]) == ("violated", 1, 8)
+    assert found["witness"]["kind"] == "fork"
+    assert [w["node"] for w in found["witness"]["writes"]] == ["n2", "n3"]
+
+
+def test_creating_over_an_existing_object_breaks_the_chain():
+    """S1: a create that the store applied although there was an object."""
+    h = History()
+    h.granted("n1", call=0, applied=2, returned=3)
+    h.granted("n2", call=0, applied=4, returned=5, if_version="absent")
+    assert h.verdict("S1")["witness"]["kind"] == "create over existing"
+
+
+def test_a_repeated_version_is_no_fork():
+    """S1 with ABA: equal bytes give equal versions; order decides, not the version."""
+    h = History()
+    h.granted("n1", call=0, applied=2, returned=3, version="same")
+    h.renewed(h.granted("n1", call=4, applied=5, returned=6, if_version="same", version="other"), at=7)
+    h.write("n1", Op.RENEW, sent=8, owner="owner-n1", version="same")
+    h.write("n1", Op.RENEW, sent=9, owner="owner-n1", if_version="same")
+    assert h.verdict("S1")["verdict"] == "held"
+
+
+def test_deleting_and_creating_again_continues_the_chain():
+    """S1: after a delete the next write is a create."""
+    h = History()
+    a = h.granted("n1", call=0, applied=2, returned=3)
+    h.write(a.node, Op.DELETE, sent=4)
+    h.granted("n2", call=0, applied=6, returned=7)
+    assert h.verdict("S1")["verdict"] == "held"
+
+
+def test_beliefs_that_touch_overlap():
+    """S3: intervals are closed, so two yeses at one instant are an overlap."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.believes(a, 2, 8)
+    b = h.granted("n2", call=0, applied=7, returned=8, if_version=a.version)
+    h.believes(b, 8, 12)
+    found = h.verdict("S3")
+    assert (found["verdict"], found["at_ns"]) == ("violated", 8)
+    assert found["witness"]["overlap_ns"] == [8, 8]
+
+
+def test_beliefs_one_apart_do_not_overlap():
+    """S3: the other side of the closed interval."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.believes(a, 2, 7)
+    b = h.granted("n2", call=0, applied=7, returned=8, if_version=a.version)
+    h.believes(b, 8, 12)
+    assert h.verdict("S3")["verdict"] == "held"
+
+
+def test_one_clients_own_tenures_never_overlap_each_other():
+    """S3 speaks of two clients: one task's next tenure may begin at the instant its last one ended."""
+    h = History()
+    h.believes(h.granted("n1", call=0, applied=1, returned=2), 2, 8)
+    h.believes(h.granted("n1", call=7, applied=7, returned=8), 8, 9)
+    assert h.verdict("S3")["verdict"] == "held"
+
+
+def test_two_tasks_of_one_process_are_two_clients():
+    """S3, U6: a provider shared by two threads that tells both of them yes."""
+    h = History()
+    h.believes(h.granted("n1", call=0, applied=1, returned=2), 2, 8)
+    h.believes(h.granted("n1", call=3, applied=4, returned=5, task="other"), 5, 6)
+    assert h.verdict("S3")["verdict"] == "violated"
+
+
+def test_a_long_belief_is_seen_behind_a_short_one():
+    """S3: the intruder overlaps not its neighbour, which is its own, but the tenure before that."""
+    h = History()
+    h.believes(h.granted("n1", call=0, applied=1, returned=2), 2, 50)
+    h.believes(h.granted("n2", call=3, applied=4, returned=5), 5, 60)
+    h.believes(h.granted("n2", call=61, applied=62, returned=63), 63, 64)
+    assert h.verdict("S3")["count"] == 1
+
+
+def test_own_longest_belief_does_not_hide_another():
+    """S3: where the longest earlier belief is the client's own, the second longest counts."""
+    h = History()
+    h.believes(h.granted("n2", call=0, applied=1, returned=2), 2, 30)
+    h.believes(h.granted("n1", call=0, applied=3, returned=4), 40, 90)
+    h.believes(h.granted("n2", call=0, applied=5, returned=6), 41, 80)
+    h.believes(h.granted("n1", call=0, applied=7, returned=8), 70, 75)
+    assert h.verdict("S3")["count"] == 2
+
+
+def test_the_observer_sees_for_a_silent_client():
+    """S3: belief found by the omniscient observer counts for the client it asked, whatever task asked."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.believes(a, 2, 2)
+    b = h.granted("n2", call=0, applied=9, returned=10, if_version=a.version)
+    h.believes(b, 10, 11)
+    h.event(Kind.BELIEVED, 10, "n1", op=Op.NONE, request=a.request, task="observer")
+    found = h.verdict("S3")
+    assert found["verdict"] == "violated"
+    assert {side["task"] for side in found["witness"]["intervals"]} == {"main"}
+
+
+def test_a_late_write_under_a_smaller_token_is_harm():
+    """S4: token 1 is accepted after token 2."""
+    h = two_tenures()
+    a = h.granted("n3", call=20, applied=21, returned=22, token=3)
+    b = h.granted("n4", call=20, applied=23, returned=24, token=4)
+    h.effect(b, at=25)
+    h.effect(a, at=26)
+    found = h.verdict("S4")
+    assert (found["verdict"], found["count"], found["at_ns"]) == ("violated", 1, 26)
+    assert "smaller token" in found["witness"]["text"]
+
+
+def test_a_late_write_without_tokens_is_harm_by_chain_order():
+    """S4 for a lock without tokens: the grant's place in the chain tells which write is late."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    b = h.granted("n2", call=0, applied=3, returned=4)
+    h.effect(b, at=5)
+    h.effect(a, at=6)
+    assert h.verdict("S4")["witness"]["text"].endswith("an earlier grant than one accepted before")
+
+
+def test_a_rejected_late_write_is_not_harm():
+    """S4: the resource refused, so nothing happened."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1)
+    b = h.granted("n2", call=0, applied=3, returned=4, token=2)
+    h.effect(b, at=5)
+    h.effect(a, at=6, is_accepted=False)
+    assert h.verdict("S4")["verdict"] == "held"
+
+
+def test_an_update_on_a_state_that_is_gone_is_lost():
+    """S4: a list append that was based on a length which a rival had changed."""
+    h = two_tenures()
+    c = h.granted("n3", call=20, applied=21, returned=22, token=3)
+    h.effect(c, at=23, base=1)
+    assert "not based on the state" in h.verdict("S4")["witness"]["text"]
+
+
+def test_a_repeated_delivery_is_a_duplicate_not_a_lost_update():
+    """S4: the same write of the same tenure, delivered twice, harms nobody else."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1)
+    h.effect(a, at=5, base=0)
+    h.effect(a, at=6, base=0)
+    assert h.verdict("S4")["verdict"] == "held"
+
+
+def test_a_write_without_any_grant_is_harm():
+    """S4: a timeout taken for success writes under a grant that never was."""
+    h = History()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.granted("n2", call=0, applied=1, returned=2, token=1)
+    h.returns("n1", Op.ACQUIRE, 5, request, Outcome.APPLIED, owner="owner-n1", token=1)
+    h.effect(Held("n1", "main", request, "owner-n1", 1, ""), at=6)
+    assert "no grant" in h.verdict("S4")["witness"]["text"]
+
+
+def test_undecodable_records_leave_belief_and_effect_to_judge():
+    """S1 does not apply where records cannot be read; S3 and S4 still do."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, owner="")
+    b = h.granted("n2", call=0, applied=3, returned=4, owner="")
+    h.believes(a, 2, 9)
+    h.believes(b, 4, 8)
+    h.effect(b, at=5)
+    h.effect(a, at=6)
+    assert h.verdict("S1")["verdict"] == "not_applicable"
+    assert h.verdict("S3")["verdict"] == "violated"
+    assert h.verdict("S4")["verdict"] == "violated"
+
+
+def test_runs_in_one_batch_do_not_touch_each_other():
+    """A batch judges each run alone: the middle run's overlap stays its own."""
+    bad = History()
+    bad.believes(bad.granted("n1", call=0, applied=1, returned=2), 2, 9)
+    bad.believes(bad.granted("n2", call=0, applied=3, returned=4), 4, 8)
+    judgement = judge(*tables(two_tenures(), bad, two_tenures()))
+    assert [verdict(judgement, "S3", run)["count"] for run in range(3)] == [0, 1, 0]
+
+
+def test_a_real_run_is_judged_from_replies():
+    """S1 in a real run: without APPLIED rows the replies make the same chain."""
+    h = two_tenures(is_simulated=False)
+    assert h.verdict("S1")["verdict"] == "held"
+    base = h.version
+    h.granted("n3", call=20, applied=21, returned=22)
+    h.granted("n4", call=20, applied=22, returned=23, if_version=base)
+    assert h.verdict("S1")["witness"]["kind"] == "fork"
