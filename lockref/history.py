@@ -172,6 +172,19 @@ class Recorder:
     def __len__(self) -> int:
         return len(self._rows) // len(_ROW_COLUMNS)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # What another process needs: a mutex cannot be pickled, rows and texts can.
+        return Recorder.of, (self._rows.tobytes(), self.texts)
+
+    @classmethod
+    def of(cls, rows: bytes, texts: list[str]) -> Recorder:
+        """The recorder whose rows and texts these are."""
+        recorder = cls()
+        recorder._append(rows)
+        recorder.texts[:] = texts
+        recorder._codes.update({text: code for code, text in enumerate(texts)})
+        return recorder
+
     def _intern(self, text: str) -> int:
         with self._new_text:
             code = self._codes.get(text)
