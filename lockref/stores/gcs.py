@@ -86,6 +86,25 @@ def make_session(*, endpoint: str, pool_size: int) -> AuthorizedSession:
     return session
 
 
+class _PlainClient(Client):  # type: ignore[misc]
+    """The client without its bucket metadata cache.
+
+    For tracing, the cache asks the service about the bucket in a thread of its
+    own: a second request beside the first one, with a time-out that is not
+    ours, and a thread that outlives the store.
+    """
+
+    def __init__(self, session: requests.Session, endpoint: str) -> None:
+        # The project matters only for creating buckets, which a store never does.
+        super().__init__(
+            project="lockref",
+            credentials=_anonymous(),
+            _http=session,
+            client_options={"api_endpoint": endpoint} if endpoint else None,
+        )
+        self._bucket_metadata_cache = None
+
+
 def _anonymous() -> AnonymousCredentials:
     return AnonymousCredentials()  # type: ignore[no-untyped-call]
 
@@ -111,14 +130,7 @@ class GcsStore:
     ) -> None:
         self._prefix = f"{prefix}/" if prefix else ""
         self._session = session or make_session(endpoint=endpoint, pool_size=pool_size)
-        # The project matters only for creating buckets, which a store never does.
-        self._client = Client(
-            project="lockref",
-            credentials=_anonymous(),
-            _http=self._session,
-            client_options={"api_endpoint": endpoint} if endpoint else None,
-        )
-        self._bucket = self._client.bucket(bucket)
+        self._bucket = _PlainClient(self._session, endpoint).bucket(bucket)
         connect_s = request_timeout_ns / NS_PER_S / _CONNECT_SHARE
         self._timeout_s = (connect_s, request_timeout_ns / NS_PER_S - connect_s)
 

@@ -1,0 +1,204 @@
+"""The folder store: whole objects, versions that outlive everything, one lock for many processes."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import multiprocessing
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.stores.localfs import STATE_FOLDER, FileStore
+from lockref.stores.port import Outcome
+
+PROCESSES = multiprocessing.get_context("spawn")
+
+
+def _store(folder: Path) -> FileStore:
+    return FileStore(folder, request_timeout_ns=30 * NS_PER_S)
+
+
+def _increment(folder: str, times: int) -> None:
+    store = _store(Path(folder))
+    for _ in range(times):
+        while True:
+            seen = store.read("n")
+            if store.put_if_version("n", b"%d" % (int(seen.body) + 1), seen.version).outcome is Outcome.APPLIED:
+                break
+
+
+def _create(folder: str, name: bytes, start, won) -> None:
+    store = _store(Path(folder))
+    for round_ in range(20):
+        start.wait()
+        if store.put_if_absent(f"round-{round_}", name).outcome is Outcome.APPLIED:
+            won.put((round_, name))
+
+
+def _run(target, arguments: list[tuple]) -> None:
+    workers = [PROCESSES.Process(target=target, args=each) for each in arguments]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0] * len(workers)
+
+
+def test_versions_increase_over_deletes_and_reopening(tmp_path):
+    """A6: a version is never given twice, whatever happens to object and process in between."""
+    versions = []
+    for _ in range(3):
+        store = _store(tmp_path)
+        versions.append(int(store.put_if_absent("lock", b"same").version))
+        versions.append(int(store.put("lock", b"same").version))
+        store.delete("lock")
+    assert versions == sorted(set(versions))
+
+
+def test_a_counter_kept_by_several_processes_loses_no_increment(tmp_path):
+    """C20, C16: four processes with twenty-five conditional increments each end at one hundred."""
+    _store(tmp_path).put_if_absent("n", b"0")
+    _run(_increment, [(str(tmp_path), 25)] * 4)
+    assert _store(tmp_path).read("n").body == b"100"
+
+
+def test_a_create_race_between_processes_has_one_winner_a_round(tmp_path):
+    """C2, C16: of four processes released together, exactly one creates, and its bytes stay."""
+    start, won = PROCESSES.Barrier(4), PROCESSES.Queue()
+    _run(_create, [(str(tmp_path), b"process %d" % number, start, won) for number in range(4)])
+    winners = dict(won.get(timeout=10) for _ in range(20))
+    assert won.empty()
+    assert sorted(winners) == list(range(20))
+    assert all(_store(tmp_path).read(f"round-{round_}").body == name for round_, name in winners.items())
+
+
+_WRITER = """
+import sys
+from lockref.stores.localfs import FileStore
+store = FileStore(sys.argv[1], request_timeout_ns=30_000_000_000)
+number = 0
+while True:
+    number += 1
+    version = store.put("k", b"%d:" % number + b"x" * (number % 7 * 10_000)).version
+    print(version, flush=True)
+"""
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_object_and_a_free_lock(tmp_path):
+    """A crash tears nothing: every read before and after is whole, and the next version is a new one."""
+    last = 0
+    for _ in range(4):
+        with subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path)], stdout=subprocess.PIPE) as writer:
+            for line in itertools.islice(writer.stdout, 8):
+                last = int(line)
+                seen = _store(tmp_path).read("k")
+                number, _, padding = seen.body.partition(b":")
+                assert len(padding) == int(number) % 7 * 10_000
+            writer.send_signal(signal.SIGKILL)
+            drained = writer.stdout.read().split()
+        last = max([last, *map(int, drained)])
+        survivor = _store(tmp_path)
+        seen = survivor.read("k")
+        assert seen.outcome is Outcome.APPLIED
+        assert int(survivor.put_if_version("k", b"0:", seen.version).version) > last
+
+
+def test_a_crash_before_the_rename_changes_nothing(tmp_path, monkeypatch):
+    """The object keeps its old body and version; the drawn number is a gap, not a reuse."""
+    store = _store(tmp_path)
+    old = store.put("k", b"old").version
+
+    def die(self, target):
+        raise InterruptedError("died")
+
+    monkeypatch.setattr(Path, "replace", die)
+    assert store.put("k", b"new").outcome is Outcome.AMBIGUOUS
+    monkeypatch.undo()
+    assert (store.read("k").body, store.read("k").version) == (b"old", old)
+    assert int(store.put("k", b"newer").version) > int(old) + 1
+
+
+def test_a_torn_slot_of_the_counter_never_repeats_a_version(tmp_path):
+    """The counter's slots are written by turns: whichever is torn, the next version is new."""
+    store = _store(tmp_path)
+    given = [int(store.put("k", b"x").version) for _ in range(4)]
+    lock = tmp_path / STATE_FOLDER / "lock"
+    raw = bytearray(lock.read_bytes())
+    # A crash while the next number is written tears the slot that holds the older one.
+    torn = (max(given) + 1) % 2 * 32
+    raw[torn : torn + 32] = b"0" * 18 + b"\0" * 14
+    lock.write_bytes(raw)
+    assert int(store.put("k", b"x").version) == max(given) + 1
+
+
+def test_a_counter_that_is_wholly_damaged_refuses_writes(tmp_path):
+    """Starting again at one could repeat a version, so nothing is written."""
+    store = _store(tmp_path)
+    store.put("k", b"x")
+    (tmp_path / STATE_FOLDER / "lock").write_bytes(b"\0" * 64)
+    reply = store.put("k", b"y")
+    assert (reply.outcome, "counter" in reply.reason) == (Outcome.REJECTED, True)
+    assert store.read("k").body == b"x"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no header", b"lockref-object 1 5 00000000\nshort", b"lockref-object 1 1 00000000\nx"]
+)
+def test_a_file_that_somebody_else_wrote_is_never_taken_for_an_object(tmp_path, content):
+    """A damaged object is REJECTED: neither absent, which would invite a create, nor a body."""
+    store = _store(tmp_path)
+    version = store.put("k", b"x").version
+    (tmp_path / "k=object").write_bytes(content)
+    assert store.read("k").outcome is Outcome.REJECTED
+    assert store.put_if_version("k", b"y", version).outcome is Outcome.REJECTED
+    assert store.put_if_absent("k", b"y").outcome is Outcome.REJECTED
+    assert store.put("k", b"repaired").outcome is Outcome.APPLIED
+
+
+def test_a_lock_kept_by_another_process_throttles_within_the_timeout(tmp_path):
+    """A paused writer must not hang the others for ever; nothing has happened, and the reply says so."""
+    store = FileStore(tmp_path, request_timeout_ns=20 * NS_PER_MS)
+    store.put("k", b"old")
+    with (tmp_path / STATE_FOLDER / "lock").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert store.put("k", b"new").outcome is Outcome.THROTTLED
+        assert store.delete("k").outcome is Outcome.THROTTLED
+        assert store.read("k").body == b"old"
+    assert store.put("k", b"new").outcome is Outcome.APPLIED
+
+
+def test_keys_that_are_folders_of_other_keys_do_not_collide(tmp_path):
+    """Object stores have no folders: `a` and `a/b` and `a=object/b` are three objects, and none is our state."""
+    store = _store(tmp_path)
+    keys = ["a", "a/b", "a=object", "a=object/b", f"{STATE_FOLDER}/lock", "ü/%2F"]
+    for key in keys:
+        assert store.put_if_absent(key, key.encode()).outcome is Outcome.APPLIED
+    assert [store.read(key).body for key in keys] == [key.encode() for key in keys]
+
+
+def test_a_folder_that_is_a_file_is_rejected_with_its_path(tmp_path):
+    """What the system refuses for good is REJECTED, and the reason names the place."""
+    (tmp_path / "file").write_text("x")
+    reply = _store(tmp_path / "file").put("k", b"x")
+    assert reply.outcome is Outcome.REJECTED
+    assert str(tmp_path / "file") in reply.reason
+    assert _store(tmp_path / "file").read("k").outcome is Outcome.REJECTED
+
+
+def test_no_descriptor_is_left_open(tmp_path):
+    """Each request closes what it opened, also when refused."""
+    store = _store(tmp_path)
+    store.put("k", b"x")
+    before = psutil.Process().num_fds()
+    for _ in range(20):
+        store.put("k", b"x")
+        store.put_if_absent("k", b"x")
+        store.delete("absent")
+        store.read("k")
+    assert psutil.Process().num_fds() == before

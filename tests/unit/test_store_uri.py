@@ -1,0 +1,130 @@
+"""Store URIs: what they mean, and what a wrong one is told."""
+
+from __future__ import annotations
+
+import google.auth
+import pytest
+from google.auth.exceptions import DefaultCredentialsError
+
+from lockref.errors import ConfigError
+from lockref.stores.endpoints import is_loopback
+from lockref.stores.gcs import GcsStore
+from lockref.stores.localfs import FileStore
+from lockref.stores.s3 import S3Store
+from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("memory:", StoreAddress(scheme="memory", container="")),
+        ("memory:name-1", StoreAddress(scheme="memory", container="name-1")),
+        ("file:///a/b%20c/", StoreAddress(scheme="file", container="/a/b c")),
+        ("s3://bucket", StoreAddress(scheme="s3", container="bucket")),
+        (
+            "s3://bucket/a/b/?endpoint=http://127.0.0.1:9/&region=eu-west-1",
+            StoreAddress(
+                scheme="s3", container="bucket", prefix="a/b", endpoint="http://127.0.0.1:9", region="eu-west-1"
+            ),
+        ),
+        (
+            "gs://bucket/a?endpoint=http%3A%2F%2F127.0.0.1%3A9",
+            StoreAddress(scheme="gs", container="bucket", prefix="a", endpoint="http://127.0.0.1:9"),
+        ),
+    ],
+)
+def test_a_uri_is_taken_apart(uri, address):
+    """The four schemes, with prefix, endpoint and region."""
+    assert parse_store_uri(uri) == address
+
+
+@pytest.mark.parametrize(
+    ("uri", "part"),
+    [
+        ("bucket", "'bucket'"),
+        ("ftp://host/x", "'ftp'"),
+        ("memory:a/b", "memory:NAME"),
+        ("file://host/x", "absolute path"),
+        ("file:relative", "absolute path"),
+        ("file:///", "no folder"),
+        ("s3:///prefix", "names no bucket"),
+        ("gs://", "names no bucket"),
+        ("s3://UPPER", "'UPPER'"),
+        ("s3://ab", "'ab'"),
+        ("s3://bucket/a//b", "prefix"),
+        ("s3://bucket?endpoint=127.0.0.1:9", "endpoint"),
+        ("s3://bucket?endpoint=http://h:99999", "port"),
+        ("s3://bucket?endpoint=http://h:0", "port 0"),
+        ("s3://bucket?endpoint=http://h/path", "more than a host"),
+        ("s3://bucket?endpoint=", "endpoint"),
+        ("s3://bucket?end=1", "'end'"),
+        ("s3://bucket?region=a&region=b", "twice"),
+        ("s3://bucket?region=A B", "region"),
+        ("gs://bucket?region=eu-west-1", "'region'"),
+    ],
+)
+def test_a_wrong_uri_gets_one_clear_line(uri, part):
+    """A ConfigError of one line that names the part that is wrong."""
+    with pytest.raises(ConfigError) as caught:
+        parse_store_uri(uri)
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://key:hunter2@bucket", "s3://bucket?endpoint=http://key:hunter2@h:1", "https://key:hunter2@host/"]
+)
+def test_a_message_never_repeats_credentials(uri):
+    """Somebody's password in a URI stays out of logs."""
+    with pytest.raises(ConfigError) as caught:
+        parse_store_uri(uri)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_each_scheme_opens_its_store_without_a_request(tmp_path):
+    """Opening sends nothing: nobody listens on port 1."""
+    for uri, kind in (
+        (f"file://{tmp_path}/new", FileStore),
+        ("s3://bucket?endpoint=http://127.0.0.1:1", S3Store),
+        ("gs://bucket?endpoint=http://127.0.0.1:1", GcsStore),
+    ):
+        store = open_store(uri, request_timeout_ns=1_000_000)
+        assert isinstance(store, kind)
+        store.close()
+        store.close()
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_unknown_aws_profile_is_a_configuration_error(monkeypatch):
+    """The SDK's own complaint becomes one line that names the store."""
+    monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
+    with pytest.raises(ConfigError, match="s3://bucket"):
+        open_store("s3://bucket?endpoint=http://127.0.0.1:1", request_timeout_ns=1)
+
+
+def test_missing_google_credentials_are_a_configuration_error(monkeypatch):
+    """Without an endpoint and without credentials there is nothing to try."""
+
+    def none_found(**_arguments):
+        raise DefaultCredentialsError("none")
+
+    monkeypatch.setattr(google.auth, "default", none_found)
+    with pytest.raises(ConfigError, match="GOOGLE_APPLICATION_CREDENTIALS"):
+        open_store("gs://bucket", request_timeout_ns=1)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("http://127.0.0.1:1", True),
+        ("http://127.8.8.8", True),
+        ("http://localhost:1", True),
+        ("http://[::1]:1", True),
+        ("http://10.0.0.1:1", False),
+        ("http://127.0.0.1.example", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_decided_by_the_address_alone(endpoint, expected):
+    """A name that only looks like this machine must not get the dummy credentials' trust."""
+    assert is_loopback(endpoint) is expected
