@@ -1,0 +1,1 @@
+"""Searching schedules and plans, storing failures, replaying and shrinking them."""

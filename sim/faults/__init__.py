@@ -1,0 +1,1 @@
+"""Faults as data: their vocabulary, the injector that strikes, generators of plans."""

@@ -1,0 +1,441 @@
+"""The kernel: virtual time, tasks, and one queue that decides what happens next.
+
+Blocking code runs unchanged on it: a task is a greenlet (or a gated thread)
+that gives up control only where its Runtime waits. The queue holds steps by
+(true time, order of making); where several are ready at one instant, the
+schedule chooses and the choice is recorded if it is not the default. Nothing
+else decides anything, so seed, plan and deviations are the whole run.
+
+Every run is bounded: by events and by virtual time (`Budget`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from lockref.errors import BudgetExceeded
+from lockref.history import TrueNs
+from sim.clocks import NodeClock
+from sim.schedules import Fifo, RandomTies, Replay, Schedule
+from sim.substrates import Carrier, carrier_factory
+
+__all__ = ["Budget", "Fifo", "Kernel", "RandomTies", "Replay", "RunEnd", "Schedule", "Task", "TaskKilled"]
+
+NEVER = 2**62
+"""Later than any instant of a run: 146 years of virtual nanoseconds."""
+
+LAST_EVENTS = 10
+"""How many events a BudgetExceeded shows."""
+
+
+class TaskKilled(BaseException):
+    """Unwinds a task whose process crashed. Not an Exception: no lock may catch it by mistake."""
+
+
+class RunEnd(StrEnum):
+    """Why a run ended.
+
+    FINISHED  every task that was waited for has ended
+    IDLE      nothing is left to happen, yet tasks wait: a deadlock, see `Kernel.stuck`
+    HORIZON   the time given to `run` is over
+    """
+
+    FINISHED = "finished"
+    IDLE = "idle"
+    HORIZON = "horizon"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Bounds of one run; hitting one raises BudgetExceeded. Virtual time in nanoseconds."""
+
+    events_max: int = 1_000_000
+    virtual_ns_max: int = 7 * 24 * 3600 * 1_000_000_000
+
+
+class Task:
+    """One simulated activity. Implements `lockref.runtime.Task`."""
+
+    __slots__ = (
+        "carrier", "clock", "due_ns", "epoch", "hold_until_ns", "is_daemon", "is_done", "is_killed", "is_parked",
+        "joiners", "kernel", "local_due_ns", "name", "node", "number", "on_held", "work",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        work: Callable[[], None],
+        *,
+        number: int,
+        name: str,
+        node: str,
+        clock: NodeClock | None,
+        is_daemon: bool,
+    ) -> None:
+        self.kernel = kernel
+        self.work = work
+        self.number = number
+        self.name = name
+        self.node = node
+        self.clock = clock
+        self.is_daemon = is_daemon
+        self.carrier: Carrier | None = None
+        # `epoch` counts waits. A step in the queue is for one wait; when that
+        # wait is over, or its due time moved, the step is stale and ignored.
+        self.epoch = 0
+        self.due_ns = NEVER
+        self.local_due_ns: int | None = None
+        self.hold_until_ns = 0
+        self.on_held: Callable[[], None] | None = None
+        self.is_parked = False
+        self.is_done = False
+        self.is_killed = False
+        self.joiners: list[tuple[Task, int]] = []
+
+    def is_alive(self) -> bool:
+        return not self.is_done
+
+    def join(self, timeout_ns: int | None = None) -> bool:
+        """Wait for the end; True if it has ended. A task cannot join itself."""
+        kernel = self.kernel
+        if not self.is_done:
+            me = kernel.current
+            assert me is not self, "a task joined itself"
+            self.joiners.append((me, me.epoch + 1))
+            kernel.wait(timeout_ns)
+        return self.is_done
+
+    def label(self) -> str:
+        """For messages: node and name."""
+        return f"{self.node}/{self.name}" if self.node else self.name
+
+    def run(self) -> None:
+        """What the carrier executes."""
+        try:
+            self.work()
+        except TaskKilled:
+            if not self.is_killed:
+                raise
+        finally:
+            self.is_done = True
+            self.is_parked = False
+
+
+# One step: due time, order of making, the task to resume (None: a callback),
+# and the task's epoch or the callback.
+_Step = tuple[int, int, Task | None, Any]
+
+
+class Kernel:
+    """Virtual time and its queue.
+
+    now_ns: true time. current: the running task; the kernel's own root task
+    while no other runs. deviations: the decisions that differed from the
+    default, as (decision, choice). events: steps executed.
+    """
+
+    def __init__(
+        self, schedule: Schedule | None = None, substrate: str = "greenlet", budget: Budget | None = None
+    ) -> None:
+        self.schedule: Schedule = Fifo() if schedule is None else schedule
+        self.budget = Budget() if budget is None else budget
+        self.now_ns = TrueNs(0)
+        self.events = 0
+        self.deviations: list[tuple[int, int]] = []
+        self.tasks: list[Task] = []
+        self._carry = carrier_factory(substrate)
+        self._queue: list[_Step] = []
+        self._ready: list[_Step] = []
+        self._made = 0
+        self._decisions = 0
+        self._awaited = 0
+        self._condemned: list[Task] = []
+        self._last: deque[str] = deque(maxlen=LAST_EVENTS)
+        self._root = Task(self, lambda: None, number=0, name="world", node="", clock=None, is_daemon=True)
+        self.current = self._root
+
+    # Making steps.
+
+    def _push(self, at_ns: int, task: Task | None, payload: object) -> None:
+        self._made += 1
+        heapq.heappush(self._queue, (at_ns, self._made, task, payload))
+
+    def call_at(self, true_ns: int, fn: Callable[[], object]) -> None:
+        """Run `fn` on the kernel at `true_ns`, which must not lie in the past. `fn` must not block."""
+        assert true_ns >= self.now_ns, "a step was made for the past"
+        self._made += 1
+        heapq.heappush(self._queue, (true_ns, self._made, None, fn))
+
+    def spawn(
+        self,
+        work: Callable[[], None],
+        *,
+        name: str,
+        node: str | None = None,
+        clock: NodeClock | None = None,
+        is_daemon: bool = False,
+    ) -> Task:
+        """Start a task now. A daemon task does not keep the run going.
+
+        clock: the clock on which the task's timeouts run; None is true time.
+        """
+        task = Task(
+            self, work, number=len(self.tasks) + 1, name=name, node=node or "", clock=clock, is_daemon=is_daemon
+        )
+        self.tasks.append(task)
+        if not is_daemon:
+            self._awaited += 1
+        task.is_parked = True
+        task.due_ns = self.now_ns
+        self._push(self.now_ns, task, 0)
+        return task
+
+    # Waiting. Called from inside a task.
+
+    def wait(self, timeout_ns: int | None = None) -> None:
+        """Park the current task until somebody wakes it or `timeout_ns` of its own clock has passed.
+
+        Callers loop or look again: a task does not learn why it runs on.
+        """
+        task = self.current
+        assert task is not self._root, "only a task may wait: start one with Node.start or World.observe"
+        if task.is_killed:
+            raise TaskKilled
+        task.epoch += 1
+        if timeout_ns is None:
+            task.due_ns = NEVER
+        else:
+            now = self.now_ns
+            clock = task.clock
+            if timeout_ns < 0:
+                timeout_ns = 0
+            if clock is None:
+                due = now + timeout_ns
+            else:
+                local_due = clock.mono_ns(now) + timeout_ns
+                task.local_due_ns = local_due
+                due = clock.true_at_mono(now, local_due)
+            task.due_ns = due
+            self._made += 1
+            heapq.heappush(self._queue, (due, self._made, task, task.epoch))
+        task.is_parked = True
+        task.carrier.park()  # type: ignore[union-attr]
+        if task.is_killed:
+            raise TaskKilled
+
+    def hold_point(self) -> None:
+        """Stop here if the current task has just been paused. Called where a fault may strike inside a task."""
+        task = self.current
+        if task.is_killed:
+            raise TaskKilled
+        while task.hold_until_ns > self.now_ns:
+            task.epoch += 1
+            task.due_ns = task.hold_until_ns
+            task.local_due_ns = None
+            self._push(task.due_ns, task, task.epoch)
+            task.is_parked = True
+            task.carrier.park()  # type: ignore[union-attr]
+            if task.is_killed:
+                raise TaskKilled
+
+    def local_ns(self, task: Task) -> int:
+        """The reading of the clock on which the task's timeouts run."""
+        return self.now_ns if task.clock is None else task.clock.mono_ns(self.now_ns)
+
+    # Waking. Called from anywhere.
+
+    def wake(self, task: Task, epoch: int) -> None:
+        """Let `task` run on now, if it still is in its wait number `epoch`."""
+        if task.epoch == epoch and task.is_parked and not task.is_done:
+            task.due_ns = self.now_ns
+            task.local_due_ns = None
+            self._push(self.now_ns, task, epoch)
+
+    def resume(self, task: Task, epoch: int) -> None:
+        """As `wake`, but at once. Only for callbacks of the kernel, such as the arrival of a reply."""
+        assert self.current is self._root, "a task cannot run another one"
+        if task.epoch == epoch and task.is_parked:
+            self._step(task)
+
+    def retime(self, clock: NodeClock) -> None:
+        """Solve again every timer that runs on `clock`, because its map has changed."""
+        now = self.now_ns
+        for task in self.tasks:
+            if task.clock is clock and task.is_parked and task.local_due_ns is not None:
+                task.due_ns = clock.true_at_mono(now, task.local_due_ns)
+                self._push(task.due_ns, task, task.epoch)
+
+    def kill(self, task: Task) -> None:
+        """End `task` as a crash does: it never gets to do anything again."""
+        if task.is_done or task.is_killed:
+            return
+        task.is_killed = True
+        if task is not self.current:
+            self._condemned.append(task)
+            if self.current is self._root:
+                self._reap()
+
+    def _reap(self) -> None:
+        """Unwind killed tasks on the kernel's stack: a greenlet that ends returns here, not to its killer."""
+        while self._condemned:
+            task = self._condemned.pop()
+            if task.carrier is None:
+                task.is_done = True
+                task.is_parked = False
+                self._ended(task)
+            elif not task.is_done:
+                self._step(task)
+
+    def expect_task(self) -> None:
+        """Keep the run going for a task that does not exist yet, such as that of a restart."""
+        self._awaited += 1
+
+    def expect_no_task(self) -> None:
+        """The expected task has been started, or never will be."""
+        self._awaited -= 1
+
+    # Running.
+
+    def _step(self, task: Task) -> None:
+        """Let one task run until it parks or ends."""
+        if task.hold_until_ns > self.now_ns and not task.is_killed:
+            if task.on_held is not None:
+                task.on_held()
+            task.due_ns = task.hold_until_ns
+            task.local_due_ns = None
+            self._push(task.due_ns, task, task.epoch)
+            return
+        task.is_parked = False
+        task.local_due_ns = None
+        self.current = task
+        carrier = task.carrier
+        if carrier is None:
+            carrier = task.carrier = self._carry(task.run, task.label())
+        try:
+            carrier.resume()
+        except BaseException as error:
+            error.add_note(f"raised in task {task.label()!r} at true time {self.now_ns / 1e9:.9f} s")
+            raise
+        finally:
+            self.current = self._root
+        if task.is_done:
+            self._ended(task)
+
+    def _ended(self, task: Task) -> None:
+        if not task.is_daemon:
+            self._awaited -= 1
+        for waiter, epoch in task.joiners:
+            self.wake(waiter, epoch)
+        task.joiners.clear()
+
+    def _is_live(self, step: _Step) -> bool:
+        task = step[2]
+        return task is None or (task.epoch == step[3] and task.due_ns == step[0] and task.is_parked)
+
+    def _next_step(self, until_ns: int) -> _Step | None:
+        """The step that the schedule wants, removed from the queue; None if nothing is due until `until_ns`."""
+        queue = self._queue
+        if self.schedule.is_fifo:
+            while queue and queue[0][0] <= until_ns:
+                step = heapq.heappop(queue)
+                if self._is_live(step):
+                    return step
+            return None
+        ready = [step for step in self._ready if self._is_live(step)]
+        at_ns = self.now_ns
+        if not ready:
+            while queue and not self._is_live(queue[0]):
+                heapq.heappop(queue)
+            if not queue or queue[0][0] > until_ns:
+                self._ready = ready
+                return None
+            at_ns = TrueNs(queue[0][0])
+        while queue and queue[0][0] == at_ns:
+            step = heapq.heappop(queue)
+            if self._is_live(step):
+                ready.append(step)
+        choice = 0
+        if len(ready) > 1:
+            actors = [0 if step[2] is None else step[2].number for step in ready]
+            choice = self.schedule.choose(self._decisions, actors)
+            assert 0 <= choice < len(ready), "the schedule chose a step that is not ready"
+            if choice:
+                self.deviations.append((self._decisions, choice))
+            self._decisions += 1
+        chosen = ready.pop(choice)
+        self._ready = ready
+        return chosen
+
+    def run(self, until_ns: int, *, linger_ns: int | None = None) -> RunEnd:
+        """Execute steps up to and including `until_ns`.
+
+        linger_ns: how long to go on after the last awaited task has ended;
+            None goes on until nothing is left.
+        Raises BudgetExceeded, and whatever a task raised, with its name in a note.
+        """
+        budget = self.budget
+        events_max = budget.events_max
+        trace_from = events_max - LAST_EVENTS
+        horizon = min(until_ns, budget.virtual_ns_max)
+        step_of = self._next_step
+        run_task = self._step
+        while True:
+            if linger_ns is not None and not self._awaited:
+                horizon = min(horizon, self.now_ns + linger_ns)
+                linger_ns = None
+            step = step_of(horizon)
+            if step is None:
+                return self._end(until_ns, horizon)
+            at_ns, _, task, payload = step
+            assert at_ns >= self.now_ns, "the queue went backwards"
+            self.now_ns = TrueNs(at_ns)
+            self.events += 1
+            if self.events > trace_from:
+                self._note_event(at_ns, task, payload)
+                if self.events > events_max:
+                    self._exceeded(f"events_max={events_max}")
+            if task is None:
+                payload()
+            else:
+                run_task(task)
+            if self._condemned:
+                self._reap()
+
+    def _end(self, until_ns: int, horizon: int) -> RunEnd:
+        if not self._awaited:
+            return RunEnd.FINISHED
+        if not self._queue and not self._ready:
+            return RunEnd.IDLE
+        if horizon < until_ns:
+            self._exceeded(f"virtual_ns_max={horizon}")
+        self.now_ns = TrueNs(max(self.now_ns, horizon))
+        return RunEnd.HORIZON
+
+    @property
+    def stuck(self) -> tuple[str, ...]:
+        """The awaited tasks that have not ended, by node and name."""
+        return tuple(task.label() for task in self.tasks if not task.is_done and not task.is_daemon)
+
+    def _note_event(self, at_ns: int, task: Task | None, payload: object) -> None:
+        what = f"task {task.label()}" if task is not None else getattr(payload, "__qualname__", repr(type(payload)))
+        self._last.append(f"{at_ns / 1e9:.9f} s {what}")
+
+    def _exceeded(self, bound: str) -> None:
+        last = "\n  ".join(self._last) or "(not traced: the bound on virtual time was hit)"
+        raise BudgetExceeded(
+            f"the run passed its budget {bound} at true time {self.now_ns / 1e9:.9f} s after {self.events} events: "
+            f"look for a livelock in the last events\n  {last}"
+        )
+
+    def close(self) -> None:
+        """Unwind every unfinished task, so that no stack or thread outlives the run."""
+        assert self.current is self._root, "a run cannot be closed from inside"
+        for task in self.tasks:
+            self.kill(task)
+        self._queue.clear()
+        self._ready.clear()

@@ -1,0 +1,105 @@
+"""The network between clients and services: latency, loss, duplication, reordering.
+
+Latencies come from a coarse grid (1 ms by default): continuous ones almost
+never tie, which would leave a schedule nothing to decide. The draws of a
+request depend on the seed, the client, the service and the number of the
+request on that link, so that one more request elsewhere moves no other draw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lockref.errors import ConfigError
+
+_BILLION = 1_000_000_000
+MS = 1_000_000
+
+
+class Draw(NamedTuple):
+    """What the network does to one request, in nanoseconds and yes or no.
+
+    resend_ns: gap after which a duplicate of the request arrives; None: no duplicate.
+    """
+
+    to_service_ns: int
+    to_client_ns: int
+    is_request_lost: bool
+    is_reply_lost: bool
+    resend_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkModel:
+    """The undisturbed network. Probabilities are per message, between 0 and 1.
+
+    latency_ns: (lowest, highest) one-way latency, both included, rounded to the
+        grid. grid_ns: 0 or 1 draws to the nanosecond. loss: a request, and
+        independently a reply, vanishes. duplication: a request arrives twice.
+        reorder: a message is held back by up to reorder_ns, so that later ones
+        overtake it.
+    """
+
+    latency_ns: tuple[int, int] = (1 * MS, 5 * MS)
+    grid_ns: int = MS
+    loss: float = 0.0
+    duplication: float = 0.0
+    reorder: float = 0.0
+    reorder_ns: int = 50 * MS
+
+    def __post_init__(self) -> None:
+        low, high = self.latency_ns
+        if not 0 <= low <= high:
+            raise ConfigError(f"network latency_ns is {self.latency_ns}; expected (lowest, highest), not negative")
+        if self.grid_ns < 0 or self.reorder_ns < 0:
+            raise ConfigError("network grid_ns and reorder_ns must not be negative")
+        for name in ("loss", "duplication", "reorder"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"network {name} is {getattr(self, name)}; expected a probability from 0 to 1")
+
+    @property
+    def is_lossless(self) -> bool:
+        """True if this network alone never disturbs a request beyond its latency."""
+        return self.loss == self.duplication == self.reorder == 0.0
+
+
+class Network:
+    """The draws of one run."""
+
+    __slots__ = ("_grid_ns", "_is_plain", "_key", "_low", "_span", "model")
+
+    def __init__(self, model: NetworkModel, seed: int) -> None:
+        self.model = model
+        self._key = f"{seed}/latency".encode()[-64:]
+        self._grid_ns = max(1, model.grid_ns)
+        low, high = model.latency_ns
+        self._low = -(-low // self._grid_ns)
+        self._span = max(0, high // self._grid_ns - self._low) + 1
+        self._is_plain = model.is_lossless
+
+    def heal(self) -> None:
+        """From now on nothing is lost, doubled or held back."""
+        self._is_plain = True
+
+    def draw(self, client: str, service: str, number: int) -> Draw:
+        """The fate of request `number` from `client` to `service`."""
+        bits = int.from_bytes(
+            hashlib.blake2b(f"{client}/{service}/{number}".encode(), digest_size=32, key=self._key).digest(), "big"
+        )
+        grid, low, span = self._grid_ns, self._low, self._span
+        out = (low + (bits & 0xFFFFFFFF) % span) * grid
+        back = (low + (bits >> 32 & 0xFFFFFFFF) % span) * grid
+        if self._is_plain:
+            return Draw(out, back, False, False, None)
+        model = self.model
+        chance = [(bits >> shift & 0xFFFFFFFF) % _BILLION / _BILLION for shift in (64, 96, 128, 160, 192)]
+        size = (bits >> 224 & 0xFFFF, bits >> 240 & 0xFFFF)
+        reorder_steps = model.reorder_ns // grid + 1
+        if chance[0] < model.reorder:
+            out += size[0] % reorder_steps * grid
+        if chance[1] < model.reorder:
+            back += size[1] % reorder_steps * grid
+        resend = (low + (size[0] ^ size[1]) % span) * grid if chance[4] < model.duplication else None
+        return Draw(out, back, chance[2] < model.loss, chance[3] < model.loss, resend)

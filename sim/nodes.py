@@ -1,0 +1,240 @@
+"""Nodes: a client machine and the process on it.
+
+A node outlives its processes: its clock goes on through a crash, and its place
+in the network keeps its name. A `Process` is one incarnation with its own
+identity, entropy and tasks. A crash ends every task where it stands, without
+letting `finally` blocks act on the world; requests in flight still land. A
+pause keeps the tasks from running until it is over; replies wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lockref.recording import Journal
+from lockref.runtime import MonoNs, WallNs
+from sim.clocks import NodeClock
+from sim.kernel import Task, TaskKilled
+from sim.streams import Stream
+from sim.sync import SimEvent, SimMutex
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+Work = Callable[[], None]
+
+
+class NodeRuntime:
+    """Implements `lockref.runtime.Runtime` for one process of a node."""
+
+    __slots__ = ("_clock", "_entropy", "_kernel", "_process", "_random")
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._kernel = process.node.world.kernel
+        self._clock: NodeClock | _StoppedClock = process.node.clock
+        self._random: Stream | None = None
+        self._entropy: Stream | None = None
+
+    @property
+    def random(self) -> Stream:
+        if self._random is None:
+            self._random = self._process.stream("jitter")
+        return self._random
+
+    def wall_ns(self) -> WallNs:
+        return self._clock.wall_ns(self._kernel.now_ns)
+
+    def monotonic_ns(self) -> MonoNs:
+        return self._clock.mono_ns(self._kernel.now_ns)
+
+    def sleep(self, duration_ns: int) -> None:
+        self._process.check_alive()
+        self._kernel.wait(max(0, duration_ns))
+
+    def spawn(self, work: Work, *, name: str) -> Task:
+        return self._process.spawn(work, name=name, is_daemon=True)
+
+    def mutex(self) -> SimMutex:
+        return SimMutex(self._kernel)
+
+    def event(self) -> SimEvent:
+        return SimEvent(self._kernel)
+
+    def token_bytes(self, count: int) -> bytes:
+        if self._entropy is None:
+            self._entropy = self._process.stream("entropy")
+        return self._entropy.randbytes(count)
+
+    def current_task(self) -> Task:
+        return self._kernel.current
+
+    def process_id(self) -> int:
+        return self._process.number
+
+    def stop(self, true_ns: int) -> None:
+        """The process has crashed: nothing that runs in it reads a clock again."""
+        self._clock = _StoppedClock(self._process, true_ns)
+
+
+class _StoppedClock:
+    """The clock of a dead process: unwinding tasks get no reading, an observer gets the last one."""
+
+    __slots__ = ("_process", "_true_ns")
+
+    def __init__(self, process: Process, true_ns: int) -> None:
+        self._process = process
+        self._true_ns = true_ns
+
+    def wall_ns(self, _true_ns: int) -> WallNs:
+        self._process.check_alive()
+        return self._process.node.clock.wall_ns(self._true_ns)
+
+    def mono_ns(self, _true_ns: int) -> MonoNs:
+        self._process.check_alive()
+        return self._process.node.clock.mono_ns(self._true_ns)
+
+
+class Process:
+    """One incarnation of a node: identity, runtime, journal, tasks."""
+
+    __slots__ = ("has_crashed", "is_dead", "journal", "node", "number", "runtime", "tasks")
+
+    def __init__(self, node: Node, number: int) -> None:
+        world = node.world
+        self.node = node
+        self.number = number
+        self.has_crashed = False
+        # Dead is crashed, or still there when the run ended.
+        self.is_dead = False
+        self.tasks: list[Task] = []
+        self.runtime = NodeRuntime(self)
+        self.journal = Journal(
+            world.recorder,
+            node=node.name,
+            runtime=self.runtime,
+            true_ns=world.true_ns,
+            numbers=world.numbers,
+        )
+
+    def stream(self, label: str) -> Stream:
+        """A stream of this incarnation alone."""
+        return self.node.world.stream(f"{label}/{self.node.name}/{self.number}")
+
+    def check_alive(self) -> None:
+        """Raises TaskKilled in a task of a dead process; anybody else may go on."""
+        if self.is_dead and self.node.world.kernel.current in self.tasks:
+            raise TaskKilled
+
+    def spawn(self, work: Work, *, name: str, is_daemon: bool) -> Task:
+        self.check_alive()
+        node = self.node
+        task = node.world.kernel.spawn(work, name=name, node=node.name, clock=node.clock, is_daemon=is_daemon)
+        task.hold_until_ns = node.held_until_ns(name)
+        self.tasks.append(task)
+        return task
+
+
+class Node:
+    """One client machine. Made by `World.node(name)`.
+
+    runtime and journal belong to the present process: take them anew after a
+    restart, most simply inside the work that is started.
+    """
+
+    def __init__(self, world: World, name: str, *, number: int, clock: NodeClock) -> None:
+        self.world = world
+        self.name = name
+        self.clock = clock
+        self._first_pid = 1000 * number
+        self._incarnations = 0
+        self._work: tuple[Work, str] | None = None
+        # Pauses by task-name prefix; "" holds the whole process.
+        self._holds: dict[str, int] = {}
+        self._requests: dict[str, int] = {}
+        self.held_tasks = 0
+        self.process = self._new_process()
+
+    @property
+    def runtime(self) -> NodeRuntime:
+        return self.process.runtime
+
+    @property
+    def journal(self) -> Journal:
+        return self.process.journal
+
+    @property
+    def is_up(self) -> bool:
+        """True unless the present process has crashed."""
+        return not self.process.has_crashed
+
+    def _new_process(self) -> Process:
+        self._incarnations += 1
+        return Process(self, self._first_pid + self._incarnations)
+
+    def next_request(self, service: str) -> int:
+        """The number of the next request to `service`, from 0; goes on through restarts."""
+        number = self._requests.get(service, 0)
+        self._requests[service] = number + 1
+        return number
+
+    def start(self, work: Work, name: str = "main") -> Task:
+        """Run `work` as a task that the run waits for. A restart repeats the work that was started first."""
+        if self._work is None:
+            self._work = (work, name)
+        return self.process.spawn(work, name=name, is_daemon=False)
+
+    def crash(self) -> None:
+        """End the process at once. Called from one of its own tasks, it does not return."""
+        self.process.has_crashed = True
+        self.end()
+
+    def end(self) -> None:
+        """Unwind the process without letting it act; at the end of a run, no crash."""
+        process = self.process
+        if process.is_dead:
+            return
+        process.is_dead = True
+        kernel = self.world.kernel
+        process.runtime.stop(kernel.now_ns)
+        is_suicide = False
+        for task in process.tasks:
+            is_suicide = is_suicide or task is kernel.current
+            kernel.kill(task)
+        self._holds.clear()
+        if is_suicide:
+            raise TaskKilled
+
+    def restart(self, work: Work | None = None, name: str = "main") -> Task:
+        """Start a new process with a new identity; the old one is crashed if it still runs.
+
+        work: None repeats the work that was started first.
+        """
+        if self.is_up:
+            self.crash()
+        self.process = self._new_process()
+        if work is None:
+            assert self._work is not None, "nothing was ever started on this node"
+            work, name = self._work
+        return self.start(work, name)
+
+    def pause(self, for_ns: int, task: str | None = None) -> None:
+        """Let no task run for `for_ns` of true time.
+
+        task: a prefix such as "heartbeat" holds only tasks so named. Called
+        from a task that it holds, the call returns after the pause.
+        """
+        kernel = self.world.kernel
+        prefix = task or ""
+        until = kernel.now_ns + for_ns
+        self._holds[prefix] = max(self._holds.get(prefix, 0), until)
+        for held in self.process.tasks:
+            if held.name.startswith(prefix) and not held.is_done:
+                held.hold_until_ns = max(held.hold_until_ns, until)
+        if kernel.current in self.process.tasks:
+            kernel.hold_point()
+
+    def held_until_ns(self, task_name: str) -> int:
+        """Until when a task of that name may not run; 0 if it may."""
+        return max((until for prefix, until in self._holds.items() if task_name.startswith(prefix)), default=0)

@@ -1,0 +1,1 @@
+"""Modelled servers: object store and protected resource, behind one network."""

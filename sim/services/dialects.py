@@ -1,0 +1,87 @@
+"""What the object stores answer, as data: S3, GCS, Azure.
+
+Source: docs of the three services as collected in conditional writes, section
+1, and RFC-91's HTTP mapping. A dialect names a status for each case; the model
+of the store itself is the same for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lockref.errors import ConfigError
+from lockref.stores.port import Outcome
+
+
+class Versions(StrEnum):
+    """How a dialect makes version tokens.
+
+    CONTENT  the body's MD5: equal bytes give equal versions (A6, ABA)
+    RISING   a number that grows with every write
+    UNIQUE   a new opaque tag for every write
+    """
+
+    CONTENT = "content"
+    RISING = "rising"
+    UNIQUE = "unique"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One store's answers, as HTTP statuses.
+
+    created: a write that made or replaced. exists: create over a present
+    object. stale: a condition on another version. absent: a condition where
+    there is no object. deleted: a removal. delete_absent: an unconditional
+    removal of nothing; a success for S3. conflict: contention (409; GCS says
+    429).
+    """
+
+    name: str
+    versions: Versions
+    created: int = 200
+    exists: int = 412
+    stale: int = 412
+    absent: int = 412
+    deleted: int = 204
+    delete_absent: int = 404
+    delete_conditional_absent: int = 404
+    conflict: int = 409
+
+
+DIALECTS = {
+    dialect.name: dialect
+    for dialect in (
+        Dialect(name="s3", versions=Versions.CONTENT, absent=404, delete_absent=204),
+        Dialect(name="gcs", versions=Versions.RISING, conflict=429),
+        Dialect(name="azure", versions=Versions.UNIQUE, created=201, exists=409, deleted=202),
+        Dialect(name="memory", versions=Versions.UNIQUE),
+    )
+}
+
+STATUS_OUTCOMES: dict[int | None, Outcome] = {
+    None: Outcome.AMBIGUOUS,
+    404: Outcome.PRECONDITION_FAILED,
+    409: Outcome.CONFLICT,
+    412: Outcome.PRECONDITION_FAILED,
+    429: Outcome.THROTTLED,
+}
+"""What an injected refusal tells the client. 5xx is ambiguous, other 4xx rejected (A1, A5)."""
+
+
+def outcome_of(status: int | None) -> Outcome:
+    """The outcome of a refusal with this status; None is a broken connection."""
+    known = STATUS_OUTCOMES.get(status)
+    if known is not None:
+        return known
+    assert status is not None
+    return Outcome.AMBIGUOUS if status >= 500 and status != 501 else Outcome.REJECTED
+
+
+def dialect_of(name: str) -> Dialect:
+    """The dialect of that name. Raises ConfigError for any other."""
+    try:
+        return DIALECTS[name]
+    except KeyError:
+        raise ConfigError(f"store dialect is {name!r}; expected one of {', '.join(DIALECTS)}") from None

@@ -1,0 +1,144 @@
+"""A world: one kernel, its network, nodes, services and faults, made from one seed.
+
+Everything a run needs is made here and nothing is shared between worlds, so a
+world is a run. Typical use:
+
+    world = World(seed=7, plan=FaultPlan(), network=NetworkModel())
+    store = world.object_store(decode=decode)
+    for name in ("n1", "n2", "n3"):
+        node = world.node(name)
+        node.start(lambda node=node: client(node, store))
+    world.run(until_ns=60 * 1_000_000_000)
+    world.recorder.digest()
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from lockref.errors import ConfigError
+from lockref.history import Recorder
+from lockref.provider import RecordDecoder
+from sim.clocks import NodeClock
+from sim.faults.injector import Injector
+from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
+from sim.kernel import Budget, Kernel, RunEnd, Schedule, Task
+from sim.network import Network, NetworkModel
+from sim.nodes import Node, Work
+from sim.services.objectstore import ObjectStoreService
+from sim.services.wire import Wire
+from sim.streams import Stream, derive, stream
+
+MONO_START_S_MAX = 1_000_000
+"""Monotonic clocks start anywhere up to this, so that no lock can compare them between nodes."""
+
+
+class World:
+    """One simulated world.
+
+    After a run: `fault_counts`, `deviations`, `faults_end_ns`, `end`.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        plan: FaultPlan = EMPTY_PLAN,
+        network: NetworkModel | None = None,
+        schedule: Schedule | None = None,
+        substrate: str = "greenlet",
+        budget: Budget | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.seed = seed
+        self.recorder = Recorder() if recorder is None else recorder
+        self.kernel = Kernel(schedule, substrate, budget)
+        self.network = Network(NetworkModel() if network is None else network, seed)
+        self.numbers = itertools.count()
+        self.nodes: dict[str, Node] = {}
+        self.stores: dict[str, ObjectStoreService] = {}
+        self.injector = Injector(self, plan)
+        self.wire = Wire(self.kernel, self.network, self.injector if plan.faults else None)
+        self.end: RunEnd | None = None
+        self._is_armed = False
+
+    def true_ns(self) -> int:
+        """True time, as journals write it down."""
+        return self.kernel.now_ns
+
+    def stream(self, label: str) -> Stream:
+        """A generator for one concern; the same label gives the same draws."""
+        return stream(self.seed, label)
+
+    def node(self, name: str) -> Node:
+        """The node of that name, made at the first call."""
+        node = self.nodes.get(name)
+        if node is None:
+            start_s = derive(self.seed, f"clock/{name}") % MONO_START_S_MAX
+            clock = NodeClock(mono_start_ns=start_s * 1_000_000_000)
+            node = self.nodes[name] = Node(self, name, number=len(self.nodes) + 1, clock=clock)
+            self.injector.strike_initial(node)
+        return node
+
+    def object_store(self, *, decode: RecordDecoder, name: str = "store", dialect: str = "s3") -> ObjectStoreService:
+        """Add an object store that speaks a dialect: s3, gcs, azure or memory."""
+        return ObjectStoreService(self, name=name, dialect=dialect, decode=decode)
+
+    def store(self, name: str) -> ObjectStoreService:
+        """The store of that name. Raises ConfigError if there is none, which a fault plan can cause."""
+        try:
+            return self.stores[name]
+        except KeyError:
+            raise ConfigError(
+                f"a fault names store {name!r}; this world has {', '.join(self.stores) or 'none'}"
+            ) from None
+
+    def observe(self, work: Work, *, name: str = "observer", is_awaited: bool = False) -> Task:
+        """Start a task outside all nodes: on true time, untouched by faults.
+
+        is_awaited: the run does not end before it.
+        """
+        return self.kernel.spawn(work, name=name, is_daemon=not is_awaited)
+
+    def run(self, until_ns: int, *, linger_ns: int | None = 0, is_final: bool = True) -> RunEnd:
+        """Let the world go on, up to and including true time `until_ns`.
+
+        linger_ns: how long to go on after the last awaited task has ended, for
+            what is still in flight; None: until nothing is left to happen.
+        is_final: unwind what is unfinished. A run in several parts says False
+            for all but the last.
+        Raises BudgetExceeded, and what a task raised.
+        """
+        if not self._is_armed:
+            self._is_armed = True
+            self.injector.check_clients(list(self.nodes))
+            self.injector.arm()
+        try:
+            self.end = self.kernel.run(until_ns, linger_ns=linger_ns)
+        finally:
+            if is_final:
+                self.close()
+        return self.end
+
+    def close(self) -> None:
+        """Unwind unfinished tasks, silently: their processes count as dead. Idempotent."""
+        for node in self.nodes.values():
+            node.end()
+        self.kernel.close()
+
+    @property
+    def deviations(self) -> list[tuple[int, int]]:
+        """The decisions that differed from first-in, first-out."""
+        return self.kernel.deviations
+
+    @property
+    def fault_counts(self) -> dict[str, tuple[int, int, int]]:
+        """By fault id: armed, fired, mattered."""
+        return self.injector.counts()
+
+    @property
+    def faults_end_ns(self) -> int | None:
+        """True time after which nothing disturbs the run; None if that never comes."""
+        if not self.network.model.is_lossless and self.injector.plan.heal_ns is None:
+            return None
+        return self.injector.end_ns()
