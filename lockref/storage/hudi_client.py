@@ -134,16 +134,31 @@ AZURE: Final = Dialect(
 DIALECTS: Final[Mapping[str, Dialect]] = {"s3": S3, "memory": S3, "gcs": GCS, "azure": AZURE}
 
 
+class Parser(Protocol):
+    """Reads a lock object's bytes, or raises CorruptRecord."""
+
+    def __call__(self, body: bytes, *, where: str) -> LockFile: ...
+
+
 class ObjectStoreLockClient:
     """Hudi's client over any ObjectStore, in the dialect that the store speaks.
 
     key: of the lock object. close: what to do at the end; stores may be shared.
+    parse: the reader of lock objects; Hudi's own where Java is at hand.
     """
 
-    def __init__(self, store: ObjectStore, key: str, *, close: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        key: str,
+        *,
+        close: Callable[[], None] = lambda: None,
+        parse: Parser = parse_strictly_as_hudi,
+    ) -> None:
         self._store = store
         self._key = key
         self._close = close
+        self._parse = parse
         # A dialect nobody described (a local folder) gets S3's table.
         self._dialect = DIALECTS.get(store.capabilities.dialect, S3)
 
@@ -151,7 +166,7 @@ class ObjectStoreLockClient:
         """Raises CorruptRecord, StoreRejected, or OutcomeUnknown where Hudi's client lets its SDK's exception out."""
         reply = self._store.read(self._key)
         if reply.body is not None:
-            data = parse_strictly_as_hudi(reply.body, where=self._key)
+            data = self._parse(reply.body, where=self._key)
             return LockGetResult.SUCCESS, StorageLockFile(data, reply.version or Version(""))
         status = self._status(reply, is_missing=reply.is_absent)
         if status is None:

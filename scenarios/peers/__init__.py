@@ -1,0 +1,1 @@
+"""Peers: somebody else's lock, the original, behind our provider protocol."""
