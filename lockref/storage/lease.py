@@ -1,0 +1,295 @@
+"""The decisions of a lease, without clock, I/O or randomness.
+
+May this record be taken over? Until when may a holder believe? What does an
+answer of the store leave open, and whose record is this? Each is a function
+of values, so each can be tested with every value; `provider.py` does the
+reading, writing and waiting around them.
+
+Two clocks enter every decision. The wall clock is what RFC-91 writes into the
+record and compares; it steps. The monotonic clock does not step, but counts
+from nowhere. A holder obeys whichever says "stop" first (H1).
+
+Source: RFC-91 "Algorithm"; clauses H1, H3, H5, H19, H21 and envelope row
+"expiry stamp compared with wall clocks; holder stops at D".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from lockref.errors import ConfigError
+from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
+from lockref.storage.lockfile import LockFile
+from lockref.stores.port import Outcome, Version, WriteReply
+
+REQUEST_TIMEOUT_NS_MAX = 5 * NS_PER_S
+"""No single request deserves to be waited for longer, however slow the heartbeat (H18)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTerms:
+    """How long a lease lasts and who leaves room for whose clock. Durations in nanoseconds.
+
+    validity_ns: L, from the moment before the write was sent.
+    renew_interval_ns: r.
+    margin_ns: M, by how much a holder stops earlier than its record says.
+    buffer_ns: β, by how much a contender starts later than the record says.
+    request_timeout_ns: how long one request to the store may take.
+
+    Two clients exclude each other while their wall clocks differ by at most β + M (H1).
+    """
+
+    validity_ns: int
+    renew_interval_ns: int
+    margin_ns: int
+    buffer_ns: int
+    request_timeout_ns: int
+
+    def __post_init__(self) -> None:
+        if min(self.renew_interval_ns, self.request_timeout_ns) <= 0 or min(self.margin_ns, self.buffer_ns) < 0:
+            raise ConfigError(
+                f"a lease with renew interval {self.renew_interval_ns} ns, "
+                f"request timeout {self.request_timeout_ns} ns, margin {self.margin_ns} ns, buffer {self.buffer_ns} ns: the first two must be positive, the others "
+                f"not negative"
+            )
+        if self.margin_ns + self.renew_interval_ns >= self.validity_ns:
+            raise ConfigError(
+                f"a lease of {self.validity_ns} ns ends {self.margin_ns} ns early and is renewed every "
+                f"{self.renew_interval_ns} ns: it would end before its first renewal; raise the validity"
+            )
+
+    @staticmethod
+    def default_request_timeout_ns(renew_interval_ns: int) -> int:
+        """A third of the renew interval, a few seconds at most: three tries before a renewal is late (H18)."""
+        return max(1, min(renew_interval_ns // 3, REQUEST_TIMEOUT_NS_MAX))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Both clocks of one process, read together."""
+
+    wall_ns: WallNs
+    mono_ns: MonoNs
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Until when a holder may believe: an instant on each clock, the earlier one counts (H1)."""
+
+    wall_ns: WallNs
+    mono_ns: MonoNs
+
+    def has_passed(self, now: Moment) -> bool:
+        """Inclusive: at the deadline itself the holder must already have stopped."""
+        return now.mono_ns >= self.mono_ns or now.wall_ns >= self.wall_ns
+
+    def remaining_ns(self, now: Moment) -> int:
+        return max(0, min(self.mono_ns - now.mono_ns, self.wall_ns - now.wall_ns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A write that makes or extends our lease if it lands.
+
+    record: what is written; its nonce makes the attempt recognisable (H5).
+    sent: both clocks before the request left (M22).
+    deadline: until when we may believe if it lands.
+    wall_estimate_ns: what the wall clock should have shown, see `estimate_wall`.
+    if_version: the precondition; None for "the object is absent".
+    """
+
+    record: LockFile
+    sent: Moment
+    deadline: Deadline
+    wall_estimate_ns: int
+    if_version: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a holder lives on: the version it must replace, and the attempt that made it."""
+
+    version: Version
+    attempt: Attempt
+
+    @property
+    def deadline(self) -> Deadline:
+        return self.attempt.deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a read showed. Both None: there is no such object."""
+
+    version: Version | None
+    record: LockFile | None
+
+
+class Reason(Enum):
+    """Why a lock may be taken."""
+
+    ABSENT = "absent"
+    RELEASED = "released"
+    LAPSED = "lapsed"
+    OWN = "own"
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Nobody's lease is in the way: write, on condition that nothing changes."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Somebody's lease is. `for_ns`: wall time until it lapses unless it is renewed or released."""
+
+    for_ns: int
+
+
+class Step(Enum):
+    """What to do next after the store's answer to a conditional write (A5: each answer its own branch).
+
+    DONE     it landed
+    LOOK     read before deciding: perhaps it landed, or somebody else's write did
+    GONE     there is no object at all
+    AGAIN    it did not land; the same request may be sent again later
+    REFUSED  it did not land and never will
+    """
+
+    DONE = "done"
+    LOOK = "look"
+    GONE = "gone"
+    AGAIN = "again"
+    REFUSED = "refused"
+
+
+class Sight(Enum):
+    """What a look showed, from the point of view of one client with writes under way."""
+
+    ABSENT = "absent"
+    UNCHANGED = "unchanged"
+    OURS = "ours"
+    RELEASED_BY_US = "released by us"
+    OTHER = "other"
+
+
+def next_step(reply: WriteReply) -> Step:
+    """Fold the answer to a conditional write into what to do next.
+
+    A failed precondition is a reason to look, not an answer: an SDK, a proxy
+    or the network may have delivered our own write twice, and then the second
+    copy meets the first (A2, H5).
+    """
+    match reply.outcome:
+        case Outcome.APPLIED:
+            return Step.DONE
+        case Outcome.PRECONDITION_FAILED:
+            return Step.GONE if reply.missing else Step.LOOK
+        case Outcome.CONFLICT | Outcome.THROTTLED:
+            return Step.AGAIN
+        case Outcome.REJECTED:
+            return Step.REFUSED
+        case _:
+            return Step.LOOK
+
+
+def decide(
+    stored: Stored, *, owner: str, own_nonces: Collection[str], now_wall_ns: WallNs, terms: LeaseTerms
+) -> Take | Wait:
+    """May the lock be taken from what is stored?
+
+    own_nonces: of earlier writes by this client in which nobody believes any
+        more. The owner alone would not do: somebody may have copied it (A4, E33).
+    Expiry is strict and counted in whole milliseconds, as in Hudi: at
+    validUntil + β itself the lease still stands (E3).
+    """
+    record = stored.record
+    if record is None:
+        return Take(Reason.ABSENT)
+    if record.expired:
+        return Take(Reason.RELEASED)
+    if record.owner == owner and record.nonce in own_nonces:
+        return Take(Reason.OWN)
+    free_at_ns = free_at_wall_ns(record, terms)
+    if now_wall_ns >= free_at_ns:
+        return Take(Reason.LAPSED)
+    return Wait(free_at_ns - now_wall_ns)
+
+
+def free_at_wall_ns(record: LockFile, terms: LeaseTerms) -> int:
+    """The first wall instant at which an unreleased, unrenewed `record` may be taken over."""
+    return (record.valid_until_ms + terms.buffer_ns // NS_PER_MS + 1) * NS_PER_MS
+
+
+def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
+    """`validUntil` of a write sent at `wall_ns`; rounded up, so that the record never promises less than we believe."""
+    return -(-(wall_ns + terms.validity_ns) // NS_PER_MS)
+
+
+def deadline_after(sent: Moment, terms: LeaseTerms) -> Deadline:
+    """When the holder must have stopped: L − M after the write was *sent*, on both clocks (H1, M22).
+
+    Counted from the response instead, a slow answer would lengthen the
+    holder's belief beyond what the record tells the others.
+    """
+    believable_ns = terms.validity_ns - terms.margin_ns
+    return Deadline(WallNs(sent.wall_ns + believable_ns), MonoNs(sent.mono_ns + believable_ns))
+
+
+def estimate_wall(previous: Attempt, now: Moment, terms: LeaseTerms) -> int:
+    """What the wall clock should show now, judging by the monotonic clock since `previous` (H19, E31).
+
+    If the wall has stepped back by more than the margin, one of its two
+    readings was wrong and nobody knows which; the later one is the safe one
+    to write, since it only makes others wait. Smaller differences are ordinary
+    slewing, and following them keeps the two clocks from drifting apart.
+    """
+    expected_ns = previous.wall_estimate_ns + (now.mono_ns - previous.sent.mono_ns)
+    return expected_ns if expected_ns - now.wall_ns > terms.margin_ns else now.wall_ns
+
+
+def renewed_valid_until_ms(previous: Attempt, wall_estimate_ns: int, terms: LeaseTerms) -> int:
+    """`validUntil` of a renewal: never lower than before (H19)."""
+    return max(previous.record.valid_until_ms, valid_until_ms(wall_estimate_ns, terms))
+
+
+def next_fence(stored: Stored, fence_seen_max: int) -> int:
+    """The next fencing token: above the record's and above every one that we have seen (H21).
+
+    A record that Hudi wrote has no fence. Then only our own memory is left,
+    and a client without one starts again at 1: tokens order the grants of
+    hardened clients only as long as no Hudi client writes in between.
+    """
+    fence = stored.record.fence if stored.record is not None else None
+    return max(fence or 0, fence_seen_max) + 1
+
+
+def recognise(record: LockFile | None, attempts: Iterable[Attempt]) -> Attempt | None:
+    """Which of our attempts wrote `record`? Owner, validUntil and nonce must all agree (H5, A4)."""
+    return next((attempt for attempt in attempts if attempt.record == record), None)
+
+
+def sight(
+    stored: Stored, *, expected: Version | None, attempts: Iterable[Attempt], released: LockFile | None = None
+) -> Sight:
+    """What a look shows to a client that last knew version `expected`.
+
+    attempts: writes of ours that may have landed since.
+    released: the released body that we have been writing, if any.
+    """
+    if stored.record is None:
+        return Sight.ABSENT
+    if released is not None and stored.record == released:
+        return Sight.RELEASED_BY_US
+    if recognise(stored.record, attempts) is not None:
+        return Sight.OURS
+    return Sight.UNCHANGED if stored.version == expected else Sight.OTHER
+
+
+def released(record: LockFile, nonce: str) -> LockFile:
+    """The body that gives `record` back: same owner, time and fence, as Hudi leaves validUntil unchanged (H21)."""
+    return LockFile(record.owner, record.valid_until_ms, expired=True, nonce=nonce, fence=record.fence)
