@@ -1,8 +1,8 @@
 """Faults as a scenario writes them: times with units, clients by name, values that a seed may draw.
 
 Each kind is a model of its own, so that an unknown key or a missing length is
-refused where it stands. `plan_entry` turns a fault into the simulator's own
-form (`sim.faults.vocabulary`), which is whole numbers only.
+refused where it stands. `scenarios.plan` turns a fault into the simulator's
+own form (`sim.faults.vocabulary`), which is whole numbers only.
 
 A fault strikes at an instant (`at:`, for some kinds `for:`) or when a client
 gets somewhere (`when: {client: n1, op: acquire, nth: 1, cut: c2}`). The five
@@ -12,14 +12,15 @@ not answered, c3 answer on its way, c4 answered.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenarios.units import Count, Drawn, Duration, Probability, Rate, Shift
+from scenarios.units import Duration, Probability, Rate, Shift
 
 ClientName = Annotated[str, Field(pattern=r"^n[1-9][0-9]{0,3}$")]
 StoreOp = Literal["acquire", "renew", "release", "read", "write", "delete"]
+Service = Literal["store", "resource"]
 Cut = Literal["c0", "c1", "c2", "c3", "c4"]
 
 
@@ -33,9 +34,10 @@ class When(Model):
     """A place in a client's life instead of an instant: its `nth` request of kind `op`, at cut point `cut`."""
 
     client: ClientName
-    op: StoreOp
+    op: StoreOp | None = None
     nth: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     cut: Cut
+    service: Service | None = None
 
 
 class _Fault(Model):
@@ -64,6 +66,13 @@ class Pause(_OfClient):
     task: Literal["main", "heartbeat"] | None = None
 
 
+class Suspend(_OfClient):
+    """The machine sleeps: a pause in which its clocks stand still; then the wall clock catches up. H1."""
+
+    kind: Literal["suspend"]
+    for_: Duration = Field(alias="for")
+
+
 class Crash(_OfClient):
     """The process ends at once; `restart_after` starts a new one with nothing remembered. E3."""
 
@@ -72,17 +81,19 @@ class Crash(_OfClient):
 
 
 class Drift(_OfClient):
-    """Both clocks of a process run too fast or too slow."""
+    """Both clocks of a process run too fast or too slow, for good or for `for`."""
 
     kind: Literal["drift"]
     rate: Rate
+    for_: Duration | None = Field(default=None, alias="for")
 
 
 class Offset(_OfClient):
-    """The wall clock differs from true time. U12, E4, E5."""
+    """The wall clock differs from what it showed, for good or for `for`. U12, E4, E5."""
 
     kind: Literal["offset"]
     by: Shift
+    for_: Duration | None = Field(default=None, alias="for")
 
 
 class Step(_OfClient):
@@ -93,7 +104,7 @@ class Step(_OfClient):
 
 
 class Freeze(_OfClient):
-    """Time stands still for a process while it is suspended; afterwards the wall clock catches up in one step."""
+    """Clocks stand still while tasks may run; timers wait, then the wall clock catches up in one step."""
 
     kind: Literal["freeze"]
     for_: Duration = Field(alias="for")
@@ -109,13 +120,18 @@ class Partition(_Fault):
 
 
 class _Filtered(_Fault):
-    """Strikes requests from `at` on for `for`: those of `client` and `op`, with `probability`, or only the `nth`."""
+    """Strikes requests from `at` on for `for`: those of `client` and `op`, with `probability`.
+
+    nth: only the n-th of them, and `times` - 1 after it.
+    """
 
     at: Duration | None = None
     for_: Duration | None = Field(default=None, alias="for")
     client: ClientName | None = None
     op: StoreOp | None = None
+    service: Service | None = None
     nth: Annotated[int, Field(ge=1)] | None = None
+    times: Annotated[int, Field(ge=1)] | None = None
     probability: Probability = 1.0
 
     @model_validator(mode="after")
@@ -138,10 +154,11 @@ class LoseReply(_Filtered):
 
 
 class Delay(_Filtered):
-    """The request takes longer by `by`."""
+    """The request, or with `direction: reply` its answer, takes longer by `by`."""
 
     kind: Literal["delay"]
     by: Duration
+    direction: Literal["request", "reply"] = "request"
 
 
 class Duplicate(_Filtered):
@@ -155,8 +172,8 @@ class Error(_Filtered):
     """The store answers with `status`, before applying (cut c1) or after (cut c2). E6, E16, E29."""
 
     kind: Literal["error"]
-    status: Literal[403, 409, 412, 429, 500, 503]
-    cut: Literal["c1", "c2"] = "c1"
+    status: Literal[403, 409, 412, 429, 500, 501, 502, 503, "reset", "timeout"]
+    cut: Literal["c1", "c2"] | None = None
 
 
 class GhostWrite(_Filtered):
@@ -177,6 +194,7 @@ class HiddenRetry(_Filtered):
     """The SDK resends a write that landed, and reports the 412 of the second. E17."""
 
     kind: Literal["hidden_retry"]
+    gap: Duration | None = None
 
 
 class IgnoreConditions(_Filtered):
@@ -200,6 +218,7 @@ class CorruptObject(_Fault):
 
 FaultSpec = Annotated[
     Pause
+    | Suspend
     | Crash
     | Drift
     | Offset
@@ -220,4 +239,7 @@ FaultSpec = Annotated[
     Field(discriminator="kind"),
 ]
 
-__all__ = ["ClientName", "Count", "Drawn", "FaultSpec", "Model", "Shift", "StoreOp", "When"]
+FAULT_KINDS: tuple[str, ...] = tuple(
+    str(get_args(fault.model_fields["kind"].annotation)[0]) for fault in get_args(get_args(FaultSpec)[0])
+)
+"""The kinds that a scenario may name."""

@@ -22,9 +22,9 @@ from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEv
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from lockref.errors import ConfigError, Location, did_you_mean
-from scenarios.faultspec import FaultSpec
-from scenarios.schema import FAULT_KINDS, Scenario, contradictions
+from scenarios.faultspec import FAULT_KINDS, FaultSpec
 from scenarios.schema import Path as KeyPath
+from scenarios.schema import Scenario, contradictions
 
 BYTES_MAX = 1_000_000
 DEPTH_MAX = 24

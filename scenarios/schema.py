@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from lockref.errors import did_you_mean
-from scenarios.faultspec import ClientName, FaultSpec, Model
+from scenarios.faultspec import FAULT_KINDS, ClientName, FaultSpec, Model
 from scenarios.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant, duration_ns
 
 FORMAT_VERSION = 1
@@ -40,27 +40,6 @@ SITUATIONS = (
     "expired_while_believed",
 )
 """What `must_happen` may ask for; counted by reports.checks."""
-
-FAULT_KINDS = (
-    "pause",
-    "crash",
-    "drift",
-    "offset",
-    "step",
-    "freeze",
-    "partition",
-    "lose_request",
-    "lose_reply",
-    "delay",
-    "duplicate",
-    "error",
-    "ghost_write",
-    "stale_read",
-    "hidden_retry",
-    "ignore_conditions",
-    "delete_object",
-    "corrupt_object",
-)
 
 Verdict = Literal["held", "violated", "inconclusive", "not_applicable"]
 ClauseId = Annotated[str, Field(pattern=r"^(S[1-7]|L[1-6]|F[1-3])$")]

@@ -1,0 +1,130 @@
+"""Many seeds of one scenario, in one process or several, with one answer.
+
+Seeds are cut into chunks of fixed size, and results come back in the order of
+the seeds whichever process finished first; so a batch's history, its digest
+and its lowest failing seed do not depend on the number of processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import itertools
+import multiprocessing
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lockref.errors import ConfigError
+from lockref.history import runs_table, to_table
+from lockref.providers import ProviderSpec
+from scenarios.plan import draw_plan, is_same_for_all_seeds
+from scenarios.schema import Scenario
+from scenarios.settle import settle
+from scenarios.simulated import RunOutcome, run_simulated
+
+CHUNK = 50
+"""Seeds per piece of work: some tenths of a second, and a batch that is judged in one call."""
+
+AHEAD = 3
+"""Chunks per process that may wait for their turn: bounds what finished results can pile up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The history of many runs; `run` is the seed."""
+
+    outcomes: tuple[RunOutcome, ...]
+
+    @property
+    def events(self) -> pa.Table:
+        return to_table([outcome.recorder for outcome in self.outcomes], [outcome.seed for outcome in self.outcomes])
+
+    @property
+    def runs(self) -> pa.Table:
+        return runs_table(outcome.run_row for outcome in self.outcomes)
+
+    @property
+    def digest(self) -> str:
+        return batch_digest(outcome.digest for outcome in self.outcomes)
+
+
+def batch_digest(digests: Iterable[str]) -> str:
+    """One name for the content of many runs, in the order of their seeds."""
+    joined = hashlib.blake2b(digest_size=16)
+    for digest in digests:
+        joined.update(digest.encode())
+    return joined.hexdigest()
+
+
+def _run_chunk(scenario: Scenario, spec: ProviderSpec, seeds: Sequence[int], substrate: str) -> list[RunOutcome]:
+    plan = draw_plan(scenario, settle(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
+    # Collected between chunks only: worlds are full of cycles, and a finaliser
+    # in the middle of a run would be one more thing that no seed decides.
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return [run_simulated(scenario, spec, seed, plan=plan, substrate=substrate) for seed in seeds]
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def sweep(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    seeds: Sequence[int],
+    *,
+    jobs: int = 1,
+    chunk: int = CHUNK,
+    substrate: str = "greenlet",
+) -> Iterator[list[RunOutcome]]:
+    """Run the seeds; chunks of outcomes in the order of the seeds, as soon as they are there.
+
+    Whoever has seen enough closes the iterator, and no further chunk is begun.
+    """
+    if jobs < 1 or chunk < 1:
+        raise ConfigError(f"{jobs} processes and {chunk} seeds per chunk; expected at least 1 of each")
+    chunks = [seeds[start : start + chunk] for start in range(0, len(seeds), chunk)]
+    if jobs == 1 or len(chunks) == 1:
+        for piece in chunks:
+            yield _run_chunk(scenario, spec, piece, substrate)
+        return
+    # Spawned, not forked: the caller may have threads (Spark starts in one).
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(chunks)), mp_context=context) as pool:
+        try:
+            waiting = iter(chunks)
+            begun = [
+                pool.submit(_run_chunk, scenario, spec, piece, substrate)
+                for piece in itertools.islice(waiting, jobs * AHEAD)
+            ]
+            while begun:
+                yield begun.pop(0).result()
+                following = next(waiting, None)
+                if following is not None:
+                    begun.append(pool.submit(_run_chunk, scenario, spec, following, substrate))
+        except BrokenProcessPool as error:
+            raise ConfigError(
+                "a simulating process died; a provider made in code must be importable there: "
+                "name it as 'module:Class' or run with one process"
+            ) from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def simulate_many(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    seeds: Sequence[int],
+    *,
+    jobs: int = 1,
+    substrate: str = "greenlet",
+) -> Batch:
+    """Run all seeds and keep everything. For more than some ten thousand seeds use `sweep` and judge by the chunk."""
+    outcomes = [outcome for part in sweep(scenario, spec, seeds, jobs=jobs, substrate=substrate) for outcome in part]
+    return Batch(outcomes=tuple(outcomes))

@@ -1,0 +1,83 @@
+"""From a scenario's faults to a fault plan: whole numbers, explicit, ready to be stored.
+
+A scenario's clocks are faults that begin at true time 0. A swarm adds what the
+seed draws. Where nothing is drawn, every seed shares one plan, and only its
+triggers and filters meet different requests.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from scenarios.faultspec import FaultSpec
+from scenarios.schema import Scenario
+from scenarios.settle import Draws, Settled
+from scenarios.units import Drawn
+from sim.faults.vocabulary import Fault, FaultPlan, parse_fault
+
+_UNITS = {"rate": "rate_ppm"}
+"""What a drawn quantity is called in the plan; all others are durations and end in `_ns`."""
+
+
+def plan_entry(fault: FaultSpec, *, number: int, draw: Draws) -> dict[str, Any]:
+    """One fault in the simulator's words. `number` counts from 1 and names it where it has no id."""
+    entry: dict[str, Any] = {"id": fault.id or f"{fault.kind}-{number}", "kind": fault.kind}
+    for name in type(fault).model_fields:
+        value = getattr(fault, name)
+        word = name.rstrip("_")
+        if value is None or name in ("id", "kind"):
+            continue
+        if isinstance(value, Drawn):
+            entry[_UNITS.get(word, f"{word}_ns")] = draw(value, f"faults.{number - 1}.{word}")
+        elif isinstance(value, BaseModel):
+            entry[word] = value.model_dump(exclude_none=True)
+        elif name == "body":
+            entry[word] = value.encode()
+        elif name == "groups":
+            entry[word] = tuple(tuple(group) for group in value)
+        else:
+            entry[word] = value
+    return entry
+
+
+def is_same_for_all_seeds(scenario: Scenario) -> bool:
+    """True if no seed changes the plan, so that a batch can draw it once."""
+    quantities: list[Any] = [scenario.heal_at, *scenario.clock.drift.values(), *scenario.clock.offset.values()]
+    for fault in scenario.faults:
+        quantities += [getattr(fault, name) for name in type(fault).model_fields]
+    return scenario.swarm is None and all(not isinstance(value, Drawn) or value.is_constant for value in quantities)
+
+
+def _explicit(scenario: Scenario, draw: Draws) -> list[Fault]:
+    clock = scenario.clock
+    entries = [
+        {
+            "id": f"drift-{name}",
+            "kind": "drift",
+            "client": name,
+            "at_ns": 0,
+            "rate_ppm": draw(rate, f"clock.drift.{name}"),
+        }
+        for name, rate in clock.drift.items()
+    ]
+    entries += [
+        {
+            "id": f"offset-{name}",
+            "kind": "offset",
+            "client": name,
+            "at_ns": 0,
+            "by_ns": draw(by, f"clock.offset.{name}"),
+        }
+        for name, by in clock.offset.items()
+    ]
+    entries += [plan_entry(fault, number=number, draw=draw) for number, fault in enumerate(scenario.faults, 1)]
+    return [parse_fault(entry) for entry in entries]
+
+
+def draw_plan(scenario: Scenario, settled: Settled, seed: int) -> FaultPlan:
+    """The plan of one seed: the scenario's faults with their quantities drawn, then what a swarm adds."""
+    faults = _explicit(scenario, Draws(seed))
+    heal_ns = settled.heal_at_ns
+    return FaultPlan.of(*faults, heal_ns=heal_ns)

@@ -1,0 +1,23 @@
+"""Running scenarios: one seed, many seeds, or a real store.
+
+`run_simulated` is one seed; `sweep` and `simulate_many` are batches over
+processes; `run_real` is contention on a real store. All give the two tables of
+`lockref.history` that `reports.checks.judge` takes.
+"""
+
+from __future__ import annotations
+
+from scenarios.batch import Batch, batch_digest, simulate_many, sweep
+from scenarios.real import RealOutcome, run_real
+from scenarios.simulated import RunOutcome, run_simulated
+
+__all__ = [
+    "Batch",
+    "RealOutcome",
+    "RunOutcome",
+    "batch_digest",
+    "run_real",
+    "run_simulated",
+    "simulate_many",
+    "sweep",
+]

@@ -1,0 +1,256 @@
+"""One seed of a scenario in the simulated world.
+
+A run is (scenario, provider, seed), or a stored plan and schedule in the place
+of what the seed would draw. The clients are those of `scenarios.workloads`,
+each on a node of its own; the protected resource is a service behind the same
+network as the store; an omniscient observer asks every other client whenever
+one comes to believe that it holds the lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lockref.errors import BudgetExceeded, ConfigError
+from lockref.history import Recorder
+from lockref.provider import LockContext, LockEvent
+from lockref.providers import ProviderSpec
+from lockref.runtime import NS_PER_S
+from lockref.stores.port import ObjectStore
+from scenarios.plan import draw_plan
+from scenarios.schema import Scenario
+from scenarios.settle import Settled, habits_of, settle
+from scenarios.workloads import RESOURCES
+from scenarios.workloads.client import Client
+from scenarios.workloads.life import Habits, loop, owner_ends, two_threads
+from scenarios.workloads.resource import Effect, ResourceHost, Write
+from sim.faults.vocabulary import FaultPlan
+from sim.kernel import Budget
+from sim.network import NetworkModel
+from sim.nodes import Node, Process
+from sim.schedules import RandomTies, Schedule
+from sim.services.objectstore import ObjectStoreService
+from sim.services.resource import Remote
+from sim.streams import stream
+from sim.world import World
+
+RESOURCE_TIMEOUT_NS = 2 * NS_PER_S
+GRACE_NS = 90 * NS_PER_S
+"""What a run may outlast its duration and its faults: hung calls show as L5, not as a run that never ends."""
+
+EVENTS_MAX = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """One simulated run.
+
+    run_row: its row for `lockref.history.runs_table`. plan and deviations: with
+    the scenario and the seed they are the whole run (`sim.explore.replay`).
+    fault_counts: fault id to (armed, fired, mattered).
+    """
+
+    seed: int
+    recorder: Recorder
+    run_row: dict[str, Any]
+    plan: FaultPlan
+    deviations: tuple[tuple[int, int], ...]
+    fault_counts: dict[str, tuple[int, int, int]]
+
+    @property
+    def digest(self) -> str:
+        return str(self.run_row["digest"])
+
+
+class _RemoteLink:
+    """One node's way to the protected resource."""
+
+    __slots__ = ("_host", "_node", "_remote")
+
+    def __init__(self, remote: Remote, node: Node, host: ResourceHost) -> None:
+        self._remote = remote
+        self._node = node
+        self._host = host
+
+    def state(self) -> str:
+        return self._remote.call(self._node, self._host.state, RESOURCE_TIMEOUT_NS)
+
+    def write(self, write: Write) -> Effect:
+        host = self._host
+        return self._remote.call(self._node, lambda: host.write(write), RESOURCE_TIMEOUT_NS, request=write.tenure)
+
+
+class _Laboratory:
+    """One world with a scenario's clients in it."""
+
+    def __init__(self, scenario: Scenario, settled: Settled, spec: ProviderSpec, world: World) -> None:
+        self.scenario = scenario
+        self.settled = settled
+        self.spec = spec
+        self.world = world
+        self.settings = settled.lock_settings(options=scenario.lock.options)
+        self.store: ObjectStoreService = world.object_store(dialect=scenario.store.dialect, decode=spec.decode)
+        self.remote = Remote(world, "resource")
+        resource = RESOURCES[scenario.workload.kind]()
+        self.reads_first = resource.reads_first
+        self.host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
+        self.request_timeout_ns = 0
+        # Clients with the process they live in: after a crash nobody asks the dead.
+        self.clients: list[tuple[Client, Process]] = []
+        for name in scenario.client_names:
+            self._populate(world.node(name))
+
+    def _populate(self, node: Node) -> None:
+        habits = habits_of(self.scenario, self.settled, node.name)
+        node.start(lambda: self._live(node, habits))
+
+    def _live(self, node: Node, habits: Habits) -> None:
+        """A process from start to end; a restart begins here anew, with nothing remembered."""
+        process, world = node.process, self.world
+        mine: list[Client] = []
+
+        def heard(event: LockEvent) -> None:
+            for client in mine:
+                client.heard(event)
+
+        context = LockContext(
+            runtime=process.runtime,
+            open_store=lambda timeout_ns: self._connect(node, timeout_ns),
+            settings=self.settings,
+            listener=heard,
+        )
+        provider = self.spec.factory(context)
+        life = self.scenario.workload.life
+        tasks = ("main", "second") if life == "two_threads" else ("main",)
+        for task in tasks:
+            client = Client(
+                node=node.name,
+                task=task,
+                runtime=process.runtime,
+                recorder=world.recorder,
+                true_ns=world.true_ns,
+                next_number=process.journal.next_number,
+                provider=provider,
+                link=_RemoteLink(self.remote, node, self.host),
+                reads_first=self.reads_first,
+                lock=self.settings.key,
+                on_belief=self._observe,
+            )
+            mine.append(client)
+            self.clients.append((client, process))
+        left_ns = max(0, habits.last_start_ns - world.kernel.now_ns)
+        habits = replace(habits, last_start_ns=left_ns)
+        streams = [process.stream(f"workload/{task}") for task in tasks]
+        if life == "two_threads":
+            two_threads((mine[0], mine[1]), habits, (streams[0], streams[1]))
+        elif life == "owner_ends":
+            owner_ends(mine[0], habits, streams[0])
+        else:
+            loop(mine[0], habits, streams[0])
+        provider.close()
+
+    def _connect(self, node: Node, request_timeout_ns: int) -> ObjectStore:
+        self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
+        return self.store.connect(node, request_timeout_ns)
+
+    def _observe(self, believer: Client) -> None:
+        """Somebody has come to believe: ask everybody else.
+
+        Asking a paused client is the point; asking one whose clocks stand still
+        is not, for it reads them again only after they have caught up.
+        """
+        now_ns = self.world.kernel.now_ns
+        for client, process in self.clients:
+            if client is not believer and not process.is_dead and not process.node.clock.is_frozen(now_ns):
+                client.observed()
+
+
+def run_simulated(
+    scenario: Scenario,
+    provider: ProviderSpec,
+    seed: int,
+    *,
+    plan: FaultPlan | None = None,
+    schedule: Schedule | None = None,
+    substrate: str = "greenlet",
+    recorder: Recorder | None = None,
+) -> RunOutcome:
+    """Run one seed.
+
+    plan, schedule: in the place of what the seed draws, for replay and shrinking.
+    Errors: ConfigError if the lock under test raises what is no LockError;
+    BudgetExceeded never: a run that hits its budget is cut off and says so.
+    """
+    settled = settle(scenario, seed)
+    if plan is None:
+        plan = draw_plan(scenario, settled, seed)
+    network = scenario.network
+    world = World(
+        seed=seed,
+        plan=plan,
+        network=NetworkModel(
+            latency_ns=(network.latency.least, network.latency.most),
+            loss=network.loss,
+            duplication=network.duplication,
+        ),
+        schedule=RandomTies(stream(seed, "schedule")) if schedule is None else schedule,
+        substrate=substrate,
+        budget=Budget(events_max=EVENTS_MAX),
+        recorder=Recorder() if recorder is None else recorder,
+    )
+    laboratory = _Laboratory(scenario, settled, provider, world)
+    is_cut_off = False
+    try:
+        world.run(_horizon_ns(scenario, settled, plan), linger_ns=settled.validity_ns)
+    except BudgetExceeded:
+        is_cut_off = True
+    except Exception as error:
+        if not _is_providers_fault(error):
+            raise
+        notes = "; ".join(getattr(error, "__notes__", ()))
+        raise ConfigError(
+            f"provider {provider.name!r} raised {type(error).__name__}: {error} (seed {seed}; {notes}); "
+            "a lock answers with LockError and its subclasses"
+        ) from error
+    finally:
+        world.close()
+    row = {
+        **settled.run_row(scenario, provider),
+        "run": seed,
+        "seed": seed,
+        "world": "simulated",
+        "backend": scenario.store.dialect,
+        "clients": scenario.clients,
+        "request_timeout_ns": laboratory.request_timeout_ns,
+        "faults_end_ns": world.faults_end_ns,
+        "end_ns": world.kernel.now_ns,
+        "is_cut_off": is_cut_off,
+        "digest": world.recorder.digest(),
+    }
+    return RunOutcome(
+        seed=seed,
+        recorder=world.recorder,
+        run_row=row,
+        plan=plan,
+        deviations=tuple(world.deviations),
+        fault_counts=world.fault_counts,
+    )
+
+
+def _horizon_ns(scenario: Scenario, settled: Settled, plan: FaultPlan) -> int:
+    """Beyond this every call must have ended, however long faults and holds last."""
+    work = scenario.workload
+    holds = [work.hold, *(own.hold for own in work.clients.values() if own.hold is not None)]
+    disturbed_ns = sum(fault.length_ns or 0 for fault in plan.faults)
+    return settled.duration_ns + settled.validity_ns + max(hold.most for hold in holds) + disturbed_ns + GRACE_NS
+
+
+def _is_providers_fault(error: BaseException) -> bool:
+    """True if it was raised by code that is not the laboratory's: then the lock under test is to blame."""
+    trace = error.__traceback__
+    module = ""
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return module.split(".")[0] not in ("sim", "scenarios", "lockref")
