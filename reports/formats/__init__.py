@@ -1,0 +1,1 @@
+"""What a verdict looks like outside: `results.json`, JUnit, GitHub annotations."""

@@ -1,0 +1,68 @@
+"""The failure block: one distinct failure in at most 25 lines of plain text.
+
+The last thing that a terminal shows and the first that a reader of the page
+sees: what broke, who held what, how to see it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reports.formats.text import seconds, short
+
+if TYPE_CHECKING:
+    from reports.formats.results import Failure
+
+LINES_MAX = 25
+_INTERVALS_MAX = 6
+
+
+def failure_block(failure: Failure) -> str:
+    """The text of one failure, without a line end at its end."""
+    head = [f"✗ {failure.clause}", short(failure.id, 40)]
+    if failure.seed is not None:
+        head.append(f"seed {failure.seed}")
+    head += [short(part, 60) for part in (failure.scenario, failure.provider, failure.backend) if part]
+    if failure.at_ns is not None:
+        head.append(f"t {seconds(failure.at_ns)}")
+    lines = ["   ".join(head), f"  {short(failure.message, 160)}"]
+    lines += [f"  {line}" for line in _witness_lines(failure.witness)]
+    if failure.similar:
+        lines.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")
+    if failure.replay:
+        lines.append(f"  {'replay':<10} {short(failure.replay, 160)}")
+    if len(lines) > LINES_MAX:
+        lines = [*lines[: LINES_MAX - 1], "  …"]
+    return "\n".join(lines)
+
+
+def _witness_lines(witness: dict[str, Any]) -> list[str]:
+    lines = []
+    for entry in _entries(witness.get("intervals")):
+        begin, end = entry.get("interval_ns") or (None, None)
+        span = f"{seconds(begin)} to {seconds(end)}" if isinstance(begin, int) and isinstance(end, int) else ""
+        lines.append(f"{'believed':<10} {_who(entry)}  {span}".rstrip())
+    for name in ("writes", "effects", "grants"):
+        for entry in _entries(witness.get(name)):
+            at = entry.get("at_ns")
+            when = f"at {seconds(at)}" if isinstance(at, int) else ""
+            state = str(entry.get("state") or entry.get("outcome") or "")
+            lines.append(f"{name[:-1]:<10} {_who(entry)}  {short(state, 40)} {when}".rstrip())
+    overlap = witness.get("overlap_ns")
+    if isinstance(overlap, list) and len(overlap) == 2 and all(isinstance(edge, int) for edge in overlap):
+        lines.append(
+            f"{'overlap':<10} {seconds(overlap[0])} to {seconds(overlap[1])} ({seconds(overlap[1] - overlap[0])})"
+        )
+    return lines
+
+
+def _entries(value: Any) -> list[dict[str, Any]]:
+    found = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    return found[:_INTERVALS_MAX]
+
+
+def _who(entry: dict[str, Any]) -> str:
+    who = short(str(entry.get("node") or "?"), 40)
+    if entry.get("token") is not None:
+        return f"{who}  token {entry['token']}"
+    return f"{who}  owner {short(str(entry['owner']), 40)}" if entry.get("owner") else who

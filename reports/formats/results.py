@@ -1,0 +1,243 @@
+"""`results.json`: the one account of a run that every page, gate and table is made from.
+
+The model is closed (an unknown key is an error) and numbered. Nothing in it
+says "safe": a verdict is held, violated or inconclusive, over so many runs,
+with the bound that so many runs can prove. Times are integers in nanoseconds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lockref.errors import ConfigError, Location
+
+FORMAT = "lockref.results/1"
+Verdict = Literal["held", "violated", "inconclusive", "not_applicable"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Clause(_Part):
+    """One clause over all runs. `runs` counts those judged: held or violated."""
+
+    verdict: Verdict
+    runs: int
+    violated: int = 0
+    inconclusive: int = 0
+    not_applicable: int = 0
+    text: str = ""
+
+
+class Reach(_Part):
+    """A situation: in how many runs it came about, how often, and whether the scenario demands it."""
+
+    situation: str
+    runs: int
+    count: int
+    is_required: bool = False
+
+
+class Interval(_Part):
+    """A bar of the holder timeline. kind: `believed`, `granted`, `fault`, `overlap`."""
+
+    kind: str
+    row: str
+    begin_ns: int
+    end_ns: int
+    label: str = ""
+
+
+class Tick(_Part):
+    """A protected write: at its resource, accepted or not."""
+
+    row: str
+    at_ns: int
+    is_accepted: bool
+    label: str = ""
+
+
+class Timeline(_Part):
+    """Who held, who believed and who wrote in one run, around a moment. `dropped`: marks beyond the cap."""
+
+    begin_ns: int
+    end_ns: int
+    moment_ns: int | None = None
+    rows: list[str] = Field(default_factory=list)
+    intervals: list[Interval] = Field(default_factory=list)
+    ticks: list[Tick] = Field(default_factory=list)
+    dropped: int = 0
+
+
+class Failure(_Part):
+    """One distinct failure: the first run that shows it, and how many more do.
+
+    id: how `lockref replay` knows it, or a name within this document.
+    replay: the command line that shows it again. similar: further runs.
+    """
+
+    id: str
+    clause: str
+    message: str
+    run: int
+    seed: int | None = None
+    source: str = ""
+    scenario: str = ""
+    provider: str = ""
+    backend: str = ""
+    at_ns: int | None = None
+    similar: int = 0
+    replay: str = ""
+    block: str = ""
+    witness: dict[str, Any] = Field(default_factory=dict)
+    timeline: Timeline | None = None
+
+
+class Quantiles(_Part):
+    """Exact quantiles of one measure. `curve` pairs (quantile, nanoseconds)."""
+
+    cell: str
+    measure: str
+    op: str = ""
+    outcome: str = ""
+    samples: int
+    min_ns: int
+    p50_ns: int
+    p90_ns: int
+    p95_ns: int
+    p99_ns: int
+    p999_ns: int
+    max_ns: int
+    curve: list[tuple[float, int]] = Field(default_factory=list)
+
+
+class OutcomeCount(_Part):
+    """How often a call or a request of one operation ended so."""
+
+    cell: str
+    kind: str
+    op: str
+    outcome: str
+    count: int
+
+
+class Fairness(_Part):
+    """Jain's index over the runs of a cell, and the longest streak of one client."""
+
+    cell: str
+    runs: int
+    grants: int
+    jain_min: float | None = None
+    jain_p50: float | None = None
+    longest_streak: int = 0
+
+
+class ClientCount(_Part):
+    """One client's share of a cell."""
+
+    cell: str
+    client: str
+    asked: int
+    granted: int
+    wait_max_ns: int | None = None
+
+
+class Scatter(_Part):
+    """Single samples for a picture: seconds since the run began, against the value. `total` before the cap."""
+
+    cell: str
+    measure: str
+    outcome: str
+    total: int
+    points: list[tuple[int, int]] = Field(default_factory=list)
+
+
+class Quarantined(_Part):
+    """Records of one source that are none, by reason."""
+
+    source: str
+    reason: str
+    records: int
+
+
+class Results(_Part):
+    """The whole account.
+
+    verdict: of the safety clauses. liveness, fairness_claims: of theirs.
+    statement: the verdict in one sentence, with its bound.
+    classes: runs by severity. damaged: runs not judged because they lost records.
+    """
+
+    format: Literal["lockref.results/1"] = FORMAT
+    title: str = ""
+    verdict: Verdict
+    liveness: Verdict = "not_applicable"
+    fairness_claims: Verdict = "not_applicable"
+    statement: str
+    reasons: list[str] = Field(default_factory=list)
+    runs: int
+    events: int = 0
+    damaged: int = 0
+    cut_off: int = 0
+    clauses: dict[str, Clause] = Field(default_factory=dict)
+    classes: dict[str, int] = Field(default_factory=dict)
+    reach: list[Reach] = Field(default_factory=list)
+    failures: list[Failure] = Field(default_factory=list)
+    latency: list[Quantiles] = Field(default_factory=list)
+    outcomes: list[OutcomeCount] = Field(default_factory=list)
+    fairness: list[Fairness] = Field(default_factory=list)
+    clients: list[ClientCount] = Field(default_factory=list)
+    scatters: list[Scatter] = Field(default_factory=list)
+    quarantine: list[Quarantined] = Field(default_factory=list)
+    provenance: dict[str, Any] = Field(default_factory=dict)
+    capabilities: dict[str, Any] = Field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
+    notices: list[str] = Field(default_factory=list)
+
+    def write(self, path: Path) -> Path:
+        """Write `results.json`: indented, keys in the model's order, so that equal results give equal bytes."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        return path
+
+
+def load_results(path: Path) -> Results:
+    """Read a `results.json`. Raises ConfigError that says what in it is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"no results to read: {error}", location=Location(str(path))) from error
+    try:
+        return Results.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "document"
+        message = f"{where}: {first['msg']}; expected {FORMAT}, as written by `lockref report`"
+        raise ConfigError(message, location=Location(str(path))) from error
+
+
+def bound_percent(runs: int) -> float:
+    """At 95 %, the largest violation rate that `runs` clean independent runs leave open: 3/n, in percent.
+
+    The rule of three: (1 - p)^n >= 0.05 holds up to p of about 3/n.
+    """
+    return 100.0 if runs < 3 else 300.0 / runs
+
+
+def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str]) -> str:
+    """The verdict in one sentence. The word "safe" does not occur."""
+    if violated:
+        return f"{counted(violated, 'run')} of {runs:,} broke a safety clause"
+    if runs == 0:
+        return "no run could be judged"
+    tail = f"; inconclusive: {reasons[0]}" if verdict == "inconclusive" and reasons else ""
+    return f"0 violations in {counted(runs, 'run')}: at most {bound_percent(runs):.2g} % at 95 %{tail}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `2,000 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

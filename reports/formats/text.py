@@ -1,0 +1,57 @@
+"""Names and numbers for people: bounded, on one line, without control characters.
+
+A history is foreign input. An owner may be ten kilobytes long, contain line
+ends, terminal escapes or characters that turn the writing direction; none of
+that may reach a terminal, a table cell or an annotation.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+NAME_MAX = 60
+
+
+def short(text: str, limit: int = NAME_MAX) -> str:
+    """`text` in one printable line of at most `limit` characters; its end gives way to an ellipsis."""
+    # Only what can be shown is looked at: an owner may be very long.
+    shown = "".join(character if _is_printable(character) else _visible(character) for character in text[: limit + 1])
+    if len(text) <= limit and len(shown) <= limit:
+        return shown
+    return shown[: limit - 1] + "…"
+
+
+def _is_printable(character: str) -> bool:
+    # Cf holds the invisible: direction marks, joiners, tags.
+    return character.isprintable() and unicodedata.category(character) != "Cf"
+
+
+def _visible(character: str) -> str:
+    return " " if character.isspace() else f"\\x{ord(character):02x}"
+
+
+_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+
+
+def duration(nanoseconds: int | float | None) -> str:
+    """A duration with its unit, three significant digits: `1.23 ms`; an en dash for none."""
+    if nanoseconds is None:
+        return "–"
+    size = abs(nanoseconds)
+    if size >= 120_000_000_000:
+        return f"{nanoseconds / 60_000_000_000:,.1f} min"
+    for unit_ns, unit in _UNITS:
+        # The next unit from 999.5 on, so that no figure reads 1000.
+        if size >= 0.9995 * unit_ns:
+            return f"{_three_digits(nanoseconds / unit_ns)} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def _three_digits(value: float) -> str:
+    size = abs(value)
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+
+
+def seconds(nanoseconds: int) -> str:
+    """An instant of a run: `17.150 s`."""
+    return f"{nanoseconds / 1e9:,.3f} s"

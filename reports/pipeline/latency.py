@@ -1,0 +1,194 @@
+"""How long things took: waits, holds, hand-offs and requests, in Spark SQL.
+
+A *sample* is one duration with what it measures. All quantiles are exact and
+all come from one aggregation, on a grid fine enough to draw a percentile
+curve; averaged percentiles and means say nothing about a tail. Nothing is
+dropped: a wait that ended in a denial, a timeout or an unknown outcome is a
+sample with that outcome.
+
+    wait      call of an acquire to its answer, by outcome
+    hold      a grant's answer to the same task's call of release
+    release   call of a release to its answer, by outcome
+    request   a store request from leaving the client to its answer, by operation and outcome
+    handoff   from the end of a grant to the next client's grant: `after release`
+              from the release taking effect, `after expiry` from the end of the
+              promised validity, `after death` from the crash of the holder.
+              Counted from the winner's call where that came later: an idle
+              lock has no hand-off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GRID = (
+    *(step / 100 for step in range(0, 100)),
+    0.991, 0.992, 0.993, 0.994, 0.995, 0.996, 0.997, 0.998, 0.999, 0.9995, 0.9999, 1.0,
+)  # fmt: skip
+"""The quantiles taken of every measure."""
+QUOTED = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
+"""Those that tables quote, by name."""
+
+_CALLS = """
+    select run, request, first(node) as node, first(task) as task, first(lock) as lock, first(op) as op,
+           min(case when kind = 'call' then at_ns end) as call_ns,
+           max(case when kind = 'return' then at_ns end) as return_ns,
+           max(case when kind = 'return' then outcome end) as outcome
+    from events where kind in ('call', 'return') and request is not null
+    group by run, request
+    having call_ns is not null
+"""
+
+_REQUESTS = """
+    select run, request, first(node) as node,
+           max(case when kind = 'sent' then op end) as op,
+           min(case when kind = 'sent' then at_ns end) as sent_ns,
+           min(case when kind = 'replied' then at_ns end) as replied_ns,
+           max(case when kind = 'replied' then outcome end) as outcome
+    from events where kind in ('sent', 'replied') and request is not null
+    group by run, request
+    having sent_ns is not null
+"""
+
+# The next call of the same task: a hold ends where its owner sets out to release.
+_CALLS_IN_ORDER = """
+    select *, lead(op) over task_order as next_op, lead(call_ns) over task_order as next_call_ns
+    from calls
+    window task_order as (partition by run, node, task order by call_ns, request)
+"""
+
+_SAMPLES = """
+    select run, 'wait' as measure, '' as op, outcome, return_ns - call_ns as value_ns, call_ns as at_ns
+    from ordered_calls where op = 'acquire' and return_ns is not null
+    union all
+    select run, 'release', '', outcome, return_ns - call_ns, call_ns
+    from ordered_calls where op = 'release' and return_ns is not null
+    union all
+    select run, 'hold', '', outcome, next_call_ns - return_ns, return_ns
+    from ordered_calls where op = 'acquire' and outcome = 'applied' and next_op = 'release'
+    union all
+    select run, 'request', op, outcome, replied_ns - sent_ns, sent_ns
+    from requests where replied_ns is not null
+"""
+
+_CELLS = """
+    select run, concat_ws(' · ', nullif(scenario, ''), nullif(provider, ''), nullif(backend, '')) as cell
+    from runs
+"""
+
+
+def register_views(spark: SparkSession, events: DataFrame, runs: DataFrame) -> None:
+    """Name `events` and `runs`, and what is derived from them: calls, ordered_calls, requests, cells."""
+    events.createOrReplaceTempView("events")
+    runs.createOrReplaceTempView("runs")
+    spark.sql(_CALLS).createOrReplaceTempView("calls")
+    spark.sql(_CALLS_IN_ORDER).createOrReplaceTempView("ordered_calls")
+    spark.sql(_REQUESTS).createOrReplaceTempView("requests")
+    spark.sql(_CELLS).createOrReplaceTempView("cells")
+
+
+def call_samples(spark: SparkSession) -> DataFrame:
+    """Waits, releases, holds and requests: (run, measure, op, outcome, value_ns, at_ns)."""
+    return spark.sql(_SAMPLES)
+
+
+def quantiles(spark: SparkSession, samples: DataFrame) -> DataFrame:
+    """Exact quantiles on `GRID` for each (cell, measure, op, outcome), with the number of samples."""
+    samples.createOrReplaceTempView("samples")
+    grid = ", ".join(str(point) for point in GRID)
+    return spark.sql(f"""
+        select cell, measure, op, outcome, count(*) as samples, percentile(value_ns, array({grid})) as at
+        from samples join cells using (run)
+        group by cell, measure, op, outcome
+        order by measure, op, outcome, cell
+    """)
+
+
+def outcomes(spark: SparkSession) -> DataFrame:
+    """How calls and requests ended: (cell, kind, op, outcome, count); 'open' where no answer was recorded."""
+    return spark.sql("""
+        select cell, kind, op, outcome, count(*) as count from (
+            select run, 'call' as kind, op, coalesce(outcome, 'open') as outcome from calls
+            union all
+            select run, 'request', op, coalesce(outcome, 'open') from requests
+        ) join cells using (run)
+        group by cell, kind, op, outcome
+        order by cell, kind, op, count desc, outcome
+    """)
+
+
+# What follows a grant is the next one of its lock. The winner's call is the
+# last acquire that its task began by then: one pass over calls and grants in
+# time order instead of a join of every call with every grant.
+_HANDOFFS = """
+    with successions as (
+        select run, lock, node, begin_hi_ns, end_kind, end_hi_ns, valid_until_true_ns,
+               lead(node) over chain as winner, lead(task) over chain as winner_task,
+               lead(begin_hi_ns) over chain as next_begin_ns
+        from grants
+        window chain as (partition by run, lock order by ordinal)
+    ),
+    crashes as (
+        select run, node, at_ns as crash_ns from events
+        where kind = 'fault' and get_json_object(detail, '$.kind') = 'crash'
+          and get_json_object(detail, '$.phase') in ('begin', 'fired')
+    ),
+    deaths as (
+        select s.run, s.lock, s.begin_hi_ns, max(crash_ns) as crash_ns
+        from successions s join crashes c
+          on s.run = c.run and s.node = c.node and crash_ns between s.begin_hi_ns and next_begin_ns
+        where s.end_kind = 'taken_over'
+        group by s.run, s.lock, s.begin_hi_ns
+    ),
+    moments as (
+        select run, lock, node, task, call_ns as at_ns, call_ns,
+               cast(null as bigint) as prior_begin_ns, cast(null as bigint) as from_ns, cast(null as string) as op
+        from calls where op = 'acquire'
+        union all
+        select s.run, s.lock, winner, winner_task, next_begin_ns, null, s.begin_hi_ns,
+               case when s.end_kind = 'released' then end_hi_ns else coalesce(crash_ns, valid_until_true_ns) end,
+               case when s.end_kind = 'released' then 'after release'
+                    when crash_ns is not null then 'after death' else 'after expiry' end
+        from successions s left join deaths d
+          on s.run = d.run and s.lock <=> d.lock and s.begin_hi_ns = d.begin_hi_ns
+        where winner is not null and s.end_kind in ('released', 'taken_over')
+    ),
+    started as (
+        select *, last(call_ns, true) over (partition by run, lock, node, task order by at_ns, op nulls first
+                                            rows between unbounded preceding and current row) as winner_call_ns
+        from moments
+    )
+    select run, 'handoff' as measure, op, 'applied' as outcome,
+           at_ns - greatest(from_ns, winner_call_ns) as value_ns, at_ns
+    from started where op is not null and from_ns is not null and winner_call_ns is not null
+"""
+
+
+def handoff_samples(spark: SparkSession) -> DataFrame:
+    """Hand-offs, in the columns of `call_samples`; needs the view `grants` besides those of `register_views`.
+
+    Negative after expiry: the successor came before the promise ended (S5
+    judges whether that is allowed).
+    """
+    return spark.sql(_HANDOFFS)
+
+
+def scatter(spark: SparkSession, limit: int) -> DataFrame:
+    """Single samples of waits and requests: (cell, measure, outcome, total, points of (instant, value)).
+
+    At most `limit` per measure over all cells, chosen by a hash of the sample,
+    so that the same history gives the same picture.
+    """
+    return spark.sql(f"""
+        select cell, measure, outcome, max(total) as total, array_sort(collect_list(struct(at_ns, value_ns))) as points
+        from (
+            select cell, measure, outcome, at_ns, value_ns,
+                   count(*) over (partition by cell, measure, outcome) as total,
+                   row_number() over (partition by measure order by xxhash64(run, at_ns, value_ns)) as place
+            from samples join cells using (run) where measure in ('wait', 'request')
+        ) where place <= {limit}
+        group by cell, measure, outcome order by measure, cell, outcome
+    """)

@@ -1,0 +1,118 @@
+"""The judge on Spark: one definition, applied to groups of runs.
+
+Runs are dealt into groups of some hundred thousand events, each group's
+events and run rows are brought together, and `reports.checks.judge`, the
+function that judges a single run in-process, judges the group. No clause is
+written a second time in SQL. A group's tables travel as Arrow streams in one
+column, because a Spark function returns one schema and a judgement has five.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code uses)
+
+from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from reports.checks import Judgement
+
+EVENTS_PER_GROUP = 300_000
+"""Enough to drown the cost of a call, few enough to keep every core busy and a worker under a gigabyte."""
+_PACKED = "name string, stream binary"
+
+
+def group_count(*, events: int, runs: int, cores: int) -> int:
+    """How many groups to deal runs into: as many as the events ask for, at least one a core, at most one a run."""
+    return max(1, min(runs, max(cores, -(-events // EVENTS_PER_GROUP))))
+
+
+def judge_groups(events: DataFrame, runs: DataFrame, *, groups: int) -> DataFrame:
+    """Judge every group; rows of (name of the table, Arrow stream). Persist it before `unpacked`.
+
+    The two frames must hold the same runs; a run without events is judged, too.
+    """
+    group = F.pmod(F.xxhash64("run"), F.lit(groups)).alias("group")
+    dealt_events = events.select(group, *SCHEMA.names).groupBy("group")
+    dealt_runs = runs.select(group, *RUNS_SCHEMA.names).groupBy("group")
+    return dealt_events.cogroup(dealt_runs).applyInArrow(_judge_group, _PACKED)
+
+
+def unpacked(judged: DataFrame, name: str) -> DataFrame:
+    """One table of the judgement, of all groups."""
+    schema = judgement_schemas()[name]
+    target = pa.schema([pa.field(field.name, field.type) for field in schema])
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for stream in batch.column("stream"):
+                yield from pa.ipc.open_stream(stream.as_buffer()).read_all().cast(target).to_batches()
+
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return judged.where(F.col("name") == name).select("stream").mapInArrow(read, from_arrow_schema(target))
+
+
+@cache
+def judgement_schemas() -> dict[str, pa.Schema]:
+    """The schema of each table, learned from the judgement of nothing."""
+    from reports.checks import judge
+
+    nothing = judge(to_table([]), runs_table([]))
+    return {name: table.schema for name, table in _tables(nothing).items()}
+
+
+def _tables(judgement: Judgement) -> dict[str, pa.Table]:
+    """Every table of a judgement by name, in Spark's types."""
+    found = {field.name: getattr(judgement, field.name) for field in fields(judgement)}
+    return {name: plain(table) for name, table in found.items() if isinstance(table, pa.Table)}
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The table in types that Spark has: no dictionaries, no unsigned or small integers."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            columns.append(column.cast(column.type.value_type))
+        elif pa.types.is_integer(column.type):
+            columns.append(column.cast(pa.int64()))
+        else:
+            columns.append(column)
+    return pa.table(columns, names=table.column_names)
+
+
+def as_history(table: pa.Table) -> pa.Table:
+    """A group's rows, as Spark hands them over, in the history's own schema, by (run, seq)."""
+    if table.num_columns == 0:
+        return to_table([])
+    ordered = table.sort_by([("run", "ascending"), ("seq", "ascending")])
+    columns = []
+    for field in SCHEMA:
+        column = ordered.column(field.name)
+        columns.append(pc.dictionary_encode(column) if pa.types.is_dictionary(field.type) else column)
+    return pa.table(columns, names=SCHEMA.names).cast(SCHEMA)
+
+
+def _judge_group(events: pa.Table, runs: pa.Table) -> pa.Table:
+    from reports.checks import judge
+
+    described = runs.select(RUNS_SCHEMA.names).sort_by("run") if runs.num_columns else runs_table([])
+    judgement = judge(as_history(events), described.cast(RUNS_SCHEMA))
+    tables = _tables(judgement)
+    streams = [_packed(table) for table in tables.values()]
+    return pa.table({"name": pa.array(list(tables)), "stream": pa.array(streams, type=pa.binary())})
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
