@@ -31,7 +31,7 @@ class NodeClock:
     Every method takes true time, which must not go backwards over a change.
     """
 
-    __slots__ = ("_catch_up_ns", "_from_ns", "_mono_ns", "_rate", "_wall_minus_mono_ns")
+    __slots__ = ("_catch_up_ns", "_from_ns", "_mono_ns", "_rate", "_wall_minus_mono_ns", "mono_shift_ns")
 
     def __init__(self, *, wall_offset_ns: int = 0, rate_ppm: int = 0, mono_start_ns: int = 0) -> None:
         # The piece: from `_from_ns` on, local time runs at `_rate` / PPM. A
@@ -41,33 +41,39 @@ class NodeClock:
         self._rate = PPM + _checked_rate(rate_ppm)
         self._wall_minus_mono_ns = WALL_EPOCH_NS + wall_offset_ns - mono_start_ns
         self._catch_up_ns = 0
+        # Monotonic minus true time while that is a constant, which is the
+        # common case and worth a short cut; None while it is not.
+        self.mono_shift_ns: int | None = None
+        self._settle(0)
+
+    # The readings are the simulator's most frequent calls, and calling a
+    # NewType costs as much as taking one; hence the ignored return types.
 
     def mono_ns(self, true_ns: int) -> MonoNs:
         """The monotonic reading."""
+        shift = self.mono_shift_ns
+        if shift is not None:
+            return true_ns + shift  # type: ignore[return-value]
         elapsed = true_ns - self._from_ns
         if elapsed <= 0:
-            return MonoNs(self._mono_ns)
-        if self._rate != PPM:
-            elapsed = elapsed * self._rate // PPM
-        return MonoNs(self._mono_ns + elapsed)
+            return self._mono_ns  # type: ignore[return-value]
+        return self._mono_ns + elapsed * self._rate // PPM  # type: ignore[return-value]
 
     def wall_ns(self, true_ns: int) -> WallNs:
         """The wall reading."""
-        elapsed = true_ns - self._from_ns
-        if elapsed < 0:
+        shift = self.mono_shift_ns
+        if shift is not None:
+            return true_ns + shift + self._wall_minus_mono_ns  # type: ignore[return-value]
+        if true_ns < self._from_ns:
             return WallNs(self._mono_ns + self._wall_minus_mono_ns - self._catch_up_ns)
-        if self._rate != PPM:
-            elapsed = elapsed * self._rate // PPM
-        return WallNs(self._mono_ns + self._wall_minus_mono_ns + elapsed)
+        return WallNs(self.mono_ns(true_ns) + self._wall_minus_mono_ns)
 
     def true_at_mono(self, true_ns: int, mono_ns: int) -> int:
         """The first true instant, not before `true_ns`, at which the monotonic clock shows at least `mono_ns`."""
         missing = mono_ns - self._mono_ns
         if missing <= 0:
             return true_ns
-        if self._rate != PPM:
-            missing = -(-missing * PPM // self._rate)
-        return max(true_ns, self._from_ns + missing)
+        return max(true_ns, self._from_ns - (-missing * PPM // self._rate))
 
     @property
     def rate_ppm(self) -> int:
@@ -82,6 +88,7 @@ class NodeClock:
         """Run at another rate from now on; readings stay continuous."""
         self._begin_piece(true_ns)
         self._rate = PPM + _checked_rate(rate_ppm)
+        self._settle(true_ns)
 
     def step_wall(self, true_ns: int, by_ns: int) -> None:
         """Move the wall clock at once; the monotonic clock and timers do not notice."""
@@ -97,6 +104,7 @@ class NodeClock:
             self._from_ns += longer_ns
             self._catch_up_ns += longer_ns
             self._wall_minus_mono_ns += longer_ns
+            self._settle(true_ns)
 
     def _begin_piece(self, true_ns: int) -> None:
         """Let the piece start now, without changing a reading; a freeze under way keeps its end."""
@@ -104,6 +112,11 @@ class NodeClock:
             self._mono_ns = int(self.mono_ns(true_ns))
             self._from_ns = true_ns
             self._catch_up_ns = 0
+            self._settle(true_ns)
+
+    def _settle(self, true_ns: int) -> None:
+        is_plain = self._rate == PPM and true_ns >= self._from_ns
+        self.mono_shift_ns = self._mono_ns - self._from_ns if is_plain else None
 
 
 def _checked_rate(rate_ppm: int) -> int:

@@ -11,23 +11,27 @@ Every run is bounded: by events and by virtual time (`Budget`).
 
 from __future__ import annotations
 
-import heapq
+import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from heapq import heappop, heappush
 from typing import Any
 
 from lockref.errors import BudgetExceeded
 from lockref.history import TrueNs
 from sim.clocks import NodeClock
 from sim.schedules import Fifo, RandomTies, Replay, Schedule
-from sim.substrates import Carrier, carrier_factory
+from sim.substrates import carrier_factory
 
 __all__ = ["Budget", "Fifo", "Kernel", "RandomTies", "Replay", "RunEnd", "Schedule", "Task", "TaskKilled"]
 
 NEVER = 2**62
 """Later than any instant of a run: 146 years of virtual nanoseconds."""
+
+NOT_WAITING = -1
+"""The due time of a task that runs or has ended."""
 
 LAST_EVENTS = 10
 """How many events a BudgetExceeded shows."""
@@ -62,8 +66,8 @@ class Task:
     """One simulated activity. Implements `lockref.runtime.Task`."""
 
     __slots__ = (
-        "carrier", "clock", "due_ns", "epoch", "hold_until_ns", "is_daemon", "is_done", "is_killed", "is_parked",
-        "joiners", "kernel", "local_due_ns", "name", "node", "number", "on_held", "work",
+        "clock", "due_ns", "epoch", "hold_until_ns", "is_daemon", "is_done", "is_killed", "is_started", "joiners",
+        "kernel", "local_due_ns", "name", "node", "number", "on_held", "park", "resume", "work",
     )  # fmt: skip
 
     def __init__(
@@ -84,15 +88,16 @@ class Task:
         self.node = node
         self.clock = clock
         self.is_daemon = is_daemon
-        self.carrier: Carrier | None = None
-        # `epoch` counts waits. A step in the queue is for one wait; when that
-        # wait is over, or its due time moved, the step is stale and ignored.
+        self.resume: Callable[[], object] = self._start
+        self.park: Callable[[], object] = _park_unstarted
+        # `epoch` counts waits. A step in the queue is for one wait and one due
+        # time; when either has changed, the step is stale and ignored.
         self.epoch = 0
-        self.due_ns = NEVER
+        self.due_ns = NOT_WAITING
         self.local_due_ns: int | None = None
         self.hold_until_ns = 0
         self.on_held: Callable[[], None] | None = None
-        self.is_parked = False
+        self.is_started = False
         self.is_done = False
         self.is_killed = False
         self.joiners: list[tuple[Task, int]] = []
@@ -114,8 +119,14 @@ class Task:
         """For messages: node and name."""
         return f"{self.node}/{self.name}" if self.node else self.name
 
-    def run(self) -> None:
-        """What the carrier executes."""
+    def _start(self) -> None:
+        """The first resume: a carrier is made on the kernel's stack, to which it will return."""
+        self.is_started = True
+        carrier = self.kernel.carry(self._run, self.label())
+        self.resume, self.park = carrier.resume, carrier.park
+        carrier.resume()
+
+    def _run(self) -> None:
         try:
             self.work()
         except TaskKilled:
@@ -123,12 +134,15 @@ class Task:
                 raise
         finally:
             self.is_done = True
-            self.is_parked = False
+
+
+def _park_unstarted() -> None:
+    raise AssertionError("only a started task may wait: use Node.start or World.observe")
 
 
 # One step: due time, order of making, the task to resume (None: a callback),
 # and the task's epoch or the callback.
-_Step = tuple[int, int, Task | None, Any]
+_Step = tuple[Any, int, Task | None, Any]
 
 
 class Kernel:
@@ -148,12 +162,14 @@ class Kernel:
         self.events = 0
         self.deviations: list[tuple[int, int]] = []
         self.tasks: list[Task] = []
-        self._carry = carrier_factory(substrate)
+        self.carry = carrier_factory(substrate)
         self._queue: list[_Step] = []
         self._ready: list[_Step] = []
-        self._made = 0
+        self._next_number = itertools.count().__next__
         self._decisions = 0
         self._awaited = 0
+        self._horizon_ns = NEVER
+        self._linger_ns: int | None = None
         self._condemned: list[Task] = []
         self._last: deque[str] = deque(maxlen=LAST_EVENTS)
         self._root = Task(self, lambda: None, number=0, name="world", node="", clock=None, is_daemon=True)
@@ -162,14 +178,12 @@ class Kernel:
     # Making steps.
 
     def _push(self, at_ns: int, task: Task | None, payload: object) -> None:
-        self._made += 1
-        heapq.heappush(self._queue, (at_ns, self._made, task, payload))
+        heappush(self._queue, (at_ns, self._next_number(), task, payload))
 
     def call_at(self, true_ns: int, fn: Callable[[], object]) -> None:
         """Run `fn` on the kernel at `true_ns`, which must not lie in the past. `fn` must not block."""
         assert true_ns >= self.now_ns, "a step was made for the past"
-        self._made += 1
-        heapq.heappush(self._queue, (true_ns, self._made, None, fn))
+        heappush(self._queue, (true_ns, self._next_number(), None, fn))
 
     def spawn(
         self,
@@ -190,7 +204,6 @@ class Kernel:
         self.tasks.append(task)
         if not is_daemon:
             self._awaited += 1
-        task.is_parked = True
         task.due_ns = self.now_ns
         self._push(self.now_ns, task, 0)
         return task
@@ -203,45 +216,48 @@ class Kernel:
         Callers loop or look again: a task does not learn why it runs on.
         """
         task = self.current
-        assert task is not self._root, "only a task may wait: start one with Node.start or World.observe"
         if task.is_killed:
             raise TaskKilled
-        task.epoch += 1
+        task.epoch = epoch = task.epoch + 1
         if timeout_ns is None:
             task.due_ns = NEVER
+            task.local_due_ns = None
         else:
-            now = self.now_ns
-            clock = task.clock
             if timeout_ns < 0:
                 timeout_ns = 0
+            now = self.now_ns
+            clock = task.clock
             if clock is None:
                 due = now + timeout_ns
+            elif clock.mono_shift_ns is not None:
+                due = now + timeout_ns
+                task.local_due_ns = due + clock.mono_shift_ns
             else:
-                local_due = clock.mono_ns(now) + timeout_ns
-                task.local_due_ns = local_due
+                task.local_due_ns = local_due = clock.mono_ns(now) + timeout_ns
                 due = clock.true_at_mono(now, local_due)
             task.due_ns = due
-            self._made += 1
-            heapq.heappush(self._queue, (due, self._made, task, task.epoch))
-        task.is_parked = True
-        task.carrier.park()  # type: ignore[union-attr]
+            heappush(self._queue, (due, self._next_number(), task, epoch))
+        task.park()
         if task.is_killed:
             raise TaskKilled
 
     def hold_point(self) -> None:
         """Stop here if the current task has just been paused. Called where a fault may strike inside a task."""
         task = self.current
+        while task.hold_until_ns > self.now_ns and not task.is_killed:
+            task.epoch += 1
+            self._hold(task)
+            task.park()
         if task.is_killed:
             raise TaskKilled
-        while task.hold_until_ns > self.now_ns:
-            task.epoch += 1
-            task.due_ns = task.hold_until_ns
-            task.local_due_ns = None
-            self._push(task.due_ns, task, task.epoch)
-            task.is_parked = True
-            task.carrier.park()  # type: ignore[union-attr]
-            if task.is_killed:
-                raise TaskKilled
+
+    def _hold(self, task: Task) -> None:
+        """Put off a paused task to the end of its pause."""
+        if task.on_held is not None:
+            task.on_held()
+        task.due_ns = task.hold_until_ns
+        task.local_due_ns = None
+        self._push(task.due_ns, task, task.epoch)
 
     def local_ns(self, task: Task) -> int:
         """The reading of the clock on which the task's timeouts run."""
@@ -251,7 +267,7 @@ class Kernel:
 
     def wake(self, task: Task, epoch: int) -> None:
         """Let `task` run on now, if it still is in its wait number `epoch`."""
-        if task.epoch == epoch and task.is_parked and not task.is_done:
+        if task.epoch == epoch and task.due_ns >= 0:
             task.due_ns = self.now_ns
             task.local_due_ns = None
             self._push(self.now_ns, task, epoch)
@@ -259,14 +275,14 @@ class Kernel:
     def resume(self, task: Task, epoch: int) -> None:
         """As `wake`, but at once. Only for callbacks of the kernel, such as the arrival of a reply."""
         assert self.current is self._root, "a task cannot run another one"
-        if task.epoch == epoch and task.is_parked:
+        if task.epoch == epoch and task.due_ns >= 0:
             self._step(task)
 
     def retime(self, clock: NodeClock) -> None:
         """Solve again every timer that runs on `clock`, because its map has changed."""
         now = self.now_ns
         for task in self.tasks:
-            if task.clock is clock and task.is_parked and task.local_due_ns is not None:
+            if task.clock is clock and task.due_ns >= 0 and task.local_due_ns is not None:
                 task.due_ns = clock.true_at_mono(now, task.local_due_ns)
                 self._push(task.due_ns, task, task.epoch)
 
@@ -284,9 +300,9 @@ class Kernel:
         """Unwind killed tasks on the kernel's stack: a greenlet that ends returns here, not to its killer."""
         while self._condemned:
             task = self._condemned.pop()
-            if task.carrier is None:
+            if not task.is_started:
                 task.is_done = True
-                task.is_parked = False
+                task.due_ns = NOT_WAITING
                 self._ended(task)
             elif not task.is_done:
                 self._step(task)
@@ -302,22 +318,14 @@ class Kernel:
     # Running.
 
     def _step(self, task: Task) -> None:
-        """Let one task run until it parks or ends."""
+        """Let one task run until it waits or ends."""
         if task.hold_until_ns > self.now_ns and not task.is_killed:
-            if task.on_held is not None:
-                task.on_held()
-            task.due_ns = task.hold_until_ns
-            task.local_due_ns = None
-            self._push(task.due_ns, task, task.epoch)
+            self._hold(task)
             return
-        task.is_parked = False
-        task.local_due_ns = None
+        task.due_ns = NOT_WAITING
         self.current = task
-        carrier = task.carrier
-        if carrier is None:
-            carrier = task.carrier = self._carry(task.run, task.label())
         try:
-            carrier.resume()
+            task.resume()
         except BaseException as error:
             error.add_note(f"raised in task {task.label()!r} at true time {self.now_ns / 1e9:.9f} s")
             raise
@@ -327,37 +335,113 @@ class Kernel:
             self._ended(task)
 
     def _ended(self, task: Task) -> None:
-        if not task.is_daemon:
-            self._awaited -= 1
         for waiter, epoch in task.joiners:
             self.wake(waiter, epoch)
         task.joiners.clear()
+        if not task.is_daemon:
+            self._awaited -= 1
+            self._stop_if_finished()
 
-    def _is_live(self, step: _Step) -> bool:
-        task = step[2]
-        return task is None or (task.epoch == step[3] and task.due_ns == step[0] and task.is_parked)
+    def _stop_if_finished(self) -> None:
+        if not self._awaited and self._linger_ns is not None:
+            self._horizon_ns = min(self._horizon_ns, self.now_ns + self._linger_ns)
 
-    def _next_step(self, until_ns: int) -> _Step | None:
-        """The step that the schedule wants, removed from the queue; None if nothing is due until `until_ns`."""
-        queue = self._queue
+    def run(self, until_ns: int, *, linger_ns: int | None = None) -> RunEnd:
+        """Execute steps up to and including `until_ns`.
+
+        linger_ns: how long to go on after the last awaited task has ended;
+            None goes on until nothing is left.
+        Raises BudgetExceeded, and whatever a task raised, with its name in a note.
+        """
+        self._horizon_ns = horizon_ns = min(until_ns, self.budget.virtual_ns_max)
+        self._linger_ns = linger_ns
+        self._stop_if_finished()
         if self.schedule.is_fifo:
-            while queue and queue[0][0] <= until_ns:
-                step = heapq.heappop(queue)
-                if self._is_live(step):
-                    return step
-            return None
-        ready = [step for step in self._ready if self._is_live(step)]
-        at_ns = self.now_ns
+            self._run_in_order()
+        else:
+            self._run_by_choice()
+        if not self._awaited:
+            return RunEnd.FINISHED
+        if not self._queue and not self._ready:
+            return RunEnd.IDLE
+        if horizon_ns < until_ns:
+            self._exceeded(f"virtual_ns_max={horizon_ns}")
+        self.now_ns = TrueNs(max(self.now_ns, horizon_ns))
+        return RunEnd.HORIZON
+
+    def _run_in_order(self) -> None:
+        """The loop for the default schedule: a good half of all time is spent here, so `_step` is written out."""
+        queue, condemned, root = self._queue, self._condemned, self._root
+        trace_from = self.budget.events_max - LAST_EVENTS
+        events = self.events
+        try:
+            while queue:
+                step = queue[0]
+                at_ns = step[0]
+                if at_ns > self._horizon_ns:
+                    return
+                heappop(queue)
+                task = step[2]
+                if task is None:
+                    self.now_ns = at_ns
+                    events += 1
+                    if events > trace_from:
+                        self._trace(events, step)
+                    step[3]()
+                elif task.due_ns == at_ns and task.epoch == step[3]:
+                    self.now_ns = at_ns
+                    events += 1
+                    if events > trace_from:
+                        self._trace(events, step)
+                    if task.hold_until_ns > at_ns:
+                        self._step(task)
+                    else:
+                        task.due_ns = NOT_WAITING
+                        self.current = task
+                        task.resume()
+                        self.current = root
+                        if task.is_done:
+                            self._ended(task)
+                if condemned:
+                    self._reap()
+        except BaseException as error:
+            if self.current is not root:
+                error.add_note(f"raised in task {self.current.label()!r} at true time {self.now_ns / 1e9:.9f} s")
+            raise
+        finally:
+            self.current = root
+            self.events = events
+
+    def _run_by_choice(self) -> None:
+        """The loop for every other schedule: all steps of one instant are on the table at once."""
+        trace_from = self.budget.events_max - LAST_EVENTS
+        while (step := self._choose_step()) is not None:
+            assert step[0] >= self.now_ns, "the queue went backwards"
+            self.now_ns = step[0]
+            self.events += 1
+            if self.events > trace_from:
+                self._trace(self.events, step)
+            if step[2] is None:
+                step[3]()
+            else:
+                self._step(step[2])
+            if self._condemned:
+                self._reap()
+
+    def _choose_step(self) -> _Step | None:
+        """The step that the schedule wants, removed from the queue; None if nothing is due any more."""
+        queue = self._queue
+        ready = [step for step in self._ready if _is_live(step)]
         if not ready:
-            while queue and not self._is_live(queue[0]):
-                heapq.heappop(queue)
-            if not queue or queue[0][0] > until_ns:
+            while queue and not _is_live(queue[0]):
+                heappop(queue)
+            if not queue or queue[0][0] > self._horizon_ns:
                 self._ready = ready
                 return None
-            at_ns = TrueNs(queue[0][0])
+        at_ns = ready[0][0] if ready else queue[0][0]
         while queue and queue[0][0] == at_ns:
-            step = heapq.heappop(queue)
-            if self._is_live(step):
+            step = heappop(queue)
+            if _is_live(step):
                 ready.append(step)
         choice = 0
         if len(ready) > 1:
@@ -371,59 +455,19 @@ class Kernel:
         self._ready = ready
         return chosen
 
-    def run(self, until_ns: int, *, linger_ns: int | None = None) -> RunEnd:
-        """Execute steps up to and including `until_ns`.
-
-        linger_ns: how long to go on after the last awaited task has ended;
-            None goes on until nothing is left.
-        Raises BudgetExceeded, and whatever a task raised, with its name in a note.
-        """
-        budget = self.budget
-        events_max = budget.events_max
-        trace_from = events_max - LAST_EVENTS
-        horizon = min(until_ns, budget.virtual_ns_max)
-        step_of = self._next_step
-        run_task = self._step
-        while True:
-            if linger_ns is not None and not self._awaited:
-                horizon = min(horizon, self.now_ns + linger_ns)
-                linger_ns = None
-            step = step_of(horizon)
-            if step is None:
-                return self._end(until_ns, horizon)
-            at_ns, _, task, payload = step
-            assert at_ns >= self.now_ns, "the queue went backwards"
-            self.now_ns = TrueNs(at_ns)
-            self.events += 1
-            if self.events > trace_from:
-                self._note_event(at_ns, task, payload)
-                if self.events > events_max:
-                    self._exceeded(f"events_max={events_max}")
-            if task is None:
-                payload()
-            else:
-                run_task(task)
-            if self._condemned:
-                self._reap()
-
-    def _end(self, until_ns: int, horizon: int) -> RunEnd:
-        if not self._awaited:
-            return RunEnd.FINISHED
-        if not self._queue and not self._ready:
-            return RunEnd.IDLE
-        if horizon < until_ns:
-            self._exceeded(f"virtual_ns_max={horizon}")
-        self.now_ns = TrueNs(max(self.now_ns, horizon))
-        return RunEnd.HORIZON
-
     @property
     def stuck(self) -> tuple[str, ...]:
         """The awaited tasks that have not ended, by node and name."""
         return tuple(task.label() for task in self.tasks if not task.is_done and not task.is_daemon)
 
-    def _note_event(self, at_ns: int, task: Task | None, payload: object) -> None:
-        what = f"task {task.label()}" if task is not None else getattr(payload, "__qualname__", repr(type(payload)))
+    def _trace(self, events: int, step: _Step) -> None:
+        """Near the bound: remember what happens, and stop at it."""
+        self.events = events
+        at_ns, _, task, payload = step
+        what = f"task {task.label()}" if task is not None else _name_of(payload)
         self._last.append(f"{at_ns / 1e9:.9f} s {what}")
+        if events > self.budget.events_max:
+            self._exceeded(f"events_max={self.budget.events_max}")
 
     def _exceeded(self, bound: str) -> None:
         last = "\n  ".join(self._last) or "(not traced: the bound on virtual time was hit)"
@@ -439,3 +483,14 @@ class Kernel:
             self.kill(task)
         self._queue.clear()
         self._ready.clear()
+
+
+def _is_live(step: _Step) -> bool:
+    task = step[2]
+    return task is None or (task.due_ns == step[0] and task.epoch == step[3])
+
+
+def _name_of(callback: Any) -> str:
+    """What a callback is called in the code; addresses would differ from run to run."""
+    inner = getattr(callback, "func", callback)
+    return str(getattr(inner, "__qualname__", type(inner).__name__))

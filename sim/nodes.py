@@ -50,8 +50,7 @@ class NodeRuntime:
         return self._clock.mono_ns(self._kernel.now_ns)
 
     def sleep(self, duration_ns: int) -> None:
-        self._process.check_alive()
-        self._kernel.wait(max(0, duration_ns))
+        self._kernel.wait(duration_ns)
 
     def spawn(self, work: Work, *, name: str) -> Task:
         return self._process.spawn(work, name=name, is_daemon=True)
@@ -123,8 +122,8 @@ class Process:
         return self.node.world.stream(f"{label}/{self.node.name}/{self.number}")
 
     def check_alive(self) -> None:
-        """Raises TaskKilled in a task of a dead process; anybody else may go on."""
-        if self.is_dead and self.node.world.kernel.current in self.tasks:
+        """Raises TaskKilled in a task that is being unwound; anybody else may go on."""
+        if self.node.world.kernel.current.is_killed:
             raise TaskKilled
 
     def spawn(self, work: Work, *, name: str, is_daemon: bool) -> Task:

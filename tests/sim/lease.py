@@ -133,9 +133,7 @@ def _effect(node: Node, lease: PlainLease, call: int) -> Callable[[], None]:
     token, owner = lease.token, lease.owner
 
     def apply() -> None:
-        recorder.event(
-            Kind.EFFECT, kernel.now_ns, 0, 0, node.name, op=Op.WRITE, request=call, token=token, owner=owner
-        )
+        recorder.event(Kind.EFFECT, kernel.now_ns, 0, 0, node.name, op=Op.WRITE, request=call, token=token, owner=owner)
 
     return apply
 
