@@ -16,7 +16,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenarios.units import Duration, Probability, Rate, Shift
+from scenarios.units import Count, Duration, Probability, Rate, Shift
 
 ClientName = Annotated[str, Field(pattern=r"^n[1-9][0-9]{0,3}$")]
 StoreOp = Literal["acquire", "renew", "release", "read", "write", "delete"]
@@ -131,7 +131,7 @@ class _Filtered(_Fault):
     op: StoreOp | None = None
     service: Service | None = None
     nth: Annotated[int, Field(ge=1)] | None = None
-    times: Annotated[int, Field(ge=1)] | None = None
+    times: Count | None = None
     probability: Probability = 1.0
 
     @model_validator(mode="after")

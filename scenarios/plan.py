@@ -17,7 +17,7 @@ from scenarios.settle import Draws, Settled
 from scenarios.units import Drawn
 from sim.faults.vocabulary import Fault, FaultPlan, parse_fault
 
-_UNITS = {"rate": "rate_ppm"}
+_WORDS = {"rate": "rate_ppm", "times": "times"}
 """What a drawn quantity is called in the plan; all others are durations and end in `_ns`."""
 
 
@@ -30,7 +30,7 @@ def plan_entry(fault: FaultSpec, *, number: int, draw: Draws) -> dict[str, Any]:
         if value is None or name in ("id", "kind"):
             continue
         if isinstance(value, Drawn):
-            entry[_UNITS.get(word, f"{word}_ns")] = draw(value, f"faults.{number - 1}.{word}")
+            entry[_WORDS.get(word, f"{word}_ns")] = draw(value, f"faults.{number - 1}.{word}")
         elif isinstance(value, BaseModel):
             entry[word] = value.model_dump(exclude_none=True)
         elif name == "body":

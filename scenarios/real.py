@@ -36,8 +36,9 @@ from scenarios.schema import Scenario
 from scenarios.settle import Settled, habits_of, settle
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.life import loop, owner_ends, two_threads
+from scenarios.workloads.life import ONE_TASK, two_threads
 from scenarios.workloads.resource import Effect, LocalLink, ResourceHost, ResourceLink, Write
+from scenarios.workloads.scarcity import runtime_for
 from sim.streams import stream
 
 CLIENTS_MAX = 1024
@@ -156,8 +157,9 @@ class _Crew:
             for client in listeners:
                 client.heard(event)
 
+        habits = habits_of(job.scenario, job.settled, name)
         context = LockContext(
-            runtime=runtime,
+            runtime=runtime_for(runtime, habits),
             open_store=lambda timeout_ns: RecordingStore(
                 self._store(timeout_ns), journal=journal, decode=job.spec.decode
             ),
@@ -182,16 +184,13 @@ class _Crew:
             )
             for task in tasks
         ]
-        habits = habits_of(job.scenario, job.settled, name)
         streams = [stream(job.seed, f"workload/{name}/{task}") for task in tasks]
         self._arrive()
         self._go.wait()
         if len(listeners) == 2:
             two_threads((listeners[0], listeners[1]), habits, (streams[0], streams[1]))
-        elif job.scenario.workload.life == "owner_ends":
-            owner_ends(listeners[0], habits, streams[0])
         else:
-            loop(listeners[0], habits, streams[0])
+            ONE_TASK[job.scenario.workload.life](listeners[0], habits, streams[0])
         provider.close()
 
 

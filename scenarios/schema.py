@@ -101,7 +101,8 @@ class Work(Model):
 
     start: before the first cycle. think: before each lock call. hold: the time
     in the critical section, spread over `writes` protected writes. wait: the
-    timeout of the lock call; 0 means one `try_lock`.
+    timeout of the lock call; 0 means one `try_lock`. refused_threads: so many
+    times its system has no thread to give when its lock wants to start one (U8).
     """
 
     start: Duration | None = None
@@ -110,6 +111,7 @@ class Work(Model):
     hold: Duration | None = None
     writes: Count | None = None
     wait: Duration | None = None
+    refused_threads: Annotated[int, Field(ge=0, le=1000)] = 0
 
 
 class Workload(Model):
@@ -117,12 +119,13 @@ class Workload(Model):
 
     kind: the protected resource: `list` and `counter` trust the lock alone,
     `register` and `log` check what they are told (see scenarios/workloads).
-    life: `loop`; `two_threads` share one provider (U6); `owner_ends`: the
-    thread that locked ends and another goes on working (U10).
+    life: `loop`; `relock`: as loop, but after a loss the client asks for the
+    lock again before it gives it back (U7); `two_threads` share one provider
+    (U6); `owner_ends`: the thread that locked ends and another goes on (U10).
     """
 
     kind: Literal["list", "counter", "register", "log"] = "register"
-    life: Literal["loop", "two_threads", "owner_ends"] = "loop"
+    life: Literal["loop", "relock", "two_threads", "owner_ends"] = "loop"
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
     think: Duration = Drawn("0s..500ms", (), 0, 500_000_000)

@@ -110,5 +110,6 @@ def habits_of(scenario: Scenario, settled: Settled, client: str) -> Habits:
         hold=own.hold or common.hold,
         writes=own.writes or common.writes,
         wait=own.wait or common.wait,
+        refused_threads=own.refused_threads,
         last_start_ns=settled.duration_ns,
     )

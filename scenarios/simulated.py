@@ -23,8 +23,9 @@ from scenarios.schema import Scenario
 from scenarios.settle import Settled, habits_of, settle
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.life import Habits, loop, owner_ends, two_threads
+from scenarios.workloads.life import ONE_TASK, Habits, two_threads
 from scenarios.workloads.resource import Effect, ResourceHost, Write
+from scenarios.workloads.scarcity import runtime_for
 from sim.faults.vocabulary import FaultPlan
 from sim.kernel import Budget
 from sim.network import NetworkModel
@@ -108,6 +109,7 @@ class _Laboratory:
     def _live(self, node: Node, habits: Habits) -> None:
         """A process from start to end; a restart begins here anew, with nothing remembered."""
         process, world = node.process, self.world
+        runtime = runtime_for(process.runtime, habits)
         mine: list[Client] = []
 
         def heard(event: LockEvent) -> None:
@@ -115,7 +117,7 @@ class _Laboratory:
                 client.heard(event)
 
         context = LockContext(
-            runtime=process.runtime,
+            runtime=runtime,
             open_store=lambda timeout_ns: self._connect(node, timeout_ns),
             settings=self.settings,
             listener=heard,
@@ -144,10 +146,8 @@ class _Laboratory:
         streams = [process.stream(f"workload/{task}") for task in tasks]
         if life == "two_threads":
             two_threads((mine[0], mine[1]), habits, (streams[0], streams[1]))
-        elif life == "owner_ends":
-            owner_ends(mine[0], habits, streams[0])
         else:
-            loop(mine[0], habits, streams[0])
+            ONE_TASK[life](mine[0], habits, streams[0])
         provider.close()
 
     def _connect(self, node: Node, request_timeout_ns: int) -> ObjectStore:

@@ -148,7 +148,7 @@ class Client:
             return
 
     def release(self) -> None:
-        """Stop believing, then call `unlock`."""
+        """Stop believing, then call `unlock`; also after a loss, as a `with` block would."""
         self.disbelieve()
         self.tenure = None
         number = self._next_number()

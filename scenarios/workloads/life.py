@@ -19,6 +19,7 @@ class Habits:
 
     last_start_ns: on the client's monotonic clock, counted from its first
         moment: no cycle begins later, and no wait lasts longer.
+    refused_threads: how many threads its lock is denied before it gets one.
     """
 
     start: Drawn
@@ -28,22 +29,34 @@ class Habits:
     writes: Drawn
     wait: Drawn
     last_start_ns: int
+    refused_threads: int = 0
 
 
-def work_under_lock(client: Client, habits: Habits, stream: Chooser) -> None:
-    """The critical section: the hold is spread over the writes, and the guard is asked before each."""
+def work_under_lock(client: Client, habits: Habits, stream: Chooser) -> bool:
+    """The critical section: the hold is spread over the writes, and the guard is asked before each.
+
+    False if the guard said no, which ends the section.
+    """
     hold_ns, writes = habits.hold.draw(stream), habits.writes.draw(stream)
     if writes == 0:
         client.runtime.sleep(hold_ns)
-        return
+        return True
     for _ in range(writes):
         client.runtime.sleep(hold_ns // writes)
         if not client.guard():
-            return
+            return False
         client.write()
+    return True
 
 
-def _cycles(client: Client, habits: Habits, stream: Chooser, acquire: Callable[[int], object]) -> None:
+def _cycles(
+    client: Client,
+    habits: Habits,
+    stream: Chooser,
+    acquire: Callable[[int], object],
+    *,
+    relocks: bool = False,
+) -> None:
     """Think, lock by `acquire`, work, unlock; until the cycles or the time are used up."""
     runtime = client.runtime
     deadline_ns = runtime.monotonic_ns() + habits.last_start_ns
@@ -55,13 +68,22 @@ def _cycles(client: Client, habits: Habits, stream: Chooser, acquire: Callable[[
             return
         acquire(min(habits.wait.draw(stream), left_ns))
         if client.tenure is not None:
-            work_under_lock(client, habits, stream)
+            has_kept_it = work_under_lock(client, habits, stream)
+            if relocks and not has_kept_it:
+                acquire(min(habits.wait.draw(stream), max(0, deadline_ns - runtime.monotonic_ns())))
+                if client.tenure is not None and client.tenure.believes:
+                    work_under_lock(client, habits, stream)
             client.release()
 
 
 def loop(client: Client, habits: Habits, stream: Chooser) -> None:
     """The common life."""
     _cycles(client, habits, stream, client.acquire)
+
+
+def relock(client: Client, habits: Habits, stream: Chooser) -> None:
+    """A client that lost its lock asks for it again before it gives it back (U7)."""
+    _cycles(client, habits, stream, client.acquire, relocks=True)
 
 
 def owner_ends(client: Client, habits: Habits, stream: Chooser) -> None:
@@ -72,6 +94,14 @@ def owner_ends(client: Client, habits: Habits, stream: Chooser) -> None:
         owner.join()
 
     _cycles(client, habits, stream, acquire)
+
+
+ONE_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
+    "loop": loop,
+    "relock": relock,
+    "owner_ends": owner_ends,
+}
+"""The lives of one client per provider, by the name that a scenario gives as `workload.life`."""
 
 
 def two_threads(clients: tuple[Client, Client], habits: Habits, streams: tuple[Chooser, Chooser]) -> None:

@@ -1,0 +1,40 @@
+"""A machine that has run out of threads: the one shortage that a lock meets while it locks (U8, H10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lockref.errors import LockrefError
+from lockref.runtime import Runtime, Task
+from scenarios.workloads.life import Habits
+
+
+class NoThread(LockrefError, RuntimeError):
+    """The system had no thread to give. A RuntimeError, as Python raises, and known to be ours."""
+
+
+class _ScarceRuntime:
+    """Another runtime, except that its first `refusals` spawns fail."""
+
+    def __init__(self, runtime: Runtime, refusals: int) -> None:
+        self._runtime = runtime
+        self._refusals = refusals
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    def spawn(self, work: Callable[[], None], *, name: str) -> Task:
+        if self._refusals:
+            self._refusals -= 1
+            raise NoThread(f"can't start new thread {name!r}")
+        return self._runtime.spawn(work, name=name)
+
+
+def runtime_for(runtime: Runtime, habits: Habits) -> Runtime:
+    """The runtime that a lock gets: the machine's own, or one with too few threads."""
+    if not habits.refused_threads:
+        return runtime
+    scarce: Any = _ScarceRuntime(runtime, habits.refused_threads)
+    found: Runtime = scarce
+    return found
