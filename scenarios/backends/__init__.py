@@ -1,0 +1,19 @@
+"""Real servers for real locks: which there are, whether they run here, and running them."""
+
+from __future__ import annotations
+
+from scenarios.backends.docker import docker_engine
+from scenarios.backends.pins import BACKENDS, Backend
+from scenarios.backends.start import RunningBackend, resolve_backend, start_backend
+from scenarios.backends.status import BackendStatus, backend_status
+
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "BackendStatus",
+    "RunningBackend",
+    "backend_status",
+    "docker_engine",
+    "resolve_backend",
+    "start_backend",
+]

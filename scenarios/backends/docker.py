@@ -1,0 +1,128 @@
+"""The same servers as containers, where a Docker engine answers.
+
+testcontainers starts the pinned image and publishes its port on loopback
+alone. Its reaper is switched off: that is one more image to fetch, and a
+container that we started we also stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from lockref.errors import BackendUnavailable
+from scenarios.backends.pins import LOOPBACK, Backend
+from scenarios.backends.processes import LOG_LINES, free_port
+from scenarios.backends.start import RunningBackend, await_ready, local_address, store_uri
+
+_ENGINE_TIMEOUT_S: Final = 3
+_SOCKET_DEFAULT: Final = "unix:///var/run/docker.sock"
+
+
+def docker_engine() -> str | None:
+    """The version of the Docker engine that answers, or None."""
+    if not _something_listens(os.environ.get("DOCKER_HOST") or _SOCKET_DEFAULT):
+        return None
+    try:
+        import docker
+        from docker.errors import DockerException
+    except ModuleNotFoundError:
+        return None
+    try:
+        client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
+    except DockerException:
+        return None
+    try:
+        return str(client.version()["Version"])
+    except DockerException:
+        return None
+    finally:
+        client.close()
+
+
+def _something_listens(host: str) -> bool:
+    """Asked first because the client leaves sockets open when nobody answers it."""
+    parts = urlsplit(host)
+    try:
+        if parts.scheme == "unix":
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(_ENGINE_TIMEOUT_S)
+                probe.connect(parts.path)
+        elif parts.hostname and parts.port:
+            socket.create_connection((parts.hostname, parts.port), timeout=_ENGINE_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+class _Container:
+    """A started container as the readiness loop sees it."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    @property
+    def has_ended(self) -> bool:
+        wrapped = self._container.get_wrapped_container()
+        wrapped.reload()
+        return wrapped.status in ("exited", "dead")
+
+    def log_tail(self) -> str:
+        raw = self._container.get_wrapped_container().logs(tail=LOG_LINES)
+        return str(raw.decode("utf-8", errors="replace")) or "(its log is empty)"
+
+
+@contextlib.contextmanager
+def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_path: Path) -> Iterator[RunningBackend]:
+    """Start the pinned image, wait until it is ready, stop it on the way out.
+
+    Errors: BackendUnavailable if no engine answers, the image cannot be had, or
+        the server does not get ready.
+    """
+    if docker_engine() is None:
+        raise BackendUnavailable(f"{backend.name} via docker: no Docker engine answers; start one or run it natively")
+    from docker.errors import DockerException
+
+    os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
+    from testcontainers.core.container import DockerContainer
+
+    image = backend.image
+    port = free_port()
+    launch = image.launch(port)
+    container = DockerContainer(image.reference)
+    # Not `with_bind_ports`: it publishes on every interface.
+    published: dict[str, Any] = container.ports
+    published[f"{image.port}/tcp"] = (LOOPBACK, port)
+    if launch.argv:
+        container.with_command(list(launch.argv))
+    for name, value in launch.env.items():
+        container.with_env(name, value)
+    started_s = time.monotonic()
+    try:
+        container.start()
+    except DockerException as error:
+        raise BackendUnavailable(f"the image {image.reference} of {backend.name} did not start: {error}") from error
+    watched = _Container(container)
+    try:
+        address = local_address(backend, port=port, bucket=bucket)
+        await_ready(watched, address, timeout_s=timeout_s)
+        ready_s = time.monotonic() - started_s
+        wrapped = container.get_wrapped_container()
+        wrapped.reload()
+        yield RunningBackend(
+            name=backend.name,
+            uri=store_uri(address),
+            version=image.version,
+            pid=int(wrapped.attrs["State"]["Pid"]) or None,
+            log_path=log_path,
+            ready_s=ready_s,
+        )
+    finally:
+        log_path.write_bytes(container.get_wrapped_container().logs())
+        container.stop()

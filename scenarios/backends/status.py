@@ -1,0 +1,48 @@
+"""Can a backend be started here? For listings and for skipping with a reason; nothing is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockref.errors import BackendUnavailable
+from scenarios.backends.docker import docker_engine
+from scenarios.backends.environments import choose_native, find_uv, is_built
+from scenarios.backends.start import find_backend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendStatus:
+    """Whether a backend can be started, and why or why not, in one line.
+
+    version: the one that would run; "" if none would. is_installed: no download is needed.
+    """
+
+    available: bool
+    reason: str
+    version: str = ""
+    is_installed: bool = False
+
+
+def backend_status(name: str, *, via: str = "native") -> BackendStatus:
+    """Errors: ConfigError for an unknown name."""
+    backend = find_backend(name)
+    if via == "docker":
+        engine = docker_engine()
+        if engine is None:
+            return BackendStatus(available=False, reason="no Docker engine answers")
+        return BackendStatus(
+            available=True, reason=f"{backend.image.reference} on engine {engine}", version=backend.image.version
+        )
+    try:
+        native, interpreter = choose_native(backend)
+    except BackendUnavailable as error:
+        return BackendStatus(available=False, reason=str(error))
+    python = ".".join(map(str, interpreter.version))
+    if is_built(backend, native, interpreter):
+        return BackendStatus(
+            available=True, reason=f"installed, Python {python}", version=native.version, is_installed=True
+        )
+    installer = "uv" if find_uv() else "pip"
+    return BackendStatus(
+        available=True, reason=f"{installer} installs it on first use, Python {python}", version=native.version
+    )
