@@ -50,9 +50,9 @@ class LeaseTerms:
     def __post_init__(self) -> None:
         if min(self.renew_interval_ns, self.request_timeout_ns) <= 0 or min(self.margin_ns, self.buffer_ns) < 0:
             raise ConfigError(
-                f"a lease with renew interval {self.renew_interval_ns} ns, "
-                f"request timeout {self.request_timeout_ns} ns, margin {self.margin_ns} ns, buffer {self.buffer_ns} ns: the first two must be positive, the others "
-                f"not negative"
+                f"a lease renewed every {self.renew_interval_ns} ns with request timeout {self.request_timeout_ns} ns, "
+                f"margin {self.margin_ns} ns and buffer {self.buffer_ns} ns: "
+                f"the first two must be positive, the others not negative"
             )
         if self.margin_ns + self.renew_interval_ns >= self.validity_ns:
             raise ConfigError(

@@ -42,7 +42,8 @@ from lockref.errors import (
 )
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, LockListener
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event, MonoNs, Runtime, Task, ThreadRuntime
-from lockref.storage import lease, lockfile, selftest
+from lockref.storage import lease, lockfile
+from lockref.storage.audit import AuditState, AuditTrail
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.heartbeat import Heartbeat
 from lockref.storage.lease import (
@@ -59,6 +60,7 @@ from lockref.storage.lease import (
 from lockref.storage.lockfile import LockFile
 from lockref.storage.polling import PollPolicy
 from lockref.stores.port import ObjectStore, Outcome, Version, WriteReply
+from lockref.stores.selftest import ensure_usable
 
 LossCallback = Callable[[LockLost], None]
 """Told once per lost grant, from a heartbeat task, never after its unlock: `error.token` names the grant."""
@@ -148,7 +150,7 @@ class StorageLock:
     key: of the lock object; default is `config.location.key`.
     margin_ns: M; default is the drift bound. request_timeout_ns: default r/3, at most 5 s.
     listener: told of every grant, renewal, loss, release and metric.
-    on_loss: told when a grant is lost.
+    on_loss: told when a grant is lost. audit: writes down every tenure, off the lock path (H25).
 
     Errors of `lock` and `try_lock`: OutcomeUnknown (nothing definite was
     learned), CorruptRecord, StoreRejected, LockLost (this task's previous
@@ -168,6 +170,7 @@ class StorageLock:
         runtime: Runtime | None = None,
         listener: LockListener | None = None,
         on_loss: LossCallback | None = None,
+        audit: AuditTrail | None = None,
     ) -> None:
         self._runtime: Runtime = runtime or ThreadRuntime()
         self._store = store
@@ -181,6 +184,7 @@ class StorageLock:
         )
         self._listener = listener
         self._on_loss = on_loss
+        self._audit = audit
         self._process_id = self._runtime.process_id()
         # H22: one owner per instance, whatever the process or host.
         self.owner = _uuid_text(self._runtime.token_bytes(16))
@@ -523,6 +527,7 @@ class StorageLock:
         self._metric("lock.acquire.attempts")
         self._metric("lock.acquire.success")
         self._tell(LockEventKind.GRANTED, self._grant_of(tenure))
+        self._note(AuditState.START, tenure, attempt.sent)
         return True
 
     def _is_in_time(self, tenure: _Tenure) -> bool:
@@ -676,6 +681,7 @@ class StorageLock:
             tenure.failures = 0
         self._metric("lock.expiration.deadline", extended.deadline.remaining_ns(self._now()) / NS_PER_S)
         self._tell(LockEventKind.RENEWED, self._grant_of(tenure))
+        self._note(AuditState.RENEW, tenure, extended.attempt.sent)
         return MonoNs(extended.attempt.sent.mono_ns + self.terms.renew_interval_ns)
 
     def _retry_renewal_ns(self, tenure: _Tenure) -> MonoNs:
@@ -742,6 +748,7 @@ class StorageLock:
                 self._leave()
 
     def _give_back(self, tenure: _Tenure, *, was_held: bool) -> None:
+        ended = self._now()
         held_ns = self._runtime.monotonic_ns() - tenure.granted_at.mono_ns
         self._polls.held(held_ns)
         self._metric("lock.acquire.duration", held_ns / NS_PER_S)
@@ -755,6 +762,7 @@ class StorageLock:
             self._start_cleanup()
         elif ending is _Ending.FREED:
             self._metric("lock.release.success")
+            self._note(AuditState.END, tenure, ended)
         if not was_held:
             raise self._loss_error(tenure)
         if ending is _Ending.SUPERSEDED:
@@ -911,16 +919,12 @@ class StorageLock:
             case _:
                 raise OutcomeUnknown(f"repairing {self._key}: {_describe(written)}; look at it and try again")
 
-    def self_test(self) -> selftest.SelfTestResult:
-        """Does the store honour conditions? Run once per deployment (H23). Errors: see `selftest.self_test`."""
-        folder = self._key.rpartition("/")[0]
-        name = f"self_test_{self.owner}.json"
-        return selftest.self_test(
-            self._store,
-            key=f"{folder}/{name}" if folder else name,
-            runtime=self._runtime,
-            request_timeout_ns=self.terms.request_timeout_ns,
-        )
+    def self_test(self) -> None:
+        """Does the store honour conditions? Ask once per deployment, before the first lock (H23, U13).
+
+        Errors: CapabilityMissing, BackendUnavailable; see `lockref.stores.selftest`.
+        """
+        ensure_usable(self._store, self._key.rpartition("/")[0], runtime=self._runtime)
 
     # ---- talking to the store and to the listener ----
 
@@ -999,6 +1003,11 @@ class StorageLock:
     def _tell(self, kind: LockEventKind, grant: Grant, reason: str = "") -> None:
         if self._listener is not None:
             self._listener(LockEvent(kind=kind, grant=grant, reason=reason))
+
+    def _note(self, state: AuditState, tenure: _Tenure, at: Moment) -> None:
+        """H25: one line of audit; hands over and returns."""
+        if self._audit is not None:
+            self._audit.note(state, owner=self.owner, began_ns=tenure.granted_at.wall_ns, at_ns=at.wall_ns)
 
     def _metric(self, name: str, value: float = 1.0) -> None:
         if self._listener is not None:
