@@ -127,7 +127,8 @@ class HudiLock:
             self._metric("lock.acquire.duration", held_ms)
         self._metric("lock.release.success")
         self._context.listener(LockEvent(kind=LockEventKind.RELEASED))
-        self._drop()
+        if self._provider is provider:  # Another thread may have released for both (U6).
+            self._drop()
 
     def run_shutdown_hook(self) -> None:
         """What the end of the process does in Hudi: release at once, while the writer may still be writing (U16)."""
