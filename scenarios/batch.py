@@ -60,7 +60,10 @@ def batch_digest(digests: Iterable[str]) -> str:
     return joined.hexdigest()
 
 
-def _run_chunk(scenario: Scenario, spec: ProviderSpec, seeds: Sequence[int], substrate: str) -> list[RunOutcome]:
+def run_seeds(
+    scenario: Scenario, spec: ProviderSpec, seeds: Sequence[int], substrate: str = "greenlet"
+) -> list[RunOutcome]:
+    """Run seeds in this process, with nothing shared between them but a plan that no seed would change."""
     plan = draw_plan(scenario, settle(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
     # Collected between chunks only: worlds are full of cycles, and a finaliser
     # in the middle of a run would be one more thing that no seed decides.
@@ -92,7 +95,7 @@ def sweep(
     chunks = [seeds[start : start + chunk] for start in range(0, len(seeds), chunk)]
     if jobs == 1 or len(chunks) == 1:
         for piece in chunks:
-            yield _run_chunk(scenario, spec, piece, substrate)
+            yield run_seeds(scenario, spec, piece, substrate)
         return
     # Spawned, not forked: the caller may have threads (Spark starts in one).
     context = multiprocessing.get_context("spawn")
@@ -100,14 +103,14 @@ def sweep(
         try:
             waiting = iter(chunks)
             begun = [
-                pool.submit(_run_chunk, scenario, spec, piece, substrate)
+                pool.submit(run_seeds, scenario, spec, piece, substrate)
                 for piece in itertools.islice(waiting, jobs * AHEAD)
             ]
             while begun:
                 yield begun.pop(0).result()
                 following = next(waiting, None)
                 if following is not None:
-                    begun.append(pool.submit(_run_chunk, scenario, spec, following, substrate))
+                    begun.append(pool.submit(run_seeds, scenario, spec, following, substrate))
         except BrokenProcessPool as error:
             raise ConfigError(
                 "a simulating process died; a provider made in code must be importable there: "

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lockref.errors import LockrefError
+from lockref.errors import LockError
 from lockref.runtime import Runtime, Task
 from scenarios.workloads.life import Habits
 
 
-class NoThread(LockrefError, RuntimeError):
-    """The system had no thread to give. A RuntimeError, as Python raises, and known to be ours."""
+class NoThread(LockError, RuntimeError):
+    """The system had no thread to give.
+
+    A RuntimeError, as Python raises it; a LockError, because a lock that lets it
+    through has answered its caller honestly.
+    """
 
 
 class _ScarceRuntime:
