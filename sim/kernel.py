@@ -445,7 +445,7 @@ class Kernel:
                 ready.append(step)
         choice = 0
         if len(ready) > 1:
-            actors = [0 if step[2] is None else step[2].number for step in ready]
+            actors = [-step[1] if step[2] is None else step[2].number for step in ready]
             choice = self.schedule.choose(self._decisions, actors)
             assert 0 <= choice < len(ready), "the schedule chose a step that is not ready"
             if choice:

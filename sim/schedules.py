@@ -25,7 +25,7 @@ class Schedule(Protocol):
     def is_fifo(self) -> bool: ...
 
     def choose(self, decision: int, actors: Sequence[int]) -> int:
-        """An index into `actors`: the number of the task behind each ready step, 0 for the world's own."""
+        """An index into `actors`, one per ready step: a task's number, or a negative one of a message's own."""
         ...
 
 

@@ -54,7 +54,7 @@ class GreenletCarrier:
 class GatedThreadCarrier:
     """A task on a real thread that runs only between `resume` and the next `park`."""
 
-    __slots__ = ("_body", "_ended", "_failure", "_gate", "_hub_gate", "_name", "_thread")
+    __slots__ = ("_body", "_ended", "_failure", "_gate", "_hub_gate", "_is_lost", "_name", "_thread")
 
     def __init__(self, body: Callable[[], None], name: str) -> None:
         self._body = body
@@ -63,6 +63,7 @@ class GatedThreadCarrier:
         self._hub_gate = threading.Semaphore(0)
         self._failure: BaseException | None = None
         self._ended = False
+        self._is_lost = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -76,8 +77,11 @@ class GatedThreadCarrier:
         self._hub_gate.release()
 
     def resume(self) -> None:
+        if self._is_lost:
+            return
         self._gate.release()
         if not self._hub_gate.acquire(timeout=GATE_PATIENCE_S):
+            self._is_lost = True
             raise DeterminismError(
                 f"task {self._name!r} did not come back within {GATE_PATIENCE_S:g} real seconds: it blocks or loops "
                 "outside its Runtime; wait through runtime.sleep, event and mutex only"

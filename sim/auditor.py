@@ -1,0 +1,161 @@
+"""The auditor: inside a run, the real world is out of bounds.
+
+Leaked nondeterminism is the commonest complaint about deterministic
+simulators, so leaks raise instead of being hoped away. The plain auditor
+replaces the usual doors (time, entropy, threads) for a whole batch and costs
+nothing per call that does not knock. The strict one also watches every call of
+a built-in function, which finds `from time import monotonic` and
+`datetime.now`, at about half the speed.
+
+A leak raises where it happens, and once more on leaving the block, because a
+lock that swallows exceptions would otherwise hide it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import random  # noqa: TID251 - to forbid it
+import secrets  # noqa: TID251 - to forbid it
+import sys
+import threading  # noqa: TID251 - to forbid it
+import time  # noqa: TID251 - to forbid it
+import uuid  # noqa: TID251 - to forbid it
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, ModuleType
+from typing import Any
+
+from lockref.errors import DeterminismError
+
+_TIME = (
+    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
+    "process_time_ns", "clock_gettime", "clock_gettime_ns", "sleep", "localtime", "gmtime", "ctime", "strftime",
+)  # fmt: skip
+_RANDOM = (
+    "random", "randint", "randrange", "randbytes", "getrandbits", "choice", "choices", "sample", "shuffle", "uniform",
+    "triangular", "gauss", "normalvariate", "expovariate", "betavariate", "seed", "SystemRandom",
+)  # fmt: skip
+DOORS: tuple[tuple[ModuleType | type, tuple[str, ...]], ...] = (
+    (time, _TIME),
+    (random, _RANDOM),
+    (random, ("_urandom",)),
+    (os, ("urandom", "getrandom")),
+    (uuid, ("uuid1", "uuid4")),
+    (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbits", "randbelow", "choice")),
+    (threading.Thread, ("start",)),
+    (_thread, ("start_new_thread",)),
+)
+"""What the plain auditor replaces. `random` keeps its own alias of urandom, hence both."""
+
+EXEMPT_MODULES = ("sim.substrates", "logging")
+"""Who may pass: the gated substrate is made of threads, and a log record's stamp decides nothing."""
+
+_BUILTINS = frozenset(
+    function
+    for module, names in ((time, _TIME), (os, ("urandom", "getrandom")), (_thread, ("start_new_thread",)))
+    for name in names
+    if isinstance(function := getattr(module, name, None), type(len))
+)
+_DATETIME_NOW = ("now", "utcnow", "today")
+
+
+class _Audit:
+    """The leaks of one block."""
+
+    def __init__(self) -> None:
+        self.first: DeterminismError | None = None
+
+    def leak(self, name: str, frame: FrameType) -> DeterminismError:
+        code = frame.f_code
+        error = DeterminismError(
+            f"{code.co_filename}:{frame.f_lineno}: {code.co_qualname} called {name} inside a simulated run; "
+            "take time, randomness, identity and tasks from the Runtime"
+        )
+        if self.first is None:
+            self.first = error
+        return error
+
+
+def _is_exempt(frame: FrameType | None) -> bool:
+    """True if the caller is exempt, directly or by way of `threading`."""
+    while frame is not None and frame.f_globals.get("__name__") == "threading":
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") in EXEMPT_MODULES
+
+
+def _barred(audit: _Audit, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def barred(*args: Any, **kwargs: Any) -> Any:
+        frame = sys._getframe(1)  # noqa: SLF001 - the only way to name the caller's line
+        if _is_exempt(frame):
+            return original(*args, **kwargs)
+        raise audit.leak(name, frame)
+
+    return barred
+
+
+def _unseeded(audit: _Audit, original: Callable[..., None]) -> Callable[..., None]:
+    """`Random()` seeds itself from the system; `Random(seed)` is fine."""
+
+    def init(self: random.Random, x: Any = None) -> None:
+        if x is None:
+            raise audit.leak("random.Random() without a seed", sys._getframe(1))  # noqa: SLF001 - as above
+        original(self, x)
+
+    return init
+
+
+def _watcher(audit: _Audit) -> Callable[[FrameType, str, Any], None]:
+    def watch(frame: FrameType, event: str, called: Any) -> None:
+        if event != "c_call":
+            return
+        if called in _BUILTINS:
+            name = f"{called.__module__}.{called.__name__}"
+        elif getattr(called, "__name__", "") in _DATETIME_NOW and _is_of_datetime(called):
+            name = f"datetime.{called.__name__}"
+        else:
+            return
+        # The plain auditor's own door, and its exemptions, come first.
+        if frame.f_code.co_name != "barred" and not _is_exempt(frame):
+            raise audit.leak(name, frame)
+
+    return watch
+
+
+def _is_of_datetime(called: Any) -> bool:
+    return getattr(getattr(called, "__self__", None), "__module__", "") == "datetime"
+
+
+@contextmanager
+def real_world_forbidden(*, is_strict: bool = False) -> Iterator[None]:
+    """Forbid real time, entropy and threads for every call in this block.
+
+    is_strict: watch built-in functions too, however they were imported.
+    Raises DeterminismError, naming the caller's file and line. Not for use
+    from two threads at once: the doors are the process's own.
+    """
+    audit = _Audit()
+    replaced: list[tuple[Any, str, Any]] = []
+    watcher_before = sys.getprofile()
+    try:
+        for owner, names in DOORS:
+            for name in names:
+                original = getattr(owner, name, None)
+                if original is not None:
+                    replaced.append((owner, name, original))
+                    setattr(owner, name, _barred(audit, f"{owner.__name__}.{name}", original))
+        replaced.append((random.Random, "__init__", random.Random.__init__))
+        random.Random.__init__ = _unseeded(audit, random.Random.__init__)  # type: ignore[method-assign]
+        if is_strict:
+            watch = _watcher(audit)
+            threading.setprofile(watch)
+            sys.setprofile(watch)
+        yield
+    finally:
+        if is_strict:
+            sys.setprofile(watcher_before)
+            threading.setprofile(None)
+        for owner, name, original in reversed(replaced):
+            setattr(owner, name, original)
+    if audit.first is not None:
+        raise audit.first
