@@ -5,7 +5,19 @@ of verdicts. It knows the history record alone: never the simulator, never a
 lock. docs/spec.md states every clause with its allowances.
 """
 
-from reports.checks.judgement import Judgement, judge
+from reports.checks.judgement import Judgement, judge, overall, overall_liveness
+from reports.checks.spec import CLAUSES
+from reports.checks.vacuity import REACH_SCHEMA, SITUATIONS, unreached
 from reports.checks.verdicts import VERDICT_SCHEMA
 
-__all__ = ["VERDICT_SCHEMA", "Judgement", "judge"]
+__all__ = [
+    "CLAUSES",
+    "REACH_SCHEMA",
+    "SITUATIONS",
+    "VERDICT_SCHEMA",
+    "Judgement",
+    "judge",
+    "overall",
+    "overall_liveness",
+    "unreached",
+]

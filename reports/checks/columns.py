@@ -165,6 +165,11 @@ class Events:
         self.codes(name)
         return str(self._texts[name][code].as_py())
 
+    def dictionary(self, name: str) -> pa.Array:
+        """All texts of a column; codes index them."""
+        self.codes(name)
+        return self._texts[name]
+
     def code_of(self, name: str, text: str) -> int:
         """The code of a text, or -2, which no row has."""
         self.codes(name)
@@ -231,6 +236,11 @@ class Events:
         index[self.request_keys(rows)] = rows
         index[-1] = -1
         return index
+
+    @cached_property
+    def sent_by_request(self) -> Ints:
+        """For each request key the row of its sending, or -1."""
+        return self.index_by_request(self.rows(Kind.SENT))
 
     @cached_property
     def lock_key(self) -> Ints:

@@ -23,6 +23,7 @@ from reports.checks.truth import Truth
 from reports.checks.verdicts import Violations
 
 STALE_TOKEN, STALE_GRANT, LOST_UPDATE, NO_GRANT = 0, 1, 2, 3
+KINDS = ("stale token", "stale grant", "lost update", "no grant")
 REASONS = (
     "a write with a smaller token than one accepted before",
     "a write of an earlier grant than one accepted before",
@@ -102,14 +103,13 @@ def check_effect_exclusion(events: Events, truth: Truth, operations: Operations,
 
     def witness(index: int) -> dict[str, Any]:
         position = int(bad[index])
-        here = int(accepted[position])
-        earlier = [describe_effect(events, effects, int(accepted[which])) for which in _context(group, position)]
+        row = effects.row[accepted[position]]
+        shown = [*_context(group, position), position]
         return {
             "text": f"the resource accepted {REASONS[int(reason[position])]}",
-            "reason": int(reason[position]),
-            "lock": events.text("lock", int(events.codes("lock")[effects.row[here]])),
-            "effect": describe_effect(events, effects, here),
-            "before": earlier,
+            "kind": KINDS[int(reason[position])],
+            "lock": events.text("lock", int(events.codes("lock")[row])),
+            "effects": [describe_effect(events, effects, int(accepted[which])) for which in shown],
         }
 
     return Violations(clause="S4", run=effects.run[accepted[bad]], at_ns=effects.at_ns[accepted[bad]], witness=witness)

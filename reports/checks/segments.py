@@ -43,16 +43,17 @@ def suspicious_groups(group: Ints, suspicious: Flags) -> Iterator[slice]:
         yield slice(int(starts[position]), int(ends[position]))
 
 
-def below_earlier_maximum(group: Ints, values: Ints) -> Flags:
-    """True where a value is smaller than an earlier one of its group."""
+def below_earlier_maximum(group: Ints, values: Ints, *, or_equal: bool = False) -> Flags:
+    """True where a value is smaller than (or equal to, if asked) an earlier one of its group."""
     falls = np.zeros(len(values), dtype=np.bool_)
     if len(values) < 2:
         return falls
+    compare = np.less_equal if or_equal else np.less
     drop = np.zeros(len(values), dtype=np.bool_)
-    drop[1:] = (values[1:] < values[:-1]) & (group[1:] == group[:-1])
+    drop[1:] = compare(values[1:], values[:-1]) & (group[1:] == group[:-1])
     for rows in suspicious_groups(group, drop):
         part = values[rows]
-        falls[rows][1:] = part[1:] < np.maximum.accumulate(part)[:-1]
+        falls[rows][1:] = compare(part[1:], np.maximum.accumulate(part)[:-1])
     return falls
 
 
@@ -77,6 +78,22 @@ def last_at_or_before(
     matches = (position >= 0) & (known_group[candidate] == asked_group)
     found[matches] = candidate[matches]
     return found
+
+
+def rows_of_group(group: Ints, key: int) -> Ints:
+    """Positions of one group in an ascending group column."""
+    return np.arange(np.searchsorted(group, key, side="left"), np.searchsorted(group, key, side="right"))
+
+
+def count_at_or_before(
+    *, known_group: Ints, known_row: Ints, asked_group: Ints, asked_row: Ints, row_count: int
+) -> Ints:
+    """For each question how many known entries of its group lie at or before its row."""
+    width = row_count + 1
+    keys = np.sort(known_group * width + known_row)
+    until = np.searchsorted(keys, asked_group * width + asked_row, side="right")
+    since = np.searchsorted(keys, asked_group * width, side="left")
+    return (until - since).astype(np.int64)
 
 
 def renumber(*columns: Ints) -> tuple[Ints, int]:

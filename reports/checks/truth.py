@@ -133,7 +133,7 @@ class Truth:
 
     def _build_chain(self) -> Chain:
         events = self.events
-        sent_index = events.index_by_request(events.rows(Kind.SENT))
+        sent_index = events.sent_by_request
         applied = events.rows(Kind.APPLIED)
         is_told = np.zeros(self.runs.count, dtype=np.bool_)
         is_told[events.run[applied]] = True

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import ABSENT
-from reports.checks.clauses import HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
 from reports.checks.columns import Flags, Ints
+from reports.checks.spec import HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
 
 VERDICT_SCHEMA: Final = pa.schema(
     [

@@ -1,0 +1,271 @@
+"""Honest answers: does what a call returned agree with what was so during the call (S7)?
+
+    granted   the caller's own grant was in force at some instant of the call
+    denied    somebody else's was, and none of the caller's own was left behind
+    released  the caller's grant had ended by the return
+
+A grant is in force from its write until it is released, replaced or deleted;
+for a *denial* it counts at most until its validity is over everywhere, that is
+until the stamp plus twice the clock bound (a careful contender adds the bound,
+and its clock may be behind by as much). Raising is always honest.
+
+Almost every denial is settled by intervals. The few that are not are looked at
+one by one: the store may have shown a stale state, the contender's clock may
+be further behind than declared (late, not dishonest), or the caller may have
+lost a race against a write that is no grant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lockref.history import ABSENT, Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks.columns import NO_TEXT, Flags, Ints
+from reports.checks.operations import Operations
+from reports.checks.segments import last_at_or_before, renumber, rows_of_group
+from reports.checks.takeover import or_zero, rate_allowance
+from reports.checks.truth import LIVE, Truth
+from reports.checks.verdicts import Violations
+
+FOREVER = 2**62
+
+GRANTED, DENIED, LEFT_BEHIND, RELEASED_NOT = 0, 1, 2, 3
+KINDS = ("false grant", "false denial", "own grant denied", "false release")
+LIES = (
+    "granted, but no grant of the caller was in force during the call",
+    "denied, but nobody else's grant was in force during the call",
+    "denied, but the call left a grant of its own in force",
+    "released, but the grant is still in force",
+)
+
+
+def force_end_ns(truth: Truth) -> Ints:
+    """Per grant: the last true instant at which it may still deny others."""
+    grants, runs = truth.grants, truth.runs
+    ended = np.where(grants.end_hi_ns == ABSENT, FOREVER, grants.end_hi_ns)
+    valid = grants.valid_until_true_ns
+    drift = or_zero(runs.integers("drift_bound_ns"))[grants.run]
+    span = np.where(valid == ABSENT, 0, valid - grants.begin_lo_ns)
+    lapse = np.where(valid == ABSENT, FOREVER, valid + 2 * drift + rate_allowance(truth, grants.run, span))
+    force: Ints = np.maximum(np.minimum(ended, lapse), grants.begin_lo_ns)
+    return force
+
+
+class RunClock:
+    """True times of all runs on one axis, so that one search serves all: runs follow each other with gaps."""
+
+    def __init__(self, truth: Truth) -> None:
+        at, run = truth.events.integers("at_ns"), truth.events.run
+        count = truth.runs.count
+        self._low = np.zeros(count, dtype=np.int64)
+        self._high = np.zeros(count, dtype=np.int64)
+        if len(at):
+            starts = np.flatnonzero(np.concatenate(([True], run[1:] != run[:-1])))
+            self._low[run[starts]] = np.minimum.reduceat(at, starts)
+            self._high[run[starts]] = np.maximum.reduceat(at, starts)
+        width = self._high - self._low + 3
+        assert float(width.astype(np.float64).sum()) < 2.0**62, "judge fewer runs at once: their times overflow"
+        self._base = np.cumsum(width) - width
+
+    def place(self, run: Ints, at_ns: Ints) -> Ints:
+        """Positions on the axis; times outside a run's events are moved to its edges."""
+        low = self._low[run]
+        placed: Ints = self._base[run] + np.clip(at_ns, low - 1, self._high[run] + 1) - low + 1
+        return placed
+
+
+def meets_another_grant(truth: Truth, operations: Operations, which: Ints) -> Flags:
+    """Per operation of `which`: a grant of another client was in force at some instant from call to return."""
+    grants, runs = truth.grants, truth.runs
+    met = np.zeros(len(which), dtype=np.bool_)
+    if len(grants.first) == 0 or len(which) == 0:
+        return met
+    clock = RunClock(truth)
+    width = int(clock.place(np.array([runs.count - 1]), np.array([FOREVER]))[0]) + 2
+    lock, locks = renumber(np.concatenate((grants.lock, operations.lock[which])).astype(np.int64))
+    assert locks * width < 2**63, "too many locks over too long a time: judge fewer runs at once"
+    split = len(grants.first)
+    order = np.lexsort((np.arange(split), lock[:split]))
+    lane = lock[:split][order] * width
+    begin = lane + clock.place(grants.run, grants.begin_lo_ns)[order]
+    end = lane + clock.place(grants.run, force_end_ns(truth))[order]
+    # Bounds of a real run may be uneven; a maximum only widens what counts as in force.
+    begin, end = np.maximum.accumulate(begin), np.maximum.accumulate(end)
+    call = operations.call_at_ns[which]
+    back = np.where(operations.return_at_ns[which] == ABSENT, FOREVER, operations.return_at_ns[which])
+    lane = lock[split:] * width
+    last = np.searchsorted(begin, lane + clock.place(operations.run[which], back), side="right") - 1
+    first = np.searchsorted(end, lane + clock.place(operations.run[which], call), side="left")
+    first = np.minimum(first, split - 1)
+    client, _ = renumber(
+        np.concatenate((grants.node[order], operations.node[which])).astype(np.int64),
+        np.concatenate((grants.task[order], operations.task[which])).astype(np.int64),
+    )
+    holder, caller = client[:split], client[split:]
+    change = np.append(np.flatnonzero(holder[1:] != holder[:-1]) + 1, split)
+    other = np.where(holder[first] != caller, first, change[np.searchsorted(change, first, side="right")])
+    return (last >= first) & (other <= last)
+
+
+def check_honesty(truth: Truth, operations: Operations, called_in: Ints) -> Violations:
+    """S7: one violation per dishonest return. `called_in`: per grant, the call that sent it (`call_of_grant`)."""
+    grants, events = truth.grants, truth.events
+    readable = truth.is_readable[operations.run] & (operations.return_row >= 0)
+
+    granted = np.flatnonzero(operations.is_granted & readable)
+    behind = operations.grant[granted]
+    over = np.where(behind >= 0, grants_end(truth, behind), -FOREVER)
+    lies = [(GRANTED, granted[(behind < 0) | (over < operations.call_at_ns[granted])])]
+
+    denied = np.flatnonzero(operations.is_denied & readable)
+    unexplained = denied[~meets_another_grant(truth, operations, denied)]
+    lies.append((DENIED, unexplained[[not _is_excused(truth, operations, int(one)) for one in unexplained]]))
+
+    own = np.flatnonzero(called_in >= 0)
+    call = called_in[own]
+    left = operations.is_denied[call] & readable[call]
+    still = np.where(grants.end_lo_ns[own] == ABSENT, FOREVER, grants.end_lo_ns[own]) > operations.return_at_ns[call]
+    lies.append((LEFT_BEHIND, np.unique(call[left & still])))
+
+    lies.append((RELEASED_NOT, _false_releases(truth, operations, readable)))
+    what = np.concatenate([np.full(len(which), lie) for lie, which in lies])
+    bad = np.concatenate([which for _, which in lies]).astype(np.int64)
+
+    def witness(index: int) -> dict[str, Any]:
+        one = int(bad[index])
+        seq = events.integers("seq")
+        return {
+            "text": LIES[int(what[index])],
+            "kind": KINDS[int(what[index])],
+            "lock": events.text("lock", int(operations.lock[one])),
+            "node": events.text("node", int(operations.node[one])),
+            "task": events.text("task", int(operations.task[one])),
+            "request": int(events.integers("request")[operations.call_row[one]]),
+            "interval_ns": [int(operations.call_at_ns[one]), int(operations.return_at_ns[one])],
+            "seq": [int(seq[operations.call_row[one]]), int(seq[operations.return_row[one]])],
+        }
+
+    return Violations(clause="S7", run=operations.run[bad], at_ns=operations.return_at_ns[bad], witness=witness)
+
+
+def grants_end(truth: Truth, which: Ints) -> Ints:
+    """The latest instant at which these grants ended in the chain; FOREVER while open."""
+    if len(truth.grants.first) == 0:
+        return np.full(len(which), FOREVER, dtype=np.int64)
+    end = truth.grants.end_hi_ns[np.maximum(which, 0)]
+    return np.where(end == ABSENT, FOREVER, end)
+
+
+def tenure_of_release(truth: Truth, operations: Operations) -> Ints:
+    """Per operation: for a RELEASE the client's last granted acquire before it, else -1."""
+    found = np.full(len(operations.op), -1, dtype=np.int64)
+    acquires = np.flatnonzero(operations.is_granted)
+    releases = np.flatnonzero(operations.op == Op.RELEASE)
+    if len(acquires) == 0 or len(releases) == 0:
+        return found
+    client, _ = renumber(
+        operations.run,
+        operations.lock.astype(np.int64),
+        operations.node.astype(np.int64),
+        operations.task.astype(np.int64),
+    )
+    last = last_at_or_before(
+        known_group=client[acquires],
+        known_row=operations.return_row[acquires],
+        asked_group=client[releases],
+        asked_row=operations.call_row[releases],
+        row_count=truth.events.count,
+    )
+    found[releases] = np.where(last >= 0, acquires[np.maximum(last, 0)], -1)
+    return found
+
+
+def _false_releases(truth: Truth, operations: Operations, readable: Flags) -> Ints:
+    """Releases reported as done whose grant was still in force. A nested unlock of a re-entrant lock is none."""
+    tenure = tenure_of_release(truth, operations)
+    done = (tenure >= 0) & readable & (operations.outcome == Outcome.APPLIED)
+    which = np.flatnonzero(done)
+    if len(which) == 0 or len(truth.grants.first) == 0:
+        return np.zeros(0, dtype=np.int64)
+    behind = operations.grant[tenure[which]]
+    end = truth.grants.end_lo_ns[np.maximum(behind, 0)]
+    held = (behind >= 0) & (np.where(end == ABSENT, FOREVER, end) > operations.return_at_ns[which])
+    return np.array([one for one in which[held].tolist() if not _is_nested(operations, one)], dtype=np.int64)
+
+
+def _is_nested(operations: Operations, release: int) -> bool:
+    """True if the client had entered more often than it had left, this release included."""
+    mine = (
+        (operations.run == operations.run[release])
+        & (operations.lock == operations.lock[release])
+        & (operations.node == operations.node[release])
+        & (operations.task == operations.task[release])
+        & (operations.call_row <= operations.call_row[release])
+    )
+    entered = int(np.count_nonzero(mine & operations.is_granted))
+    left = int(np.count_nonzero(mine & (operations.op == Op.RELEASE)))
+    return entered > left
+
+
+def _is_excused(truth: Truth, operations: Operations, one: int) -> bool:
+    """True if a denial that no interval explains was still an honest one."""
+    events, chain = truth.events, truth.chain
+    call_row, return_row = int(operations.call_row[one]), int(operations.return_row[one])
+    rows = np.arange(call_row, return_row + 1)
+    rows = rows[events.lock_key[rows] == events.lock_key[call_row]]
+    kind, op, outcome = events.numbers("kind")[rows], events.numbers("op")[rows], events.numbers("outcome")[rows]
+    mine = (events.codes("node")[rows] == operations.node[one]) & (events.codes("task")[rows] == operations.task[one])
+    replies = mine & (kind == Kind.REPLIED)
+
+    lost = replies & (op != Op.READ) & (outcome == Outcome.PRECONDITION_FAILED)
+    here = rows_of_group(chain.group, int(events.lock_key[call_row]))
+    during = here[
+        (chain.at_hi_ns[here] >= operations.call_at_ns[one]) & (chain.at_lo_ns[here] <= operations.return_at_ns[one])
+    ]
+    if lost.any() and bool(np.any(chain.node[during] != operations.node[one])):
+        return True
+
+    reads = rows[replies & (op == Op.READ) & (outcome == Outcome.APPLIED)]
+    if any(_is_stale_denial(truth, here, int(read), int(operations.node[one])) for read in reads):
+        return True
+    return _is_slow_clock(truth, operations, one)
+
+
+def _is_stale_denial(truth: Truth, here: Ints, read: int, node: int) -> bool:
+    """True if the store answered this read with a state that was gone, and that state was somebody else's grant."""
+    events, chain = truth.events, truth.chain
+    version = int(events.codes("version")[read])
+    if version == NO_TEXT or len(here) == 0:
+        return False
+    sent = int(events.sent_by_request[events.request_keys(np.array([read]))][0])
+    begin = int(events.integers("at_ns")[sent if sent >= 0 else read])
+    end = int(events.integers("at_ns")[read])
+    current = here[(chain.at_lo_ns[here] <= end)]
+    before = current[chain.at_hi_ns[current] < begin]
+    in_force = current[chain.at_hi_ns[current] >= begin].tolist() + before[-1:].tolist()
+    if any(int(chain.version[one]) == version for one in in_force):
+        return False
+    shown = before[chain.version[before] == version]
+    return bool(len(shown)) and int(chain.state[shown[-1]]) == LIVE and int(chain.node[shown[-1]]) != node
+
+
+def _is_slow_clock(truth: Truth, operations: Operations, one: int) -> bool:
+    """True if by the caller's own wall clock another's unreplaced grant had not lapsed when the call began."""
+    grants, events = truth.grants, truth.events
+    call_row = int(operations.call_row[one])
+    wall = int(events.integers("wall_ns")[call_row])
+    if wall == ABSENT:
+        return False
+    here = rows_of_group(grants.group, int(events.lock_key[call_row]))
+    ends = grants_end(truth, here)
+    here = here[
+        (grants.begin_lo_ns[here] <= operations.return_at_ns[one])
+        & (ends >= operations.call_at_ns[one])
+        & ((grants.node[here] != operations.node[one]) | (grants.task[here] != operations.task[one]))
+    ]
+    stamp = events.integers("valid_until_ns")[truth.chain.row[grants.last[here]]]
+    drift = or_zero(truth.runs.integers("drift_bound_ns"))[operations.run[one]]
+    return bool(np.any((stamp != ABSENT) & (wall <= stamp + drift)))

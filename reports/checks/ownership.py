@@ -1,0 +1,172 @@
+"""Ownership: who touches a grant that is in force, and which grants come back (S6).
+
+Two questions about the chain. Does a write that is no takeover (a release, a
+deletion, a renewal, something that is no lock record) hit a grant of somebody
+else? And does a grant that was released or replaced return, although nobody
+asked for it: a live record under an old owner, sent while no acquire call of
+that node was open, as a late heartbeat sends it?
+
+An expired record that nobody replaced is still its owner's: renewing it is
+legal. Retiring somebody's expired record by a conditional release is a
+takeover of a kind, and judged by the clock like one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lockref.history import ABSENT, Op
+from reports.checks.columns import NO_TEXT, Flags, Ints
+from reports.checks.operations import Operations
+from reports.checks.segments import count_at_or_before, last_at_or_before, renumber
+from reports.checks.takeover import came_early
+from reports.checks.truth import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED, Truth, describe_write
+from reports.checks.verdicts import Violations
+
+NEVER = 2**62
+
+
+def sent_in_acquire(truth: Truth, operations: Operations) -> Flags:
+    """Per grant: its write was sent while some acquire call of its node was open.
+
+    True where it cannot be known: no request on record, or no calls at all. A
+    client that calls again has ended its earlier call, crashed or not.
+    """
+    grants, events = truth.grants, truth.events
+    known = np.ones(len(grants.first), dtype=np.bool_)
+    calls = np.flatnonzero(operations.op == Op.ACQUIRE)
+    sent = truth.chain.sent_row[grants.first]
+    if len(calls) == 0 or len(sent) == 0:
+        return known
+    client, _ = renumber(operations.run, operations.node.astype(np.int64), operations.task.astype(np.int64))
+    ended = np.where(operations.return_row >= 0, operations.return_row, NEVER)
+    order = np.argsort(client, kind="stable")
+    is_next = client[order][1:] == client[order][:-1]
+    following = np.full(len(client), NEVER, dtype=np.int64)
+    following[order[:-1]] = np.where(is_next, operations.call_row[order[1:]], NEVER)
+    ended = np.minimum(ended, following)[calls]
+    home, _ = renumber(
+        np.concatenate((grants.run, operations.run[calls])),
+        np.concatenate((grants.node, operations.node[calls])).astype(np.int64),
+    )
+    split = len(grants.first)
+    row = np.maximum(sent, 0)
+    started = count_at_or_before(
+        known_group=home[split:],
+        known_row=operations.call_row[calls],
+        asked_group=home[:split],
+        asked_row=row,
+        row_count=events.count,
+    )
+    over = ended < NEVER
+    finished = count_at_or_before(
+        known_group=home[split:][over],
+        known_row=ended[over],
+        asked_group=home[:split],
+        asked_row=row,
+        row_count=events.count,
+    )
+    is_called = np.zeros(truth.runs.count, dtype=np.bool_)
+    is_called[operations.run[calls]] = True
+    return np.where((sent >= 0) & is_called[grants.run], started > finished, known)
+
+
+def call_of_grant(truth: Truth, operations: Operations) -> Ints:
+    """Per grant: the acquire call in which its client (node and task) sent the write, or -1."""
+    grants, events = truth.grants, truth.events
+    sent = truth.chain.sent_row[grants.first]
+    found = np.full(len(sent), -1, dtype=np.int64)
+    if len(operations.call_row) == 0 or len(sent) == 0:
+        return found
+    client, _ = renumber(
+        np.concatenate((grants.run, operations.run)),
+        np.concatenate((grants.lock, operations.lock)).astype(np.int64),
+        np.concatenate((grants.node, operations.node)).astype(np.int64),
+        np.concatenate((grants.task, operations.task)).astype(np.int64),
+    )
+    split = len(sent)
+    call = last_at_or_before(
+        known_group=client[split:],
+        known_row=operations.call_row,
+        asked_group=client[:split],
+        asked_row=np.maximum(sent, 0),
+        row_count=events.count,
+    )
+    which = np.maximum(call, 0)
+    ended = np.where(operations.return_row[which] >= 0, operations.return_row[which], NEVER)
+    fits = (call >= 0) & (sent >= 0) & (operations.op[which] == Op.ACQUIRE) & (sent < ended)
+    found[fits] = call[fits]
+    return found
+
+
+def find_revivals(truth: Truth, operations: Operations) -> Flags:
+    """Per grant: it is an ended one that came back unasked. After an operator's intervention it is not counted."""
+    grants, chain = truth.grants, truth.chain
+    revived = np.zeros(len(grants.first), dtype=np.bool_)
+    operator = truth.events.code_of("node", OPERATOR)
+    for position in np.flatnonzero(~sent_in_acquire(truth, operations)).tolist():
+        start = int(np.searchsorted(grants.group, grants.group[position], side="left"))
+        same = (grants.owner[start:position] == grants.owner[position]) & (
+            grants.token[start:position] == grants.token[position]
+        )
+        if not same.any():
+            continue
+        previous = start + int(np.flatnonzero(same)[-1])
+        ended_by = int(grants.end[previous])
+        is_touched_by_hand = ended_by >= 0 and chain.node[ended_by] == operator
+        revived[position] = not is_touched_by_hand
+    return revived
+
+
+def _foreign_hands(truth: Truth) -> Ints:
+    """Chain positions of writes that are no takeover and hit a live grant which is not the writer's."""
+    chain, events = truth.chain, truth.events
+    count = len(chain.row)
+    if count < 2:
+        return np.zeros(0, dtype=np.int64)
+    here = np.flatnonzero((chain.state[:-1] == LIVE) & ~chain.is_first[1:]) + 1
+    here = here[~chain.is_grant[here] & (chain.node[here] != events.code_of("node", OPERATOR))]
+    # The last grant at or before the write before this one is the grant that it hits.
+    hit = np.searchsorted(truth.grants.first, here - 1, side="right") - 1
+    granted = truth.grants.first[hit]
+    state = chain.state[here]
+    same_node = chain.node[here] == chain.node[granted]
+    older_token = (chain.token[here] != ABSENT) & (chain.token[here] < chain.token[granted])
+    other_owner = (chain.owner[here] != NO_TEXT) & (chain.owner[here] != chain.owner[granted])
+    rival = here[~same_node]
+    is_early = np.zeros(len(here), dtype=np.bool_)
+    is_early[~same_node] = came_early(truth, rival - 1, rival)
+    is_retiring = (state == RELEASED) | (state == DELETED)
+    foul = chain.is_renewal[here] & ~same_node
+    foul |= is_retiring & ~same_node & (is_early | ~chain.is_conditional[here])
+    # One node's late action under an older grant of its own; a conditional one knew what it hit.
+    foul |= (state == RELEASED) & same_node & (older_token | (other_owner & ~chain.is_conditional[here]))
+    foul |= state == FOREIGN
+    fouls: Ints = here[foul]
+    return fouls
+
+
+def check_ownership(truth: Truth, revived: Flags) -> Violations:
+    """S6: one violation per foreign write on a grant in force, and per grant that came back."""
+    chain, grants, events = truth.chain, truth.grants, truth.events
+    foreign = _foreign_hands(truth)
+    back = np.flatnonzero(revived)
+    where = np.concatenate((foreign, grants.first[back])).astype(np.int64)
+
+    def witness(index: int) -> dict[str, Any]:
+        here = int(where[index])
+        if index < len(foreign):
+            verb = "renewed" if chain.is_renewal[here] else ("", "released", "deleted", "overwrote")[chain.state[here]]
+            kind, text = f"{verb} by another", f"{events.text('node', int(chain.node[here]))} {verb} another's grant"
+        else:
+            kind, text = "revived", f"an ended grant of {events.text('owner', int(chain.owner[here]))} came back"
+        return {
+            "text": text,
+            "kind": kind,
+            "lock": events.text("lock", int(chain.lock[here])),
+            "writes": [describe_write(truth, which) for which in (here - 1, here) if which >= 0],
+        }
+
+    return Violations(clause="S6", run=chain.run[where], at_ns=chain.at_hi_ns[where], witness=witness)

@@ -1,0 +1,87 @@
+"""Takeover: was an unreleased grant replaced before its validity ended (S5)?
+
+The promise is a stamp on the holder's wall clock. Where that stamp lies in
+true time is read from the holder's own clock at the moment it sent the record.
+A thief is early in either of two ways:
+
+- early in true time by more than the declared clock bound: no in-envelope
+  clock explains that;
+- early in true time at all, although the thief's *own* clock showed that the
+  stamp had not passed: it knew, so no clock needs to explain anything.
+
+Both are stretched by the declared rate error. The same test tells the owner of
+an expired record from a rival (S6), so it lives here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lockref.history import ABSENT
+from reports.checks.columns import Flags, Ints
+from reports.checks.truth import END_TAKEN_OVER, OPERATOR, Truth, describe_write
+from reports.checks.verdicts import Violations
+
+PPM = 1_000_000
+
+
+def or_zero(values: Ints) -> Ints:
+    """An optional duration of the runs table: null counts as none."""
+    return np.where(values == ABSENT, 0, values)
+
+
+def rate_allowance(truth: Truth, run: Ints, span_ns: Ints) -> Ints:
+    """How far two clocks within the rate error may disagree after a span: twice ρ of it."""
+    ppm = or_zero(truth.runs.integers("rate_error_ppm"))[run]
+    allowance: Ints = 2 * np.maximum(span_ns, 0) * ppm // PPM
+    return allowance
+
+
+def came_early(truth: Truth, victim: Ints, action: Ints) -> Flags:
+    """True where the chain write `action` came before the validity of the write `victim` was over.
+
+    The action's instant is taken as late as it can have been. A record whose
+    validity is unknown is never left early.
+    """
+    chain, events = truth.chain, truth.events
+    run = chain.run[action]
+    end = chain.valid_until_true_ns[victim]
+    at = chain.at_hi_ns[action]
+    all_at, all_wall = events.integers("at_ns"), events.integers("wall_ns")
+    victim_sent = np.maximum(chain.sent_row[victim], 0)
+    allowance = rate_allowance(truth, run, end - all_at[victim_sent])
+    drift = or_zero(truth.runs.integers("drift_bound_ns"))[run]
+    is_beyond_clocks = at < end - drift - allowance
+
+    sent = np.maximum(chain.sent_row[action], 0)
+    stamp = events.integers("valid_until_ns")[chain.row[victim]]
+    knows = (chain.sent_row[action] >= 0) & (stamp != ABSENT) & (all_wall[sent] != ABSENT)
+    own_clock = np.where(knows, all_wall[sent], 0) + (at - all_at[sent])
+    is_knowing = knows & (own_clock < stamp) & (at < end - allowance)
+    early: Flags = (end != ABSENT) & (is_beyond_clocks | is_knowing)
+    return early
+
+
+def check_early_takeover(truth: Truth) -> Violations:
+    """S5: one violation per grant that another owner replaced too early. Its own owner may replace it any time."""
+    chain, grants, events = truth.chain, truth.grants, truth.events
+    operator = events.code_of("node", OPERATOR)
+    taken = np.flatnonzero(grants.end_kind == END_TAKEN_OVER)
+    thief = grants.end[taken]
+    taken = taken[(chain.owner[thief] != grants.owner[taken]) & (chain.node[thief] != operator)]
+    early = taken[came_early(truth, grants.last[taken], grants.end[taken])]
+
+    def witness(index: int) -> dict[str, Any]:
+        grant = int(early[index])
+        end, at = int(grants.valid_until_true_ns[grant]), int(chain.at_hi_ns[grants.end[grant]])
+        return {
+            "text": f"a grant was replaced {end - at} ns before its validity ended",
+            "lock": events.text("lock", int(grants.lock[grant])),
+            "valid_until_true_ns": end,
+            "replaced_ns": at,
+            "writes": [describe_write(truth, int(which)) for which in (grants.last[grant], grants.end[grant])],
+        }
+
+    return Violations(clause="S5", run=grants.run[early], at_ns=chain.at_hi_ns[grants.end[early]], witness=witness)

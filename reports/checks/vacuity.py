@@ -1,0 +1,248 @@
+"""Vacuity: did what was to be tested happen at all?
+
+A run in which nobody contended proves nothing about contention. Each situation
+is counted per run from the history itself; a scenario names those without
+which its runs prove nothing (`must_happen`), and a batch in which none of a
+scenario's runs reached one of them is inconclusive, as is a batch without a
+single grant. The count is over the batch, not the run: random plans reach rare
+situations in some runs only, and the others are still evidence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.history import ABSENT, Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks.belief import Tenures
+from reports.checks.columns import Events, Ints
+from reports.checks.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
+from reports.checks.effect import Effects
+from reports.checks.honesty import FOREVER, meets_another_grant
+from reports.checks.operations import Operations
+from reports.checks.segments import count_at_or_before, last_at_or_before, renumber
+from reports.checks.truth import END_TAKEN_OVER, RELEASED, Truth
+
+SITUATIONS: Final[dict[str, str]] = {
+    "grant": "a client became owner",
+    "denied": "an acquire returned without a grant",
+    "contention": "an acquire met a grant of another client, or lost a race for the write",
+    "renewal": "a grant was renewed",
+    "release": "a grant was released",
+    "takeover_after_expiry": "an unreleased grant was replaced after its validity had ended",
+    "renewal_race": "a renewal was refused, or another write landed while it was under way",
+    "lost_reply_acquire": "a granting write took effect and its author was not told",
+    "lost_reply_release": "a releasing write took effect and its author was not told",
+    "lost_reply_renew": "a renewing write took effect and its author was not told",
+    "unknown_outcome": "a call ended without knowing its outcome",
+    "paused_holder_resumed": "a holder was paused and ran on",
+    "late_write_attempted": "a protected write arrived after its grant had ended",
+    "rejected_write": "the resource refused a protected write",
+    "effect": "the resource accepted a protected write",
+    "expired_while_believed": "a client believed at an instant at which its grant was over or lapsed",
+    "partition": "the network was cut",
+    "clock_fault": "a clock was disturbed",
+    "crash": "a process ended at once",
+}
+"""Situation to what it means. Kinds of faults that fired are counted besides, as `fault:<kind>`."""
+
+REACH_SCHEMA: Final = pa.schema(
+    [
+        pa.field("run", pa.int64(), nullable=False),
+        pa.field("situation", pa.string(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+    ]
+)
+"""Every run with every situation of `SITUATIONS`, zeros included; `fault:` rows only where they happened."""
+
+
+def reach_table(
+    truth: Truth,
+    operations: Operations,
+    tenures: Tenures,
+    effects: Effects,
+    disturbances: Disturbances,
+) -> pa.Table:
+    """Count every situation in every run."""
+    events, chain, grants = truth.events, truth.chain, truth.grants
+    calls = np.flatnonzero(operations.op == Op.ACQUIRE)
+    replaced = np.flatnonzero(grants.end_kind == END_TAKEN_OVER)
+    lapsed = (grants.valid_until_true_ns[replaced] != ABSENT) & (
+        chain.at_hi_ns[grants.end[replaced]] >= grants.valid_until_true_ns[replaced]
+    )
+    effect_grant = np.maximum(effects.grant, 0)
+    is_late = np.zeros(len(effects.row), dtype=np.bool_)
+    if len(grants.first):
+        ended = grants.end_lo_ns[effect_grant]
+        is_late = (effects.grant >= 0) & (ended != ABSENT) & (ended <= effects.at_ns)
+    lost = _lost_replies(events, truth)
+    reached: dict[str, Ints] = {
+        "grant": _granted_runs(truth, operations),
+        "denied": operations.run[operations.is_denied],
+        "contention": np.concatenate(
+            (operations.run[calls[meets_another_grant(truth, operations, calls)]], _lost_races(events, truth))
+        ),
+        "renewal": chain.run[chain.is_renewal],
+        "release": chain.run[chain.state == RELEASED],
+        "takeover_after_expiry": grants.run[replaced[lapsed]],
+        "renewal_race": _renewal_races(events, truth),
+        "lost_reply_acquire": lost[Op.ACQUIRE],
+        "lost_reply_release": lost[Op.RELEASE],
+        "lost_reply_renew": lost[Op.RENEW],
+        "unknown_outcome": operations.run[operations.outcome == Outcome.AMBIGUOUS],
+        "paused_holder_resumed": _resumed_holders(events, tenures, disturbances),
+        "late_write_attempted": effects.run[is_late | ~effects.is_accepted],
+        "rejected_write": effects.run[~effects.is_accepted],
+        "effect": effects.run[effects.is_accepted],
+        "expired_while_believed": _beliefs_beyond(truth, operations, tenures),
+        "partition": disturbances.run[disturbances.are(frozenset({"partition"}), "begin")],
+        "clock_fault": disturbances.run[disturbances.are(CLOCK_KINDS, "begin", "fired")],
+        "crash": disturbances.run[disturbances.are(frozenset({"crash"}), "begin")],
+    }
+    assert sorted(reached) == sorted(SITUATIONS), "a situation is described but not counted, or the reverse"
+    number = truth.runs.number
+    names = list(SITUATIONS)
+    counts = np.stack([np.bincount(reached[name], minlength=truth.runs.count) for name in names], axis=1)
+    fixed = pa.table(
+        [
+            pa.array(np.repeat(number, len(names))),
+            pa.DictionaryArray.from_arrays(
+                pa.array(np.tile(np.arange(len(names), dtype=np.int32), truth.runs.count)), pa.array(names)
+            ).cast(pa.string()),
+            pa.array(counts.reshape(-1).astype(np.int64)),
+        ],
+        schema=REACH_SCHEMA,
+    )
+    return pa.concat_tables([fixed, _fault_rows(truth, disturbances)])
+
+
+def _fault_rows(truth: Truth, disturbances: Disturbances) -> pa.Table:
+    struck = disturbances.are(frozenset(disturbances.kinds), "begin", "fired")
+    pairs, counts = np.unique(
+        np.stack((disturbances.run[struck], disturbances.kind[struck]), axis=1), axis=0, return_counts=True
+    )
+    names = [f"fault:{disturbances.kinds[int(kind)]}" for kind in pairs[:, 1]]
+    return pa.table(
+        [pa.array(truth.runs.number[pairs[:, 0]]), pa.array(names, pa.string()), pa.array(counts.astype(np.int64))],
+        schema=REACH_SCHEMA,
+    )
+
+
+def _granted_runs(truth: Truth, operations: Operations) -> Ints:
+    """Runs of the grants; where records cannot be read, of the calls that were granted."""
+    unread = operations.is_granted & ~truth.is_readable[operations.run]
+    return np.concatenate((truth.grants.run, operations.run[unread]))
+
+
+def _lost_races(events: Events, truth: Truth) -> Ints:
+    """Runs of acquiring writes that were refused because another writer came first."""
+    replies = _lock_replies(events, truth, Op.ACQUIRE)
+    refused = events.numbers("outcome")[replies] == Outcome.PRECONDITION_FAILED
+    runs: Ints = events.run[replies[refused]]
+    return runs
+
+
+def _lock_replies(events: Events, truth: Truth, op: Op) -> Ints:
+    replies = events.rows(Kind.REPLIED)
+    chosen: Ints = replies[(events.numbers("op")[replies] == op) & truth.lock_groups[events.lock_key[replies]]]
+    return chosen
+
+
+def _renewal_races(events: Events, truth: Truth) -> Ints:
+    """Runs of renewals that were refused, or during which somebody else's write landed on the lock."""
+    replies = _lock_replies(events, truth, Op.RENEW)
+    sent = events.sent_by_request[events.request_keys(replies)]
+    replies, sent = replies[sent >= 0], sent[sent >= 0]
+    if len(replies) == 0:
+        return np.zeros(0, dtype=np.int64)
+    refused = events.numbers("outcome")[replies] == Outcome.PRECONDITION_FAILED
+    chain = truth.chain
+    # The chain has one entry for the renewal itself, if it landed.
+    landed = np.isin(events.request_keys(replies), events.request_keys(chain.row))
+    group, split = renumber(np.concatenate((chain.group, events.lock_key[replies])))[0], len(chain.row)
+    within = [
+        count_at_or_before(
+            known_group=group[:split],
+            known_row=chain.row,
+            asked_group=group[split:],
+            asked_row=edge,
+            row_count=events.count,
+        )
+        for edge in (replies, sent)
+    ]
+    runs: Ints = events.run[replies[refused | (within[0] - within[1] > landed)]]
+    return runs
+
+
+def _lost_replies(events: Events, truth: Truth) -> dict[Op, Ints]:
+    """Per operation, the runs of writes that took effect although their author heard nothing definite."""
+    chain = truth.chain
+    replied = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(chain.row)]
+    unheard = (replied < 0) | (events.numbers("outcome")[np.maximum(replied, 0)] != Outcome.APPLIED)
+    unheard &= chain.sent_row >= 0
+    op = events.numbers("op")[np.maximum(chain.sent_row, 0)]
+    return {which: chain.run[unheard & (op == which)] for which in (Op.ACQUIRE, Op.RELEASE, Op.RENEW)}
+
+
+def _resumed_holders(events: Events, tenures: Tenures, disturbances: Disturbances) -> Ints:
+    """Runs of pauses that began while the paused node held belief, and that ended."""
+    pauses = np.flatnonzero(disturbances.are(PAUSE_KINDS, "begin", "fired"))
+    if len(pauses) == 0 or len(tenures.run) == 0:
+        return np.zeros(0, dtype=np.int64)
+    home, _ = renumber(
+        np.concatenate((tenures.run, disturbances.run[pauses])),
+        np.concatenate((tenures.node, disturbances.node[pauses])).astype(np.int64),
+    )
+    split = len(tenures.run)
+    last = last_at_or_before(
+        known_group=home[:split],
+        known_row=tenures.first_row,
+        asked_group=home[split:],
+        asked_row=disturbances.row[pauses],
+        row_count=events.count,
+    )
+    which = np.maximum(last, 0)
+    until = np.where(tenures.loss_row[which] >= 0, tenures.loss_row[which], FOREVER)
+    holding = (last >= 0) & (disturbances.row[pauses] < until)
+    ends = np.flatnonzero(disturbances.are(PAUSE_KINDS, "end"))
+    ended = set(zip(disturbances.run[ends].tolist(), disturbances.fault[ends].tolist(), strict=True))
+    chosen = pauses[holding]
+    resumed = [
+        (run, fault) in ended
+        for run, fault in zip(disturbances.run[chosen].tolist(), disturbances.fault[chosen].tolist(), strict=True)
+    ]
+    return disturbances.run[chosen[np.array(resumed, dtype=np.bool_)]]
+
+
+def _beliefs_beyond(truth: Truth, operations: Operations, tenures: Tenures) -> Ints:
+    """Runs of tenures that still believed after their grant had ended or its validity was over."""
+    grants = truth.grants
+    if len(grants.first) == 0 or len(tenures.run) == 0 or len(operations.grant) == 0:
+        return np.zeros(0, dtype=np.int64)
+    grant = np.where(tenures.operation >= 0, operations.grant[np.maximum(tenures.operation, 0)], -1)
+    which = np.maximum(grant, 0)
+    ended = np.where(grants.end_hi_ns[which] == ABSENT, FOREVER, grants.end_hi_ns[which])
+    valid = np.where(grants.valid_until_true_ns[which] == ABSENT, FOREVER, grants.valid_until_true_ns[which])
+    return tenures.run[(grant >= 0) & (tenures.last_ns > np.minimum(ended, valid))]
+
+
+def unreached(reach: pa.Table, runs: pa.Table) -> list[tuple[str, str, str]]:
+    """(scenario, provider, situation) that the scenario demands and none of its runs with that provider reached.
+
+    A batch without any grant is reported as lacking "grant", demanded or not.
+    """
+    happened: dict[int, set[str]] = {}
+    positive = reach.filter(pc.greater(reach["count"], 0)).select(["run", "situation"])
+    for run, situation in zip(*(positive[name].to_pylist() for name in ("run", "situation")), strict=True):
+        happened.setdefault(run, set()).add(situation)
+    demanded: dict[tuple[str, str], set[str]] = {}
+    seen: dict[tuple[str, str], set[str]] = {}
+    for row in runs.select(["run", "scenario", "provider", "must_happen"]).to_pylist():
+        key = (row["scenario"], row["provider"])
+        demanded.setdefault(key, {"grant"}).update(row["must_happen"])
+        seen.setdefault(key, set()).update(happened.get(row["run"], ()))
+    return [(*key, name) for key in sorted(demanded) for name in sorted(demanded[key] - seen[key])]
