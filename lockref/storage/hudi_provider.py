@@ -250,11 +250,10 @@ class StorageBasedLockProvider:
     def run_shutdown_hook(self) -> None:
         """What the JVM's shutdown hook does: one attempt at releasing, the heartbeat left running (U16)."""
         with self._monitor:
-            try:
-                if not self._is_closed and self._actually_holds_lock():
-                    self._try_expire_current_lock(from_shutdown_hook=True)
-            finally:
-                self._is_closed = True
+            if not self._is_closed and self._actually_holds_lock():
+                self._try_expire_current_lock(from_shutdown_hook=True)
+            # Not reached if the client raises, as in Hudi.
+            self._is_closed = True
 
     # One step each.
 

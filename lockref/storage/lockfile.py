@@ -34,6 +34,7 @@ NULL_RECORD: Final = "Data must not be null."
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 _INTEGER = re.compile(r"[+-]?\d+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_IN_UTF16 = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]")
 _JAVA_TRIM = "".join(map(chr, range(0x21)))
 _JSON_SPACE = " \t\r\n"
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
@@ -85,16 +86,18 @@ _DECODER = json.JSONDecoder(
 )
 
 
+def _utf16_escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2))
+
+
 def _json_text(text: str) -> str:
-    """Quoted as Jackson does it: non-ASCII left alone, hexadecimal digits in capitals."""
-    return f'"{text.translate(_ESCAPES)}"'
+    """Quoted as Jackson does it: non-ASCII left alone up to U+FFFF, hexadecimal digits in capitals."""
+    return f'"{_SURROGATE_IN_UTF16.sub(_utf16_escape, text.translate(_ESCAPES))}"'
 
 
 def serialize(record: LockFile) -> bytes:
-    """The bytes of `record`; byte for byte Hudi's while nonce and fence are None.
-
-    Raises ValueError for an owner or nonce with a lone surrogate: no owner of ours has one.
-    """
+    """The bytes of `record`; byte for byte Hudi's while nonce and fence are None."""
     parts = [
         f'"expired":{"true" if record.expired else "false"}',
         f'"validUntil":{record.valid_until_ms}',

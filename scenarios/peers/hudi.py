@@ -64,6 +64,11 @@ class HudiOriginalLock:
         """True once Hudi's heartbeat has interrupted the locking thread."""
         return self._thread is not None and bool(self._thread.isInterrupted())
 
+    @property
+    def java_thread(self) -> Any:
+        """The Java thread that locked last; its interrupt is how Hudi tells of a loss."""
+        return self._thread
+
     def holds(self) -> bool:
         return self._is_granted and not self.interrupted
 

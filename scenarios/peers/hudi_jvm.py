@@ -159,6 +159,9 @@ class HudiOriginal:
             return method.invoke(self._provider, jpype.JArray(jpype.JObject)(list(arguments)))
         except jpype.JException as error:
             cause = error.getCause()
+            if cause is not None and cause.getClass().getSimpleName() == "PyExceptionProxy":
+                # A Python client raised: thrown once more without the wrapping, JPype restores its exception.
+                jpype.JClass("java.util.Optional").empty().orElseThrow(_adapters().supplier(lambda: cause))
             raise _translated(cause if cause is not None else error) from error
 
     def try_lock(self) -> bool:
@@ -352,6 +355,16 @@ class _Adapters:
             def test(self, seconds: Any) -> bool:
                 return self.sleep(int(seconds))
 
+        @implements("java.util.function.Supplier")
+        class Supplier:
+            def __init__(self, supply: Callable[[], Any]) -> None:
+                self.supply = supply
+
+            @override
+            def get(self) -> Any:
+                return self.supply()
+
+        self.supplier = Supplier
         self._loader = Loader
         self._client = Client
         self._heartbeat = Heartbeat
