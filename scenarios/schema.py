@@ -16,38 +16,25 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from lockref.errors import did_you_mean
+from reports.checks.vacuity import SITUATIONS
 from scenarios.faultspec import FAULT_KINDS, ClientName, FaultSpec, Model
 from scenarios.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant, duration_ns
 
 FORMAT_VERSION = 1
 CLIENTS_MAX = 1024
 
-SITUATIONS = (
-    "contention",
-    "takeover_after_expiry",
-    "renewal",
-    "renewal_race",
-    "lost_reply_acquire",
-    "lost_reply_release",
-    "lost_reply_renew",
-    "paused_holder_resumed",
-    "late_write_attempted",
-    "partition",
-    "clock_fault",
-    "crash",
-    "denied",
-    "grant",
-    "expired_while_believed",
-)
-"""What `must_happen` may ask for; counted by reports.checks."""
+REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
+"""What `must_happen` may ask for: the situations that the checks count, and kinds of faults that struck."""
 
 Verdict = Literal["held", "violated", "inconclusive", "not_applicable"]
 ClauseId = Annotated[str, Field(pattern=r"^(S[1-7]|L[1-6]|F[1-3])$")]
 
 
 def _known_situation(name: str) -> str:
-    if name not in SITUATIONS:
-        raise ValueError(f"is {name!r}; expected one of {', '.join(SITUATIONS)}.{did_you_mean(name, SITUATIONS)}")
+    if name not in REACHABLE:
+        raise ValueError(
+            f"is {name!r}; expected one of {', '.join(SITUATIONS)} or fault:<kind>.{did_you_mean(name, REACHABLE)}"
+        )
     return name
 
 
