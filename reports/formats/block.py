@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports.formats.text import seconds, short
+from reports.formats.text import duration, seconds, short
 
 if TYPE_CHECKING:
     from reports.formats.results import Failure
@@ -24,9 +24,9 @@ def failure_block(failure: Failure) -> str:
         head.append(f"seed {failure.seed}")
     head += [short(part, 60) for part in (failure.scenario, failure.provider, failure.backend) if part]
     if failure.at_ns is not None:
-        head.append(f"t {seconds(failure.at_ns)}")
+        head.append(f"t {seconds(failure.at_ns - failure.begin_ns)}")
     lines = ["   ".join(head), f"  {short(failure.message, 160)}"]
-    lines += [f"  {line}" for line in _witness_lines(failure.witness)]
+    lines += [f"  {line}" for line in _witness_lines(failure.witness, failure.begin_ns)]
     if failure.similar:
         lines.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")
     if failure.replay:
@@ -36,23 +36,25 @@ def failure_block(failure: Failure) -> str:
     return "\n".join(lines)
 
 
-def _witness_lines(witness: dict[str, Any]) -> list[str]:
+def _witness_lines(witness: dict[str, Any], origin_ns: int) -> list[str]:
+    def told(at_ns: int) -> str:
+        return seconds(at_ns - origin_ns)
+
     lines = []
     for entry in _entries(witness.get("intervals")):
         begin, end = entry.get("interval_ns") or (None, None)
-        span = f"{seconds(begin)} to {seconds(end)}" if isinstance(begin, int) and isinstance(end, int) else ""
+        span = f"{told(begin)} to {told(end)}" if isinstance(begin, int) and isinstance(end, int) else ""
         lines.append(f"{'believed':<10} {_who(entry)}  {span}".rstrip())
     for name in ("writes", "effects", "grants"):
         for entry in _entries(witness.get(name)):
             at = entry.get("at_ns")
-            when = f"at {seconds(at)}" if isinstance(at, int) else ""
+            when = f"at {told(at)}" if isinstance(at, int) else ""
             state = str(entry.get("state") or entry.get("outcome") or "")
             lines.append(f"{name[:-1]:<10} {_who(entry)}  {short(state, 40)} {when}".rstrip())
     overlap = witness.get("overlap_ns")
     if isinstance(overlap, list) and len(overlap) == 2 and all(isinstance(edge, int) for edge in overlap):
-        lines.append(
-            f"{'overlap':<10} {seconds(overlap[0])} to {seconds(overlap[1])} ({seconds(overlap[1] - overlap[0])})"
-        )
+        length = duration(overlap[1] - overlap[0])
+        lines.append(f"{'overlap':<10} {told(overlap[0])} to {told(overlap[1])} ({length})")
     return lines
 
 

@@ -78,6 +78,7 @@ class Failure(_Part):
 
     id: how `lockref replay` knows it, or a name within this document.
     replay: the command line that shows it again. similar: further runs.
+    begin_ns: the run's first event; people are told times from there.
     """
 
     id: str
@@ -89,6 +90,7 @@ class Failure(_Part):
     scenario: str = ""
     provider: str = ""
     backend: str = ""
+    begin_ns: int = 0
     at_ns: int | None = None
     similar: int = 0
     replay: str = ""
@@ -172,7 +174,7 @@ class Results(_Part):
     classes: runs by severity. damaged: runs not judged because they lost records.
     """
 
-    format: Literal["lockref.results/1"] = FORMAT
+    format: Literal["lockref.results/1"] = "lockref.results/1"
     title: str = ""
     verdict: Verdict
     liveness: Verdict = "not_applicable"

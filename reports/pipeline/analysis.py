@@ -22,6 +22,7 @@ from reports.pipeline.summary import TIMELINE_EVENTS_MAX, Facts, FailureRow, sum
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from reports.formats.results import Results
     from reports.pipeline.records import Records
 
 POINTS_MAX = 10_000
@@ -66,16 +67,12 @@ def analyse(
 
 
 def _versions(spark: SparkSession) -> dict[str, str]:
-    java = spark.sparkContext._jvm.System.getProperty("java.version")  # noqa: SLF001  (no public way to ask)
-    return {"spark": spark.version, "java": java, "python": platform.python_version()}
-
-
-_SHIM = {
-    "classes": "run bigint, class string",
-    "reach": "run bigint, situation string, count bigint",
-    "grants": "run bigint, lock string, ordinal bigint, node string, task string, owner string, token bigint, "
-    "begin_hi_ns bigint, end_hi_ns bigint, end_kind string, valid_until_true_ns bigint",
-}
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  (no public way to ask)
+    return {
+        "spark": spark.version,
+        "java": str(jvm.System.getProperty("java.version")),
+        "python": platform.python_version(),
+    }
 
 
 class _Analysis:
@@ -87,7 +84,7 @@ class _Analysis:
         self.out = out
         self.facts = Facts(sources={source.index: source.name for source in sources})
 
-    def run(self, title: str) -> Any:
+    def run(self, title: str) -> Results:
         from reports.pipeline.records import read_records
 
         records = read_records(self.spark, self.sources)
@@ -124,12 +121,12 @@ class _Analysis:
             quarantine.write.mode("overwrite").json(str(self.out / "quarantine"))
             known = quarantine.where("run is not null").select("run").distinct()
             facts.damaged = {row["run"] for row in known.collect()}
-        for row in records.runs.select("run", "scenario", "is_cut_off", "must_happen").collect():
+        for row in records.runs.select("run", "scenario", "provider", "is_cut_off", "must_happen").collect():
             if row["run"] in facts.damaged:
                 continue
             facts.runs += 1
             facts.cut_off += row["is_cut_off"]
-            facts.demanded.setdefault(row["scenario"], set()).update(row["must_happen"])
+            facts.demanded.setdefault((row["scenario"], row["provider"]), set()).update(row["must_happen"])
 
     def _judge(self, records: Records) -> DataFrame:
         from reports.pipeline.verdicts import group_count, judge_groups
@@ -148,9 +145,6 @@ class _Analysis:
 
         for name in judgement_schemas():
             self._table(name, unpacked(judged, name))
-        for name, ddl in _SHIM.items():
-            if name not in judgement_schemas():
-                self.spark.createDataFrame([], ddl).createOrReplaceTempView(name)
         self._count_verdicts()
         samples = self._table(
             "samples", latency.call_samples(self.spark).unionByName(latency.handoff_samples(self.spark))
@@ -184,8 +178,8 @@ class _Analysis:
         facts.classes = _rows(self.spark.sql("select class, count(*) as runs from classes group by class"))
         facts.reach = _rows(
             self.spark.sql("""
-                select scenario, situation, count_if(count > 0) as runs, sum(count) as count
-                from reach join runs using (run) group by scenario, situation
+                select scenario, provider, situation, count_if(count > 0) as runs, sum(count) as count
+                from reach join runs using (run) group by scenario, provider, situation
             """)
         )
         # Distinct failures: the same clause broken in the same way in the same cell.
@@ -207,6 +201,8 @@ class _Analysis:
             "select seq, at_ns, node, task, lock, kind, outcome, request, token, owner, detail "
             f"{of_run.format('events')} and kind in {kinds} order by seq limit {TIMELINE_EVENTS_MAX}"
         )
+        begin = self.spark.sql(f"select min(at_ns) as begin_ns {of_run.format('events')}").collect()
+        failure.begin_ns = begin[0]["begin_ns"]
         failure.events = events.toArrow().to_pylist()
         failure.grants = self.spark.sql(f"select * {of_run.format('grants')}").toArrow().to_pylist()
 

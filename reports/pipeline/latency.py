@@ -10,6 +10,8 @@ sample with that outcome.
     hold      a grant's answer to the same task's call of release
     release   call of a release to its answer, by outcome
     request   a store request from leaving the client to its answer, by operation and outcome
+    lease     what was left of the promised validity, by the holder's own clock, when it
+              sent a renewal; below zero the promise had already ended
     handoff   from the end of a grant to the next client's grant: `after release`
               from the release taking effect, `after expiry` from the end of the
               promised validity, `after death` from the crash of the holder.
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 GRID = (
-    *(step / 100 for step in range(0, 100)),
+    *(step / 100 for step in range(100)),
     0.991, 0.992, 0.993, 0.994, 0.995, 0.996, 0.997, 0.998, 0.999, 0.9995, 0.9999, 1.0,
 )  # fmt: skip
 """The quantiles taken of every measure."""
@@ -72,6 +74,12 @@ _SAMPLES = """
     union all
     select run, 'request', op, outcome, replied_ns - sent_ns, sent_ns
     from requests where replied_ns is not null
+    union all
+    select run, 'lease', '', 'sent', promised_ns - wall_ns, at_ns from (
+        select run, op, at_ns, wall_ns, lag(valid_until_ns) over
+                   (partition by run, node, lock, owner order by at_ns, request) as promised_ns
+        from events where kind = 'sent' and op in ('acquire', 'renew') and owner is not null
+    ) where op = 'renew' and promised_ns is not null
 """
 
 _CELLS = """
@@ -177,7 +185,7 @@ def handoff_samples(spark: SparkSession) -> DataFrame:
 
 
 def scatter(spark: SparkSession, limit: int) -> DataFrame:
-    """Single samples of waits and requests: (cell, measure, outcome, total, points of (instant, value)).
+    """Single samples of waits, requests and leases: (cell, measure, outcome, total, points of (instant, value)).
 
     At most `limit` per measure over all cells, chosen by a hash of the sample,
     so that the same history gives the same picture.
@@ -185,10 +193,10 @@ def scatter(spark: SparkSession, limit: int) -> DataFrame:
     return spark.sql(f"""
         select cell, measure, outcome, max(total) as total, array_sort(collect_list(struct(at_ns, value_ns))) as points
         from (
-            select cell, measure, outcome, at_ns, value_ns,
+            select cell, measure, outcome, at_ns - min(at_ns) over (partition by run) as at_ns, value_ns,
                    count(*) over (partition by cell, measure, outcome) as total,
                    row_number() over (partition by measure order by xxhash64(run, at_ns, value_ns)) as place
-            from samples join cells using (run) where measure in ('wait', 'request')
+            from samples join cells using (run) where measure in ('wait', 'request', 'lease')
         ) where place <= {limit}
         group by cell, measure, outcome order by measure, cell, outcome
     """)

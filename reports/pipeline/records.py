@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code uses)
-from pyspark.sql import types as T
+from pyspark.sql import types as T  # noqa: N812
 
 from lockref.history import ENUM_COLUMNS, INTEGER_COLUMNS, RUNS_SCHEMA, SCHEMA
 from reports.pipeline.inputs import RUN_MAX, Source, torn_tail

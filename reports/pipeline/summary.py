@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.checks.clauses import CLAUSES, FAIRNESS, LIVENESS, SAFETY
+from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.formats.block import failure_block
 from reports.formats.results import (
     Clause,
@@ -56,6 +56,7 @@ class FailureRow:
     world: str
     at_ns: int | None
     witness: dict[str, Any]
+    begin_ns: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
     grants: list[dict[str, Any]] = field(default_factory=list)
 
@@ -83,7 +84,8 @@ class Facts:
     """What was counted. Keys of `events` and `rejects` are source indexes (and reasons).
 
     damaged: runs that lost a record. runs: those judged; runs_broken: with any
-    safety clause violated. demanded: by scenario, the situations that must happen.
+    safety clause violated. demanded: by scenario and provider, the situations
+    that must happen.
     """
 
     sources: dict[int, str]
@@ -93,7 +95,7 @@ class Facts:
     runs: int = 0
     runs_broken: int = 0
     cut_off: int = 0
-    demanded: dict[str, set[str]] = field(default_factory=dict)
+    demanded: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     verdicts: list[dict[str, Any]] = field(default_factory=list)
     classes: list[dict[str, Any]] = field(default_factory=list)
     reach: list[dict[str, Any]] = field(default_factory=list)
@@ -153,21 +155,20 @@ def doubts(facts: Facts, clauses: Mapping[str, Clause]) -> list[str]:
         found.append(f"{counted(len(facts.damaged), 'run')} lost records and could not be judged")
     if unattributed := sum(number for (_, reason), number in facts.rejects.items() if reason in _NAMELESS):
         found.append(f"{counted(unattributed, 'record')} could not be assigned to a run")
-    reached: dict[str, set[str]] = {}
+    reached: dict[tuple[str, str], set[str]] = {}
     for row in facts.reach:
         if row["runs"]:
-            reached.setdefault(row["scenario"], set()).add(row["situation"])
-    for scenario in sorted(facts.demanded):
-        happened = reached.get(scenario, set())
-        missing = sorted(facts.demanded[scenario] - happened)
-        where = f" in {scenario}" if scenario else ""
+            reached.setdefault((row["scenario"], row["provider"]), set()).add(row["situation"])
+    for key in sorted(facts.demanded):
+        missing = sorted((facts.demanded[key] | {GRANT}) - reached.get(key, set()))
+        where = " with ".join(name for name in key if name)
         if missing:
-            found.append(f"never happened{where}: {', '.join(missing)}")
-        elif facts.reach and GRANT not in happened:
-            found.append(f"no client was granted the lock{where}")
-    for name in SAFETY:
-        if name in clauses and clauses[name].inconclusive:
-            found.append(f"{name} could not be decided in {counted(clauses[name].inconclusive, 'run')}")
+            found.append(f"never happened{f' in {where}' if where else ''}: {', '.join(missing)}")
+    found += [
+        f"{name} could not be decided in {counted(clauses[name].inconclusive, 'run')}"
+        for name in SAFETY
+        if name in clauses and clauses[name].inconclusive
+    ]
     return found
 
 
@@ -189,7 +190,7 @@ def _witness(text: str | None) -> dict[str, Any]:
 
 
 def _title(facts: Facts) -> str:
-    return ", ".join(name for name in sorted(facts.demanded) if name) or "history"
+    return ", ".join(dict.fromkeys(scenario for scenario, _ in sorted(facts.demanded) if scenario)) or "history"
 
 
 def _rank(clause: str) -> int:
@@ -218,7 +219,7 @@ def _clauses(facts: Facts) -> dict[str, Clause]:
 def _verdict(counts: Mapping[str, int]) -> Verdict:
     for verdict in ("violated", "inconclusive", "held"):
         if counts.get(verdict):
-            return verdict  # type: ignore[return-value]
+            return verdict
     return "not_applicable"
 
 
@@ -248,6 +249,7 @@ def _failure(facts: Facts, row: FailureRow) -> Failure:
         message=message,
         run=run,
         seed=row.seed,
+        begin_ns=row.begin_ns,
         source=source,
         scenario=row.scenario,
         provider=row.provider,
@@ -296,9 +298,9 @@ def _notices(facts: Facts) -> list[str]:
         shown = sum(len(row["points"]) for row in facts.scatter if row["measure"] == measure)
         if shown < total:
             found.append(f"the picture of single {measure}s shows {shown:,} of {total:,} samples")
-    for row in facts.failures:
-        if row.events and len(row.events) >= TIMELINE_EVENTS_MAX:
-            found.append(
-                f"the timeline of run {split_run(row.run)[1]} was built from its first {len(row.events):,} events"
-            )
+    found += [
+        f"the timeline of run {split_run(row.run)[1]} was built from its first {len(row.events):,} events"
+        for row in facts.failures
+        if len(row.events) >= TIMELINE_EVENTS_MAX
+    ]
     return found

@@ -9,7 +9,7 @@ column, because a Spark function returns one schema and a judgement has five.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ def unpacked(judged: DataFrame, name: str) -> DataFrame:
     schema = judgement_schemas()[name]
     target = pa.schema([pa.field(field.name, field.type) for field in schema])
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
             for stream in batch.column("stream"):
                 yield from pa.ipc.open_stream(stream.as_buffer()).read_all().cast(target).to_batches()
@@ -115,4 +115,4 @@ def _packed(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue().to_pybytes())

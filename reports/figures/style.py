@@ -1,0 +1,106 @@
+"""How every plot looks, and how it becomes bytes.
+
+Colours are those of Okabe and Ito, told apart with any colour vision; the
+vermilion is kept for violations and limits and never stands alone: a hatch, a
+shape or words say the same. Ink and grid are two fixed greys, so that a page
+can replace them with its own in dark surroundings.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#1b1f24"
+GRID = "#d0d7de"
+VIOLATION = "#d55e00"
+SERIES = ("#0072b2", "#009e73", "#cc79a7", "#8a6d00")
+MARKERS = ("o", "s", "^", "D")
+SIZE_INCHES = (7.2, 3.2)
+PNG_DPI = 160
+
+_RC: dict[str, Any] = {
+    "svg.hashsalt": "lockref",
+    # Text stays text: smaller, searchable, in the page's font.
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Arial", "sans-serif"],
+    "font.size": 9,
+    # A dollar sign in a name is a dollar sign.
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+}
+
+
+@contextmanager
+def canvas(*, height: float = SIZE_INCHES[1]) -> Iterator[tuple[Figure, Axes]]:
+    """A figure of the house's size with one set of axes, drawn without a display and without global state."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_RC):
+        figure = Figure(figsize=(SIZE_INCHES[0], height))
+        FigureCanvasAgg(figure)
+        yield figure, figure.add_subplot()
+
+
+def as_svg(figure: Figure) -> str:
+    """The figure as SVG text; equal figures give equal text. Call inside `canvas`."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()
+
+
+def as_png(figure: Figure) -> bytes:
+    """The figure as PNG on white; equal figures give equal bytes. Call inside `canvas`."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def inline(svg: str, *, prefix: str, label: str) -> str:
+    """SVG text to put into a page: no prolog, ids made unique by `prefix`, the page's ink and grid, `label` as its name.
+
+    label: plain text; escaped here.
+    """
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r'\bid="', f'id="{prefix}-', body)
+    body = re.sub(r"url\(#", f"url(#{prefix}-", body)
+    body = re.sub(r'xlink:href="#', f'xlink:href="#{prefix}-', body)
+    body = body.replace(INK, f"var(--ink, {INK})").replace(GRID, f"var(--grid, {GRID})")
+    # The size in points would keep the picture from shrinking with the page.
+    body = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", body, count=1)
+    body = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", body, count=1)
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    return body.replace("<svg", f'<svg role="img" aria-label="{attribute(label)}"', 1)
+
+
+def attribute(text: str) -> str:
+    """Text for a double-quoted XML attribute."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -1,0 +1,98 @@
+"""The same account for a pull request or a job summary.
+
+GitHub drops a step summary above 1 MiB whole, so the text is bounded well
+below; what does not fit is cut with a notice, details first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.formats.text import short
+
+if TYPE_CHECKING:
+    from reports.html.sections import Section, Table
+
+BYTES_MAX = 900_000
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
+
+
+def write_markdown(sections: Sequence[Section], path: Path, *, title: str) -> Path:
+    """Write the summary; it never exceeds `BYTES_MAX`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(markdown(sections, title=title), encoding="utf-8")
+    return path
+
+
+def markdown(sections: Sequence[Section], *, title: str, bytes_max: int = BYTES_MAX) -> str:
+    """The summary as text."""
+    parts = [f"# {plain(title)}\n"]
+    for section in sections:
+        parts += _verdict(section)
+    for section in sections:
+        parts += _details(section)
+    text = ""
+    size = 0
+    notice = "\n*Cut here: the rest is in report.html and results.json.*\n"
+    for part in parts:
+        length = len(part.encode())
+        if size + length + len(notice) > bytes_max:
+            return text + notice
+        text += part
+        size += length
+    return text
+
+
+def plain(text: str, limit: int = 300) -> str:
+    """Foreign text as Markdown that means nothing but itself."""
+    return _SPECIAL.sub(r"\\\1", short(text, limit))
+
+
+def _fence(text: str) -> str:
+    """A code block longer than any run of backticks inside."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    ticks = "`" * max(3, longest + 1)
+    return f"\n{ticks}text\n{text}\n{ticks}\n"
+
+
+def _verdict(section: Section) -> list[str]:
+    results = section.results
+    parts = [f"\n## {plain(results.title)}: {section.banner}\n\n{plain(results.statement)}\n"]
+    parts += [f"- {plain(reason)}\n" for reason in results.reasons]
+    if section.clauses:
+        parts.append("\n| clause | verdict | runs judged | violated | |\n|---|---|--:|--:|---|\n")
+        parts += [
+            f"| {plain(name)} | {words} | {clause.runs:,} | {clause.violated:,} | {plain(clause.text)} |\n"
+            for name, clause, words in section.clauses
+        ]
+    if section.violations:
+        parts.append(_fence(section.violations[0].failure.block))
+    return parts
+
+
+def _details(section: Section) -> list[str]:
+    blocks = [
+        ("Further failures", "".join(_fence(violation.failure.block) for violation in section.violations[1:])),
+        ("Latency", _table(section.latency)),
+        ("Answers", _table(section.outcomes)),
+        ("Fairness", _table(section.fairness)),
+        ("Records that are none", _table(section.quarantine)),
+        ("Provenance", _table(section.provenance)),
+    ]
+    folded = [
+        f"\n<details><summary>{plain(section.results.title)}: {name}</summary>\n\n{body}\n</details>\n"
+        for name, body in blocks
+        if body
+    ]
+    return [*folded, *(f"- {plain(notice)}\n" for notice in section.notices)]
+
+
+def _table(table: Table) -> str:
+    if not table.rows:
+        return ""
+    lines = ["| " + " | ".join(plain(cell) for cell in table.head) + " |", "|" + "---|" * len(table.head)]
+    lines += ["| " + " | ".join(plain(cell) for cell in row) + " |" for row in table.rows]
+    return "\n".join(lines) + "\n"

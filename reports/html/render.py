@@ -1,0 +1,59 @@
+"""Write the page, the Markdown and the figures of one or several results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from reports.formats.results import Results
+from reports.formats.text import duration, seconds, short
+from reports.html.markdown import write_markdown
+from reports.html.sections import Section, build_section, embedded, overview
+
+
+def render(
+    results: Sequence[Results | Mapping[str, Any]], out_dir: Path | str, *, title: str = "lockref report"
+) -> Path:
+    """Write `report.html`, `report.md` and `figures/` under `out_dir`; return the page's path.
+
+    results: the parts of the page, in order, as `analyse` returns them or as
+        models. The page needs no other file and asks for nothing outside.
+    """
+    models = [one if isinstance(one, Results) else Results.model_validate(one) for one in results]
+    out = Path(out_dir)
+    sections = [build_section(model, number) for number, model in enumerate(models, 1)]
+    _write_figures(sections, out / "figures")
+    write_markdown(sections, out / "report.md", title=title)
+    page = out / "report.html"
+    page.write_text(page_text(sections, title=title), encoding="utf-8")
+    return page
+
+
+def page_text(sections: Sequence[Section], *, title: str) -> str:
+    """The page as text. Autoescape is on: only `Markup` made in `sections` goes in as it is."""
+    environment = Environment(
+        loader=PackageLoader("reports.html", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(short=short, duration=duration, seconds=seconds)
+    data = embedded([section.results for section in sections])
+    template = environment.get_template("report.html.j2")
+    return template.render(title=title, sections=sections, overview=overview(sections), data=data)
+
+
+def _write_figures(sections: Sequence[Section], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for section in sections:
+        for figure in section.figures:
+            stem = figure.name if len(sections) == 1 else f"{section.anchor}-{figure.name}"
+            (folder / f"{stem}.svg").write_text(figure.svg, encoding="utf-8")
+            (folder / f"{stem}.png").write_bytes(figure.png)
+        for violation in section.violations:
+            if violation.picture is not None:
+                (folder / f"{violation.picture.anchor}.svg").write_text(str(violation.picture.svg), encoding="utf-8")
