@@ -25,6 +25,7 @@ from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.schema import Scenario
 from scenarios.settle import settle
 from scenarios.simulated import RunOutcome, run_simulated
+from sim.auditor import real_world_forbidden
 
 CHUNK = 50
 """Seeds per piece of work: some tenths of a second, and a batch that is judged in one call."""
@@ -63,7 +64,10 @@ def batch_digest(digests: Iterable[str]) -> str:
 def run_seeds(
     scenario: Scenario, spec: ProviderSpec, seeds: Sequence[int], substrate: str = "greenlet"
 ) -> list[RunOutcome]:
-    """Run seeds in this process, with nothing shared between them but a plan that no seed would change."""
+    """Run seeds in this process, with nothing shared between them but a plan that no seed would change.
+
+    Errors: as `run_simulated`; DeterminismError if the lock reaches for real time, entropy or threads.
+    """
     plan = draw_plan(scenario, settle(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
     # Collected between chunks only: worlds are full of cycles, and a finaliser
     # in the middle of a run would be one more thing that no seed decides.
@@ -71,7 +75,8 @@ def run_seeds(
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return [run_simulated(scenario, spec, seed, plan=plan, substrate=substrate) for seed in seeds]
+        with real_world_forbidden():
+            return [run_simulated(scenario, spec, seed, plan=plan, substrate=substrate) for seed in seeds]
     finally:
         if was_enabled:
             gc.enable()

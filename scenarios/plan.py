@@ -15,7 +15,9 @@ from scenarios.faultspec import FaultSpec
 from scenarios.schema import Scenario
 from scenarios.settle import Draws, Settled
 from scenarios.units import Drawn
+from sim.faults.generators import ENVELOPE_KINDS, Shape, swarm
 from sim.faults.vocabulary import Fault, FaultPlan, parse_fault
+from sim.streams import stream
 
 _WORDS = {"rate": "rate_ppm", "times": "times"}
 """What a drawn quantity is called in the plan; all others are durations and end in `_ns`."""
@@ -80,4 +82,21 @@ def draw_plan(scenario: Scenario, settled: Settled, seed: int) -> FaultPlan:
     """The plan of one seed: the scenario's faults with their quantities drawn, then what a swarm adds."""
     faults = _explicit(scenario, Draws(seed))
     heal_ns = settled.heal_at_ns
+    if scenario.swarm is not None:
+        faults += swarm(stream(seed, "swarm"), _shape(scenario, settled)).faults
     return FaultPlan.of(*faults, heal_ns=heal_ns)
+
+
+def _shape(scenario: Scenario, settled: Settled) -> Shape:
+    """What a swarm's plan must fit. Bounded unless the scenario says otherwise: a correct lock must survive it."""
+    assert scenario.swarm is not None, "only a swarm has a shape"
+    return Shape(
+        clients=scenario.client_names,
+        duration_ns=settled.duration_ns if settled.heal_at_ns is None else settled.heal_at_ns,
+        validity_ns=settled.validity_ns,
+        drift_bound_ns=scenario.envelope.offset.most,
+        kinds=tuple(scenario.swarm.kinds) or ENVELOPE_KINDS,
+        is_bounded=not scenario.swarm.beyond_envelope,
+        rate_error_ppm=scenario.envelope.drift.most,
+        heal_ns=settled.heal_at_ns,
+    )

@@ -123,15 +123,21 @@ class Workload(Model):
 
 
 class Swarm(Model):
-    """Random fault plans: per seed some kinds are off entirely, the rest have wild weights."""
+    """Random fault plans: per seed some kinds are off entirely, the rest have wild weights.
 
-    kinds: Annotated[list[str], Field(min_length=1)]
+    kinds: what may be drawn; default: everything that a correct lock survives.
+    beyond_envelope: clocks go anywhere instead of within `envelope`.
+    """
+
+    kinds: list[str] = Field(default_factory=list)
+    beyond_envelope: bool = False
 
 
 class Envelope(Model):
     """What the lock is promised: beyond it, S3 and S5 may break without blame.
 
     offset: largest wall offset between two processes. drift: largest rate error.
+    A swarm stays within them.
     """
 
     offset: Duration = constant(500 * NS_PER_UNIT["ms"], "500ms")
