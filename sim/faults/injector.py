@@ -385,6 +385,9 @@ class Injector:
         fault = state.fault
         assert isinstance(fault, v.Suspend)
         node, for_ns = self._node(state), self._clipped(fault.for_ns)
+        if for_ns and any(task.is_alive() for task in node.process.tasks):
+            # Its timers are moved rather than held up, so no task will say so.
+            state.has_mattered()
         self._freeze_clock(node, for_ns)
         self._hold(state, node, for_ns, None)
 
