@@ -222,6 +222,36 @@ def load_results(path: Path) -> Results:
         raise ConfigError(message, location=Location(str(path))) from error
 
 
+def combined(judged: Results, measured: Results) -> Results:
+    """The verdicts of `judged` with the latencies, fairness and pictures of `measured`.
+
+    For a campaign that judged every seed but kept some of the histories only:
+    the verdict speaks for all runs, the measurements for the kept ones, and a
+    notice says so.
+    """
+    pictures = {(failure.clause, failure.run): failure for failure in measured.failures if failure.timeline}
+    failures = []
+    for failure in judged.failures:
+        drawn = pictures.get((failure.clause, failure.run))
+        told = {"timeline": drawn.timeline, "begin_ns": drawn.begin_ns} if drawn is not None else {}
+        failures.append(failure.model_copy(update=told))
+    names = ("latency", "outcomes", "fairness", "clients", "scatters", "quarantine")
+    notices = [*judged.notices, *measured.notices]
+    if measured.runs < judged.runs:
+        kept = counted(measured.runs, "run")
+        notices.append(f"latencies, fairness and pictures are of the {kept} whose histories were kept")
+    return judged.model_copy(
+        update={
+            **{name: getattr(measured, name) for name in names},
+            "failures": failures,
+            "notices": notices,
+            "provenance": {**measured.provenance, **judged.provenance},
+            "capabilities": judged.capabilities or measured.capabilities,
+            "files": {**measured.files, **judged.files},
+        }
+    )
+
+
 def bound_percent(runs: int) -> float:
     """At 95 %, the largest violation rate that `runs` clean independent runs leave open: 3/n, in percent.
 

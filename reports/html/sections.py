@@ -13,7 +13,7 @@ from markupsafe import Markup
 from reports.figures import Figure, draw, timeline_svg
 from reports.figures.style import inline
 from reports.figures.timeline import description, timeline_table
-from reports.formats.results import Clause, Failure, Quantiles, Results, counted
+from reports.formats.results import Clause, Failure, Quantiles, Reach, Results, counted
 from reports.formats.text import duration, short
 
 TABLE_ROWS_MAX = 400
@@ -26,8 +26,8 @@ VERDICT_WORDS = {
 }
 CLASS_WORDS = {
     "clean": "no two believers",
-    "fenced overlap": "beliefs overlapped, every late write was refused",
-    "latent overlap": "beliefs overlapped, nothing checks tokens, no late write happened",
+    "fenced overlap": "beliefs overlapped; the resource checks tokens",
+    "latent overlap": "beliefs overlapped; nothing checks tokens, no late write came",
     "harm": "a stale write was accepted",
     "token regression": "tokens fell or came back",
 }
@@ -81,6 +81,8 @@ class Section:
     banner: str
     clauses: list[tuple[str, Clause, str]]
     classes: list[tuple[str, str, str]]
+    reached: list[Reach]
+    never: str
     violations: list[Violation]
     pictures: list[Picture]
     figures: list[Figure]
@@ -106,6 +108,10 @@ def build_section(results: Results, number: int) -> Section:
         classes=[
             (name, CLASS_WORDS.get(name, ""), f"{runs:,}") for name, runs in sorted(results.classes.items()) if runs
         ],
+        reached=[row for row in results.reach if row.runs or row.is_required],
+        never=", ".join(
+            row.situation.replace("_", " ") for row in results.reach if not row.runs and not row.is_required
+        ),
         violations=[_violation(failure, f"{anchor}-v{place}") for place, failure in enumerate(results.failures, 1)],
         pictures=[_picture(figure, anchor) for figure in figures],
         figures=figures,

@@ -1,0 +1,45 @@
+"""Results as GitHub workflow commands: annotations on a run.
+
+GitHub shows at most ten annotations of a kind for a step and drops the rest
+in silence, so at most ten distinct failures are told as errors and one notice
+counts the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.formats.results import Failure, Results
+from reports.formats.text import short
+
+ERRORS_MAX = 10
+
+
+def annotations(results: Sequence[Results]) -> list[str]:
+    """Lines to print on standard output, one command each; empty where nothing failed."""
+    failed = [(one, failure) for one in results for failure in one.failures]
+    lines = [_error(one, failure) for one, failure in failed[:ERRORS_MAX]]
+    if len(failed) > ERRORS_MAX:
+        rest = len(failed) - ERRORS_MAX
+        lines.append(f"::notice title=lockref::{_data(f'{rest} more distinct failures are in report.html')}")
+    lines += [
+        f"::warning title=lockref::{_data(f'{short(one.title, 80)} is inconclusive: ' + '; '.join(one.reasons))}"
+        for one in results
+        if one.verdict == "inconclusive"
+    ][:ERRORS_MAX]
+    return lines
+
+
+def _error(results: Results, failure: Failure) -> str:
+    title = f"{failure.clause} violated: {short(results.title, 80)}"
+    where = f"file={_property(failure.scenario)}," if failure.scenario.endswith((".yaml", ".yml")) else ""
+    told = f"{failure.message} ({failure.replay})" if failure.replay else failure.message
+    return f"::error {where}title={_property(title)}::{_data(short(told, 500))}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(short(text, 200)).replace(":", "%3A").replace(",", "%2C")

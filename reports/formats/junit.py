@@ -1,0 +1,84 @@
+"""Results as JUnit XML, for CI systems that draw test results.
+
+One `testcase` for each results document (a scenario, a lock and a backend). A
+violation is a `failure`. An inconclusive verdict is an `error`, not a skip: a
+skip reads as green. Only where the caller allows exit code 3 is it `skipped`,
+with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+
+from reports.formats.results import Failure, Results
+from reports.formats.text import short
+
+# XML 1.0 has no way to write these, escaped or not; lone surrogates cannot be encoded.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BODY_MAX = 20_000
+
+
+def junit_xml(results: Sequence[Results], *, allow_inconclusive: bool = False) -> str:
+    """The document as text. allow_inconclusive: the gate takes exit code 3 for a pass."""
+    suites = ET.Element("testsuites", name="lockref")
+    suite = ET.SubElement(suites, "testsuite", name="lockref")
+    counts = {"failures": 0, "errors": 0, "skipped": 0}
+    for one in results:
+        outcome = _add_case(suite, one, allow_inconclusive=allow_inconclusive)
+        if outcome:
+            counts[outcome] += 1
+    for element in (suites, suite):
+        element.set("tests", str(len(results)))
+        for name, number in counts.items():
+            element.set(name, str(number))
+    ET.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def _add_case(suite: ET.Element, results: Results, *, allow_inconclusive: bool) -> str:
+    """Append one case; answers which counter it adds to, "" for a pass."""
+    first = results.failures[0] if results.failures else None
+    case = ET.SubElement(suite, "testcase", name=_clean(results.title or "history"), classname=_class_name(first))
+    properties = ET.SubElement(case, "properties")
+    for name, value in _properties(results, first):
+        ET.SubElement(properties, "property", name=name, value=_clean(value))
+    if results.verdict == "violated" or results.liveness == "violated" or results.fairness_claims == "violated":
+        clauses = ", ".join(name for name, clause in results.clauses.items() if clause.violated)
+        said = f"{clauses} violated: {results.statement}" if clauses else results.statement
+        failure = ET.SubElement(case, "failure", type=_clean(clauses), message=_clean(said))
+        failure.text = _body(results.failures)
+        return "failures"
+    if results.verdict == "inconclusive":
+        said = "; ".join(results.reasons) or results.statement
+        kind = "skipped" if allow_inconclusive else "error"
+        element = ET.SubElement(case, kind, message=_clean(f"inconclusive: {said}"))
+        if kind == "error":
+            element.set("type", "inconclusive")
+        return "skipped" if allow_inconclusive else "errors"
+    return ""
+
+
+def _class_name(failure: Failure | None) -> str:
+    parts = ("lockref", failure.provider, failure.backend) if failure is not None else ("lockref",)
+    return _clean(".".join(part for part in parts if part))
+
+
+def _properties(results: Results, first: Failure | None) -> list[tuple[str, str]]:
+    found = [("verdict", results.verdict), ("statement", results.statement), ("runs", str(results.runs))]
+    if first is not None:
+        found += [("failure", first.id), ("replay", first.replay)]
+        if first.seed is not None:
+            found.append(("seed", str(first.seed)))
+    found += [(f"file.{name}", path) for name, path in sorted(results.files.items())]
+    return found
+
+
+def _body(failures: Sequence[Failure]) -> str:
+    text = "\n\n".join(failure.block or f"{failure.clause}: {failure.message}" for failure in failures)
+    return "\n" + _FORBIDDEN.sub("�", text)[:_BODY_MAX] + "\n"
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("�", short(text, 1000))
