@@ -1,0 +1,223 @@
+"""A TCP proxy that loses replies: the network between a client and a store.
+
+It stays below HTTP, because an S3 signature covers the host header: bytes are
+forwarded, never rewritten. Of HTTP it knows one thing, where a final reply
+begins. `100 Continue` blocks come before the write takes effect and are let
+through; to cut there would test something else.
+
+Faults are asked for one request at a time, in order: `proxy.next(Fault.RESET_REPLY)`
+strikes the next request on whatever connection it comes, and requests that
+nobody asked a fault for pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import socket
+import struct
+import threading
+from enum import StrEnum
+from types import TracebackType
+from typing import Final, Self
+
+from lockref.runtime import NS_PER_S
+
+CHUNK_BYTES: Final = 65_536
+_START_TIMEOUT_S: Final = 10
+_STATUS_LINE: Final = b"HTTP/1."
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_LINGER_RESET: Final = struct.pack("ii", 1, 0)
+
+
+class Fault(StrEnum):
+    """What happens to one request."""
+
+    NONE = "none"
+    DELAY = "delay"  # Each chunk waits, both ways.
+    RESET_BEFORE = "reset before"  # The connection is reset; the server sees nothing.
+    RESET_REPLY = "commit then reset"  # The server answers; the client gets a reset instead.
+    HANG_REPLY = "commit then hang"  # The server answers; the client gets nothing.
+
+
+class FaultProxy:
+    """Forwards connections to `upstream`, with a fault now and then. A context manager.
+
+    delay_ns: how long each chunk waits under `Fault.DELAY`.
+    struck: the faults that have taken effect, in order.
+    """
+
+    def __init__(self, upstream: tuple[str, int], *, delay_ns: int = 0) -> None:
+        self._upstream = upstream
+        self._delay_s = delay_ns / NS_PER_S
+        self._wanted: collections.deque[Fault] = collections.deque()
+        self._connections: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
+        self._server: asyncio.Server | None = None
+        self.struck: list[Fault] = []
+        self.port = 0
+
+    @property
+    def endpoint(self) -> str:
+        """Where clients connect instead of to the server."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def next(self, *faults: Fault) -> None:
+        """The next requests meet these faults, one each."""
+        self._wanted.extend(faults)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(_START_TIMEOUT_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(_START_TIMEOUT_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_START_TIMEOUT_S)
+        self._loop.close()
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _shut(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await _Connection(self, reader, writer).run()
+        except asyncio.CancelledError:
+            # Only the proxy's own end cancels a connection: there is nobody to tell.
+            return
+        finally:
+            self._connections.discard(task)
+
+    def take(self) -> Fault:
+        """The fault of the request that begins now."""
+        return self._wanted.popleft() if self._wanted else Fault.NONE
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to the server."""
+        return await asyncio.open_connection(*self._upstream)
+
+    async def pause(self) -> None:
+        """Let a chunk wait."""
+        await asyncio.sleep(self._delay_s)
+
+
+class _Connection:
+    """One client's connection and its twin to the server. Requests on it follow each other."""
+
+    def __init__(self, proxy: FaultProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._proxy = proxy
+        self._reader = reader
+        self._writer = writer
+        self._fault = Fault.NONE
+        self._is_struck = False
+        self._is_answered = True  # So that the first bytes begin a request.
+        self._head = b""  # What came of a reply whose first block is not whole yet.
+
+    async def run(self) -> None:
+        try:
+            server_reader, server_writer = await self._proxy.connect()
+        except OSError:
+            self._reset()
+            return
+        try:
+            ways = [
+                asyncio.ensure_future(self._forward_requests(server_writer)),
+                asyncio.ensure_future(self._forward_replies(server_reader)),
+            ]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for way in ways:
+                    way.cancel()
+                await asyncio.gather(*ways, return_exceptions=True)
+        finally:
+            for writer in (server_writer, self._writer):
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+
+    async def _forward_requests(self, server: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await self._reader.read(CHUNK_BYTES):
+                if self._is_answered:
+                    self._is_answered = False
+                    self._is_struck = False
+                    self._fault = self._proxy.take()
+                    if self._fault is Fault.RESET_BEFORE:
+                        self._strike()
+                        self._reset()
+                        return
+                if self._fault is Fault.DELAY:
+                    await self._proxy.pause()
+                server.write(chunk)
+                await server.drain()
+
+    async def _forward_replies(self, server: asyncio.StreamReader) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await server.read(CHUNK_BYTES):
+                passing, final = self._split(chunk)
+                if passing:
+                    await self._to_client(passing)
+                if not final:
+                    continue
+                if self._fault is Fault.RESET_REPLY:
+                    self._strike()
+                    self._reset()
+                    return
+                if self._fault is Fault.HANG_REPLY:
+                    self._strike()
+                    await asyncio.Event().wait()
+                await self._to_client(final)
+
+    def _split(self, chunk: bytes) -> tuple[bytes, bytes]:
+        """Interim blocks, which may pass, and the beginning or the rest of a final reply.
+
+        A block that is not whole yet is kept back until its end shows what it is.
+        """
+        if self._is_answered:
+            return b"", chunk
+        self._head += chunk
+        interim = b""
+        while _END_OF_HEAD in self._head:
+            assert self._head.startswith(_STATUS_LINE), "a reply does not begin with a status line"
+            if self._head.split(b" ", 2)[1].startswith(b"1"):
+                block, _, self._head = self._head.partition(_END_OF_HEAD)
+                interim += block + _END_OF_HEAD
+            else:
+                final, self._head = self._head, b""
+                self._is_answered = True
+                return interim, final
+        return interim, b""
+
+    async def _to_client(self, data: bytes) -> None:
+        if self._fault is Fault.DELAY:
+            self._strike()
+            await self._proxy.pause()
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def _strike(self) -> None:
+        if not self._is_struck:
+            self._is_struck = True
+            self._proxy.struck.append(self._fault)
+
+    def _reset(self) -> None:
+        """Close with a reset: lingering for no time throws unsent data away."""
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+        self._writer.transport.abort()

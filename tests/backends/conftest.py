@@ -1,0 +1,79 @@
+"""Real servers, each started once per run, and a store on any backend by its name.
+
+Tests of one server carry its xdist group, so that one worker has them all and
+the server starts once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import pytest
+
+from lockref.runtime import NS_PER_S
+from lockref.stores.uri import open_store
+from scenarios.backends import RunningBackend, backend_status, start_backend
+
+SERVERS = ("ministack", "moto", "localstack", "fake-gcs-server")
+_numbers = itertools.count()
+
+
+def on(name: str):
+    """The parameter for tests on one backend, with its marks."""
+    marks = [pytest.mark.realbackend, pytest.mark.xdist_group(name)] if name in SERVERS else []
+    return pytest.param(name, marks=marks, id=name)
+
+
+def _started(name: str):
+    status = backend_status(name)
+    if not status.available:
+        pytest.skip(f"{name}: {status.reason}")
+    with start_backend(name) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def ministack():
+    yield from _started("ministack")
+
+
+@pytest.fixture(scope="session")
+def moto():
+    yield from _started("moto")
+
+
+@pytest.fixture(scope="session")
+def localstack():
+    yield from _started("localstack")
+
+
+@pytest.fixture(scope="session")
+def fake_gcs_server():
+    yield from _started("fake-gcs-server")
+
+
+@pytest.fixture
+def address(request, tmp_path):
+    """The URI of an empty place on the backend that the test names, and the options it takes."""
+    name = request.param
+    if name == "memory":
+        return "memory:"
+    if name == "file":
+        return f"file://{tmp_path}/store"
+    running: RunningBackend = request.getfixturevalue(name.replace("-", "_"))
+    bucket, _, options = running.uri.partition("?")
+    return f"{bucket}/test-{next(_numbers)}?{options}"
+
+
+@pytest.fixture
+def store(address):
+    """A store on the backend that the test names, with nothing in it."""
+    with contextlib.closing(open_store(address, request_timeout_ns=20 * NS_PER_S, pool_size=16)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def backend_name(request):
+    """The name of the backend under `address`."""
+    return request.node.callspec.params["address"]

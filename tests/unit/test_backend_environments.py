@@ -1,0 +1,175 @@
+"""Environments of servers: built once, whole or again, by one process at a time."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from lockref.errors import BackendUnavailable
+from scenarios.backends import environments
+from scenarios.backends.environments import Interpreter, choose_native, ensure_environment, find_python, is_built
+from scenarios.backends.pins import BACKENDS, Backend, Image, Launch, Native
+
+HERE = (sys.version_info[0], sys.version_info[1])
+
+
+def _native(version: str, python_min: tuple[int, int]) -> Native:
+    return Native(
+        version=version, requirements=(f"x=={version}",), python_min=python_min, launch=lambda *_: Launch(argv=())
+    )
+
+
+def _backend(*natives: Native) -> Backend:
+    return Backend(
+        name="fake",
+        description="",
+        scheme="s3",
+        natives=natives or (_native("1", (3, 10)),),
+        image=Image(version="1", reference="fake:1", port=1),
+        caution="",
+    )
+
+
+@pytest.fixture
+def steps(monkeypatch, tmp_path):
+    """The install steps that would be run, in a cache of the test's own."""
+    taken = []
+
+    def run(_backend, step):
+        taken.append(step)
+        if "venv" in step:
+            (Path(step[-1]) / "bin").mkdir(parents=True)
+
+    monkeypatch.setenv("LOCKREF_CACHE", str(tmp_path))
+    monkeypatch.setattr(environments, "_run", run)
+    return taken
+
+
+@pytest.fixture
+def ours():
+    return Interpreter(path=sys.executable, version=HERE)
+
+
+def test_an_environment_is_built_once_and_marked_when_whole(steps, ours):
+    """The second call installs nothing; the marker says what went in."""
+    backend = _backend()
+    (native,) = backend.natives
+    assert not is_built(backend, native, ours)
+    folder = ensure_environment(backend, native, ours)
+    assert ensure_environment(backend, native, ours) == folder
+    assert is_built(backend, native, ours)
+    assert len(steps) == 2
+    assert steps[1][-1] == "x==1"
+    assert json.loads((folder.parent / "complete.json").read_text())["requirements"] == ["x==1"]
+
+
+def test_a_build_that_was_cut_short_is_made_anew(steps, ours, monkeypatch):
+    """Without its marker an environment is no environment, however full its folder."""
+    backend = _backend()
+    (native,) = backend.natives
+    whole = environments._run
+
+    def fail_at_install(backend, step):
+        whole(backend, step)
+        if "install" in step:
+            raise BackendUnavailable("cut")
+
+    monkeypatch.setattr(environments, "_run", fail_at_install)
+    with pytest.raises(BackendUnavailable, match="cut"):
+        ensure_environment(backend, native, ours)
+    assert not is_built(backend, native, ours)
+    monkeypatch.setattr(environments, "_run", whole)
+    ensure_environment(backend, native, ours)
+    assert is_built(backend, native, ours)
+
+
+def test_builders_of_one_environment_wait_for_each_other(steps, ours):
+    """Workers of a parallel test run ask at the same time, and it is built once."""
+    backend = _backend()
+    (native,) = backend.natives
+    start = threading.Barrier(4)
+
+    def build() -> None:
+        start.wait()
+        ensure_environment(backend, native, ours)
+
+    threads = [threading.Thread(target=build) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(steps) == 2
+
+
+def test_other_pins_or_another_python_are_another_environment(steps, ours):
+    """A changed pin never reuses what an old one built."""
+    folders = {
+        ensure_environment(backend, backend.natives[0], interpreter)
+        for backend in (_backend(_native("1", (3, 10))), _backend(_native("2", (3, 10))))
+        for interpreter in (ours, Interpreter(path="/other/python", version=(3, 99)))
+    }
+    assert len(folders) == 4
+
+
+def test_without_uv_the_environment_is_made_by_venv_and_pip(steps, ours, monkeypatch):
+    """uv is quicker, but nobody has to have it."""
+    monkeypatch.setattr(environments, "find_uv", lambda: None)
+    backend = _backend()
+    ensure_environment(backend, backend.natives[0], ours)
+    assert steps[0][:3] == [sys.executable, "-m", "venv"]
+    assert steps[1][1:4] == ["-m", "pip", "install"]
+
+
+def test_an_installer_that_fails_shows_its_last_lines():
+    """The command and what it said, so that the reader can repeat it."""
+    with pytest.raises(BackendUnavailable) as caught:
+        environments._run(_backend(), [sys.executable, "-c", "print('no such package'); raise SystemExit(1)"])
+    assert "no such package" in str(caught.value)
+    assert "installing fake failed" in str(caught.value)
+
+
+def test_a_cache_that_cannot_be_written_says_how_to_choose_another(monkeypatch, tmp_path, ours):
+    """The way out is in the message."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LOCKREF_CACHE", str(tmp_path / "file"))
+    with pytest.raises(BackendUnavailable, match="LOCKREF_CACHE"):
+        ensure_environment(_backend(), _backend().natives[0], ours)
+
+
+def test_the_first_native_whose_python_is_found_is_chosen(monkeypatch):
+    """A newer server where its Python is there, the older one where it is not."""
+    monkeypatch.setattr(environments, "_candidates", lambda: iter(()))
+    newer, older = _native("2", (HERE[0], HERE[1] + 1)), _native("1", HERE)
+    assert choose_native(_backend(newer, older))[0] is older
+    with pytest.raises(BackendUnavailable, match="none was found"):
+        choose_native(_backend(newer))
+
+
+def test_a_python_counts_only_if_it_runs(monkeypatch, tmp_path):
+    """A pyenv shim is on PATH and fails: it is passed over for one that answers."""
+    broken = tmp_path / "python3.13"
+    broken.write_text("#!/bin/sh\nexit 127\n")
+    broken.chmod(0o755)
+    newer = tmp_path / "python3.12"
+    newer.write_text(f"#!/bin/sh\necho {HERE[0]} {HERE[1] + 1}\n")
+    newer.chmod(0o755)
+    monkeypatch.setattr(environments, "_candidates", lambda: iter([str(broken), "/no/such/python", str(newer)]))
+    found = find_python((HERE[0], HERE[1] + 1))
+    assert found == Interpreter(path=str(newer), version=(HERE[0], HERE[1] + 1))
+
+
+def test_every_backend_of_the_table_is_pinned_and_described():
+    """A pin without an exact version, or an entry without words, would show in no other test."""
+    for name, backend in BACKENDS.items():
+        assert backend.name == name
+        assert backend.description
+        assert backend.caution
+        assert backend.needs.startswith("Python 3.")
+        assert backend.image.reference.endswith(backend.image.version)
+        for native in backend.natives:
+            assert "==" in native.requirements[0]
+            assert native.requirements[0] in backend.install or native is not backend.natives[0]

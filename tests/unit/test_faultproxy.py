@@ -1,0 +1,141 @@
+"""The fault proxy itself: where a final reply begins, and what it does to whom."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+import pytest
+
+from scenarios.backends.faultproxy import Fault, FaultProxy
+
+FINAL = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Upstream:
+    """Answers every request that ends in a blank line with the same chunks, and remembers what it got."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = chunks
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self._listener.getsockname()
+        self.received: list[bytes] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                while request := connection.recv(1000):
+                    if request == b"end":
+                        return
+                    self.received.append(request)
+                    for chunk in self._chunks:
+                        connection.sendall(chunk)
+
+    def close(self) -> None:
+        with socket.create_connection(self.address) as last:
+            last.sendall(b"end")
+        self._thread.join()
+        self._listener.close()
+
+
+@contextlib.contextmanager
+def _talk(chunks: list[bytes], *faults: Fault):
+    """A client's connection through a proxy to a server that answers with `chunks`."""
+    upstream = Upstream(chunks)
+    try:
+        with FaultProxy(upstream.address) as proxy:
+            proxy.next(*faults)
+            with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+                yield client, upstream, proxy
+    finally:
+        upstream.close()
+
+
+def _read(client: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (more := client.recv(count - len(data))):
+        data += more
+    return data
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [FINAL],
+        [CONTINUE, FINAL],
+        [CONTINUE + CONTINUE + FINAL],
+        [CONTINUE[:5], CONTINUE[5:] + FINAL[:7], FINAL[7:]],
+    ],
+    ids=["plain", "continue", "two continues in one segment", "split anywhere"],
+)
+def test_a_reply_passes_byte_for_byte(chunks):
+    """Without a fault the proxy is a wire."""
+    whole = b"".join(chunks)
+    with _talk(chunks) as (client, upstream, proxy):
+        for _ in range(2):
+            client.sendall(b"request")
+            assert _read(client, len(whole)) == whole
+        assert upstream.received == [b"request"] * 2
+        assert proxy.struck == []
+
+
+@pytest.mark.parametrize("glue", [False, True], ids=["own segment", "one segment"])
+def test_a_cut_reply_lets_interim_blocks_through(glue):
+    """`100 Continue` comes before the write: a cut there would test something else."""
+    chunks = [CONTINUE + FINAL] if glue else [CONTINUE, FINAL]
+    with _talk(chunks, Fault.HANG_REPLY) as (client, upstream, proxy):
+        client.sendall(b"request")
+        assert _read(client, len(CONTINUE)) == CONTINUE
+        client.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        assert upstream.received == [b"request"]
+        assert proxy.struck == [Fault.HANG_REPLY]
+
+
+def test_a_reset_reply_reached_the_server_and_resets_the_client():
+    """Commit then reset: a reset, not an orderly end, and the request was served."""
+    with _talk([FINAL], Fault.RESET_REPLY) as (client, upstream, proxy):
+        client.sendall(b"request")
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+        assert upstream.received == [b"request"]
+        assert proxy.struck == [Fault.RESET_REPLY]
+
+
+def test_a_reset_before_never_reached_the_server():
+    """The other half of what a client cannot tell apart."""
+    with _talk([FINAL], Fault.RESET_BEFORE) as (client, upstream, _proxy):
+        client.sendall(b"request")
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+        assert upstream.received == []
+
+
+def test_faults_strike_requests_one_by_one():
+    """A kept connection serves several requests: only the one that was meant is struck."""
+    with _talk([FINAL], Fault.NONE, Fault.RESET_REPLY) as (client, upstream, _proxy):
+        client.sendall(b"first")
+        assert _read(client, len(FINAL)) == FINAL
+        client.sendall(b"second")
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+        assert upstream.received == [b"first", b"second"]
+
+
+def test_a_server_that_is_not_there_resets_the_client():
+    """No upstream: an error, not a hang."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with (
+            FaultProxy(unused.getsockname()) as proxy,
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+            pytest.raises(ConnectionResetError),
+        ):
+            client.recv(1)
