@@ -77,8 +77,11 @@ class RunClock:
         return placed
 
 
-def meets_another_grant(truth: Truth, operations: Operations, which: Ints) -> Flags:
-    """Per operation of `which`: a grant of another client was in force at some instant from call to return."""
+def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, until: Ints) -> Flags:
+    """Per operation of `which`: a grant of another client lasted at some instant from call to return.
+
+    until: per grant, its last true instant for this question.
+    """
     grants, runs = truth.grants, truth.runs
     met = np.zeros(len(which), dtype=np.bool_)
     if len(grants.first) == 0 or len(which) == 0:
@@ -91,7 +94,7 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints) -> Fl
     order = np.lexsort((np.arange(split), lock[:split]))
     lane = lock[:split][order] * width
     begin = lane + clock.place(grants.run, grants.begin_lo_ns)[order]
-    end = lane + clock.place(grants.run, force_end_ns(truth))[order]
+    end = lane + clock.place(grants.run, until)[order]
     # Bounds of a real run may be uneven; a maximum only widens what counts as in force.
     begin, end = np.maximum.accumulate(begin), np.maximum.accumulate(end)
     call = operations.call_at_ns[which]
@@ -121,7 +124,7 @@ def check_honesty(truth: Truth, operations: Operations, called_in: Ints) -> Viol
     lies = [(GRANTED, granted[(behind < 0) | (over < operations.call_at_ns[granted])])]
 
     denied = np.flatnonzero(operations.is_denied & readable)
-    unexplained = denied[~meets_another_grant(truth, operations, denied)]
+    unexplained = denied[~meets_another_grant(truth, operations, denied, until=force_end_ns(truth))]
     lies.append((DENIED, unexplained[[not _is_excused(truth, operations, int(one)) for one in unexplained]]))
 
     own = np.flatnonzero(called_in >= 0)

@@ -14,19 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.checks.belief import check_belief_exclusion, find_tenures
+from reports.checks.belief import check_belief_exclusion
+from reports.checks.case import open_case
 from reports.checks.classes import checks_tokens, class_table
-from reports.checks.columns import Events, Flags, Runs, complete_runs
-from reports.checks.disturbances import find_disturbances
-from reports.checks.effect import check_effect_exclusion, find_effects
+from reports.checks.columns import Flags
+from reports.checks.effect import check_effect_exclusion
+from reports.checks.fairness import check_fairness, fairness_table
 from reports.checks.honesty import check_honesty
-from reports.checks.operations import join_operations
-from reports.checks.ownership import call_of_grant, check_ownership, find_revivals
+from reports.checks.latency import calls_table, handoffs_table
+from reports.checks.liveness import check_liveness
+from reports.checks.ownership import check_ownership, find_revivals
 from reports.checks.spec import INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED
 from reports.checks.tables import grants_table, tenures_table
 from reports.checks.takeover import check_early_takeover
 from reports.checks.tokens import check_token_order, has_no_tokens
-from reports.checks.truth import Truth, check_truth_exclusion
+from reports.checks.truth import check_truth_exclusion
 from reports.checks.vacuity import reach_table, unreached
 from reports.checks.verdicts import Ruling, verdict_table
 
@@ -60,44 +62,51 @@ def judge(events: pa.Table, runs: pa.Table) -> Judgement:
     A run without a row in `runs` is judged by defaults. Raises
     HistoryUnreadable for tables of another shape.
     """
-    facts = Runs(complete_runs(events, runs))
-    history = Events(events, facts.number)
-    truth = Truth(history, facts)
-    operations = join_operations(history, truth)
-    tenures = find_tenures(history, operations)
-    effects = find_effects(history, operations)
-    disturbances = find_disturbances(history)
+    case = open_case(events, runs)
+    truth, operations = case.truth, case.operations
     revived = find_revivals(truth, operations)
-    called_in = call_of_grant(truth, operations)
-
-    def unreadable() -> list[tuple[Flags, str]]:
-        return [(~truth.is_readable, UNREADABLE)]
-
-    rulings = [
-        Ruling(check_truth_exclusion(truth), excused=unreadable()),
-        Ruling(check_token_order(truth, revived), excused=[(has_no_tokens(truth), TOKENLESS), *unreadable()]),
-        Ruling(check_belief_exclusion(history, tenures)),
-        Ruling(check_effect_exclusion(history, truth, operations, effects)),
-        Ruling(check_early_takeover(truth), excused=unreadable()),
-        Ruling(check_ownership(truth, revived), excused=unreadable()),
-        Ruling(check_honesty(truth, operations, called_in), excused=unreadable()),
+    unreadable = [(~truth.is_readable, UNREADABLE)]
+    safety = [
+        Ruling(check_truth_exclusion(truth), excused=unreadable),
+        Ruling(check_token_order(truth, revived), excused=[(has_no_tokens(truth), TOKENLESS), *unreadable]),
+        Ruling(check_belief_exclusion(case.events, case.tenures)),
+        Ruling(check_effect_exclusion(case.events, truth, operations, case.effects)),
+        Ruling(check_early_takeover(truth), excused=unreadable),
+        Ruling(check_ownership(truth, revived), excused=unreadable),
+        Ruling(check_honesty(truth, operations, case.call_of_grant), excused=unreadable),
     ]
-    broken = {ruling.violations.clause: _runs_of(ruling, facts.count) for ruling in rulings}
-    reach = reach_table(truth, operations, tenures, effects, disturbances)
+    count = case.runs.count
+    broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}
+    reach = reach_table(case)
     return Judgement(
-        verdicts=verdict_table(facts.number, rulings),
+        verdicts=verdict_table(case.runs.number, [*safety, *check_liveness(case), *check_fairness(case)]),
         classes=class_table(
-            facts.number,
+            case.runs.number,
             overlapped=broken["S3"],
-            fenced=checks_tokens(history, effects, facts.count),
+            fenced=checks_tokens(case.events, case.effects, count),
             regressed=broken["S2"],
             harmed=broken["S4"],
         ),
         reach=reach,
         grants=grants_table(truth),
-        tenures=tenures_table(truth, operations, tenures),
-        unreached=tuple(unreached(reach, facts.table)),
+        tenures=tenures_table(case),
+        unreached=tuple(unreached(reach, case.runs.table)),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What was measured, judged or not: `fairness` per run and lock, `calls` and `handoffs` as raw samples."""
+
+    fairness: pa.Table
+    calls: pa.Table
+    handoffs: pa.Table
+
+
+def measure(events: pa.Table, runs: pa.Table) -> Measures:
+    """Measure many runs at once; the same inputs and errors as `judge`."""
+    case = open_case(events, runs)
+    return Measures(fairness=fairness_table(case), calls=calls_table(case), handoffs=handoffs_table(case))
 
 
 def _runs_of(ruling: Ruling, count: int) -> Flags:

@@ -12,18 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import ABSENT
-from reports.checks.belief import Tenures
+from reports.checks.case import Case
 from reports.checks.columns import Codes, Events, Ints
-from reports.checks.operations import Operations
 from reports.checks.truth import END_KINDS, Truth
 
 
-def _text(events: Events, name: str, codes: Codes) -> pa.DictionaryArray:
+def text_column(events: Events, name: str, codes: Codes) -> pa.DictionaryArray:
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, events.dictionary(name))
 
 
-def _optional(values: Ints) -> pa.Array:
+def optional_integers(values: Ints) -> pa.Array:
     return pa.array(values, pa.int64(), mask=values == ABSENT)
 
 
@@ -35,31 +34,28 @@ def grants_table(truth: Truth) -> pa.Table:
     events, grants = truth.events, truth.grants
     columns: dict[str, Any] = {
         "run": pa.array(truth.runs.number[grants.run]),
-        "lock": _text(events, "lock", grants.lock),
+        "lock": text_column(events, "lock", grants.lock),
         "ordinal": pa.array(grants.ordinal),
-        "node": _text(events, "node", grants.node),
-        "task": _text(events, "task", grants.task),
-        "owner": _text(events, "owner", grants.owner),
-        "token": _optional(grants.token),
-        "request": _optional(grants.request),
+        "node": text_column(events, "node", grants.node),
+        "task": text_column(events, "task", grants.task),
+        "owner": text_column(events, "owner", grants.owner),
+        "token": optional_integers(grants.token),
+        "request": optional_integers(grants.request),
         "begin_lo_ns": pa.array(grants.begin_lo_ns),
         "begin_hi_ns": pa.array(grants.begin_hi_ns),
-        "end_lo_ns": _optional(grants.end_lo_ns),
-        "end_hi_ns": _optional(grants.end_hi_ns),
+        "end_lo_ns": optional_integers(grants.end_lo_ns),
+        "end_hi_ns": optional_integers(grants.end_hi_ns),
         "end_kind": pa.DictionaryArray.from_arrays(pa.array(grants.end_kind.astype(np.int32)), pa.array(END_KINDS)),
-        "valid_until_true_ns": _optional(grants.valid_until_true_ns),
+        "valid_until_true_ns": optional_integers(grants.valid_until_true_ns),
         "renewals": pa.array(grants.last - grants.first),
     }
     return pa.table(columns)
 
 
-def tenures_table(truth: Truth, operations: Operations, tenures: Tenures) -> pa.Table:
+def tenures_table(case: Case) -> pa.Table:
     """One row per believed tenure: its client, its closed interval, when it was told of a loss, its grant's ordinal."""
-    events = truth.events
-    operation = np.maximum(tenures.operation, 0)
-    grant = np.full(len(tenures.run), -1, dtype=np.int64)
-    if len(operations.grant):
-        grant = np.where(tenures.operation >= 0, operations.grant[operation], -1)
+    events, truth, tenures = case.events, case.truth, case.tenures
+    grant = case.grant_of_tenure
     ordinal = np.full(len(grant), ABSENT, dtype=np.int64)
     known = grant >= 0
     ordinal[known] = truth.grants.ordinal[grant[known]]
@@ -68,15 +64,15 @@ def tenures_table(truth: Truth, operations: Operations, tenures: Tenures) -> pa.
     lost[told] = events.integers("at_ns")[tenures.loss_row[told]]
     columns: dict[str, Any] = {
         "run": pa.array(truth.runs.number[tenures.run]),
-        "lock": _text(events, "lock", tenures.lock),
-        "node": _text(events, "node", tenures.node),
-        "task": _text(events, "task", tenures.task),
+        "lock": text_column(events, "lock", tenures.lock),
+        "node": text_column(events, "node", tenures.node),
+        "task": text_column(events, "task", tenures.task),
         "request": pa.array(tenures.request),
-        "owner": _text(events, "owner", tenures.owner),
-        "token": _optional(tenures.token),
+        "owner": text_column(events, "owner", tenures.owner),
+        "token": optional_integers(tenures.token),
         "first_ns": pa.array(tenures.first_ns),
         "last_ns": pa.array(tenures.last_ns),
-        "lost_ns": _optional(lost),
-        "ordinal": _optional(ordinal),
+        "lost_ns": optional_integers(lost),
+        "ordinal": optional_integers(ordinal),
     }
     return pa.table(columns)

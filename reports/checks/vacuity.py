@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.belief import Tenures
+from reports.checks.case import Case
 from reports.checks.columns import Events, Ints
 from reports.checks.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
-from reports.checks.effect import Effects
-from reports.checks.honesty import FOREVER, meets_another_grant
+from reports.checks.honesty import FOREVER, grants_end, meets_another_grant
 from reports.checks.operations import Operations
 from reports.checks.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.truth import END_TAKEN_OVER, RELEASED, Truth
@@ -30,7 +30,7 @@ from reports.checks.truth import END_TAKEN_OVER, RELEASED, Truth
 SITUATIONS: Final[dict[str, str]] = {
     "grant": "a client became owner",
     "denied": "an acquire returned without a grant",
-    "contention": "an acquire met a grant of another client, or lost a race for the write",
+    "contention": "an acquire met an unended grant of another client, or lost a race for the write",
     "renewal": "a grant was renewed",
     "release": "a grant was released",
     "takeover_after_expiry": "an unreleased grant was replaced after its validity had ended",
@@ -60,15 +60,11 @@ REACH_SCHEMA: Final = pa.schema(
 """Every run with every situation of `SITUATIONS`, zeros included; `fault:` rows only where they happened."""
 
 
-def reach_table(
-    truth: Truth,
-    operations: Operations,
-    tenures: Tenures,
-    effects: Effects,
-    disturbances: Disturbances,
-) -> pa.Table:
+def reach_table(case: Case) -> pa.Table:
     """Count every situation in every run."""
-    events, chain, grants = truth.events, truth.chain, truth.grants
+    events, truth, operations = case.events, case.truth, case.operations
+    tenures, effects, disturbances = case.tenures, case.effects, case.disturbances
+    chain, grants = truth.chain, truth.grants
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)
     replaced = np.flatnonzero(grants.end_kind == END_TAKEN_OVER)
     lapsed = (grants.valid_until_true_ns[replaced] != ABSENT) & (
@@ -84,7 +80,16 @@ def reach_table(
         "grant": _granted_runs(truth, operations),
         "denied": operations.run[operations.is_denied],
         "contention": np.concatenate(
-            (operations.run[calls[meets_another_grant(truth, operations, calls)]], _lost_races(events, truth))
+            (
+                operations.run[
+                    calls[
+                        meets_another_grant(
+                            truth, operations, calls, until=grants_end(truth, np.arange(len(grants.first)))
+                        )
+                    ]
+                ],
+                _lost_races(events, truth),
+            )
         ),
         "renewal": chain.run[chain.is_renewal],
         "release": chain.run[chain.state == RELEASED],
@@ -98,7 +103,7 @@ def reach_table(
         "late_write_attempted": effects.run[is_late | ~effects.is_accepted],
         "rejected_write": effects.run[~effects.is_accepted],
         "effect": effects.run[effects.is_accepted],
-        "expired_while_believed": _beliefs_beyond(truth, operations, tenures),
+        "expired_while_believed": _beliefs_beyond(case),
         "partition": disturbances.run[disturbances.are(frozenset({"partition"}), "begin")],
         "clock_fault": disturbances.run[disturbances.are(CLOCK_KINDS, "begin", "fired")],
         "crash": disturbances.run[disturbances.are(frozenset({"crash"}), "begin")],
@@ -218,12 +223,11 @@ def _resumed_holders(events: Events, tenures: Tenures, disturbances: Disturbance
     return disturbances.run[chosen[np.array(resumed, dtype=np.bool_)]]
 
 
-def _beliefs_beyond(truth: Truth, operations: Operations, tenures: Tenures) -> Ints:
+def _beliefs_beyond(case: Case) -> Ints:
     """Runs of tenures that still believed after their grant had ended or its validity was over."""
-    grants = truth.grants
-    if len(grants.first) == 0 or len(tenures.run) == 0 or len(operations.grant) == 0:
+    grants, tenures, grant = case.truth.grants, case.tenures, case.grant_of_tenure
+    if len(grants.first) == 0:
         return np.zeros(0, dtype=np.int64)
-    grant = np.where(tenures.operation >= 0, operations.grant[np.maximum(tenures.operation, 0)], -1)
     which = np.maximum(grant, 0)
     ended = np.where(grants.end_hi_ns[which] == ABSENT, FOREVER, grants.end_hi_ns[which])
     valid = np.where(grants.valid_until_true_ns[which] == ABSENT, FOREVER, grants.valid_until_true_ns[which])

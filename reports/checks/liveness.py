@@ -1,0 +1,360 @@
+"""Liveness: does it go on, and in time (L1-L6)?
+
+Bounds come from the runs table: validity V, clock bound β, poll interval p,
+request timeout q, wait timeout w; all are stretched by 1/(1-ρ), because they
+are promised in local seconds. L1, L2, L3 and L6 start when the faults have
+ended (F) and do not apply where they never do. L4 and L5 hold always.
+
+L1-L3 look at the gaps between a lock's grants. Most gaps are shorter than the
+shortest bound; only the long ones are compared with the calls that waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lockref.history import ABSENT, Op
+from lockref.stores.port import Outcome
+from reports.checks.belief import describe_tenure
+from reports.checks.case import Case
+from reports.checks.columns import Flags, Ints
+from reports.checks.disturbances import PAUSE_KINDS
+from reports.checks.honesty import FOREVER
+from reports.checks.segments import is_first, rows_of_group
+from reports.checks.takeover import PPM, or_zero, rate_allowance
+from reports.checks.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
+from reports.checks.verdicts import Ruling, Violations
+
+REAL_SLACK_NS = 1_000_000_000
+"""What a real run is allowed beyond any bound: threads of one process wait for each other there."""
+
+NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
+NO_TIMING = "the runs table does not give the timing that the bound is made of"
+
+
+class Bounds:
+    """The bounds of every run, in true nanoseconds."""
+
+    def __init__(self, case: Case) -> None:
+        runs = case.runs
+        ppm = np.minimum(or_zero(runs.integers("rate_error_ppm")), PPM - 1)
+        names = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "faults_end_ns")
+        known = {name: runs.integers(name) for name in names}
+        slack = np.array([REAL_SLACK_NS if world == "real" else 0 for world in runs.texts("world")], dtype=np.int64)
+
+        def stretched(span: Ints) -> Ints:
+            longer: Ints = span * PPM // (PPM - ppm) + slack
+            return longer
+
+        validity, poll, request, wait, faults_end = (known[name] for name in names)
+        self.has_end = faults_end != ABSENT
+        self.faults_end_ns = np.where(self.has_end, faults_end, FOREVER)
+        self.has_handover = (poll != ABSENT) & (request != ABSENT)
+        self.has_validity = self.has_handover & (validity != ABSENT)
+        self.has_wait = (wait != ABSENT) & (request != ABSENT)
+        self.drift_ns = or_zero(runs.integers("drift_bound_ns"))
+        self.handover_ns = stretched(or_zero(poll) + 2 * or_zero(request))
+        self.validity_ns = stretched(or_zero(validity))
+        self.grant_ns = self.validity_ns + 2 * self.drift_ns + self.handover_ns
+        self.call_ns = stretched(or_zero(wait) + or_zero(request))
+
+
+def check_liveness(case: Case) -> list[Ruling]:
+    """L1 to L6, in order."""
+    bounds = Bounds(case)
+    gaps = _gap_violations(case, bounds)
+    no_end = [(~bounds.has_end, NO_FAULTS_END)]
+    unread = [(~case.truth.is_readable, "the lock's records cannot be decoded, so grants are unknown")]
+    untimed = [(~bounds.has_validity, NO_TIMING)]
+    return [
+        Ruling(gaps["L1"], excused=[*untimed, *unread, *no_end]),
+        Ruling(gaps["L2"], excused=[*untimed, *unread, *no_end]),
+        Ruling(gaps["L3"], excused=[(~bounds.has_handover, NO_TIMING), *unread, *no_end]),
+        Ruling(_check_told_in_time(case), excused=unread),
+        Ruling(_check_calls_end(case, bounds), excused=[(~bounds.has_wait, NO_TIMING)]),
+        Ruling(_check_no_orphans(case, bounds), excused=[*untimed, *unread, *no_end]),
+    ]
+
+
+def _abandoned_ns(case: Case) -> Ints:
+    """Per grant: when its client was done with it, whatever came of that; FOREVER while it may still want it.
+
+    A granted tenure ends with the return of its release, a call that was not
+    granted ends what it left behind with its own return.
+    """
+    grants, operations = case.truth.grants, case.operations
+    until = np.full(len(grants.first), FOREVER, dtype=np.int64)
+    failed = np.flatnonzero(case.call_of_grant >= 0)
+    call = case.call_of_grant[failed]
+    over = (operations.return_row[call] >= 0) & ~operations.is_granted[call]
+    until[failed[over]] = operations.return_at_ns[call[over]]
+    releases = np.flatnonzero((case.tenure_of_release >= 0) & (operations.return_row >= 0))
+    given_back = operations.grant[case.tenure_of_release[releases]] if len(releases) else releases
+    known = given_back >= 0
+    until[given_back[known]] = operations.return_at_ns[releases[known]]
+    return until
+
+
+class _Gaps:
+    """The times between grants of each lock, the one before the first grant included.
+
+    quiet_ns: since when nobody wrote for a grant; free_ns: since when it may
+    be taken; until_ns: the next grant, or the run's end; grant: the one before.
+    """
+
+    def __init__(self, case: Case, bounds: Bounds) -> None:
+        truth = case.truth
+        grants, chain = truth.grants, truth.chain
+        calls = np.flatnonzero(case.operations.op == Op.ACQUIRE)
+        called = case.events.lock_key[case.operations.call_row[calls]]
+        groups, at = np.unique(called, return_index=True)
+        first_run = case.operations.run[calls[at]]
+        count = len(grants.first)
+        released = (grants.end_kind == END_RELEASED) | (grants.end_kind == END_DELETED)
+        drift, allowance = bounds.drift_ns[grants.run], bounds.validity_ns[grants.run]
+        valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
+        span = np.where(valid >= FOREVER, 0, valid - grants.begin_lo_ns)
+        abandoned = np.minimum(_abandoned_ns(case), FOREVER - allowance) + allowance
+        lapse = np.minimum(valid, abandoned) + 2 * drift + rate_allowance(truth, grants.run, span)
+        last_write = chain.at_hi_ns[grants.last] if count else grants.first
+        ended = np.where(released, grants.end_hi_ns, 0)
+        starts = is_first(grants.group)
+        following = grants.next_same_lock
+        begin_next = grants.begin_lo_ns[np.maximum(following, 0)] if count else grants.first
+        blocked = self._is_blocked(case)
+        until = np.where(following >= 0, begin_next, case.end_ns[grants.run])
+        # Before the first grant: since the run began; so also for locks that nobody ever got.
+        granted_groups = grants.group[starts]
+        never = ~np.isin(groups, granted_groups)
+        zeros = np.zeros(int(starts.sum()), dtype=np.int64)
+        self.group = np.concatenate((grants.group, granted_groups, groups[never]))
+        self.run = np.concatenate((grants.run, grants.run[starts], first_run[never]))
+        self.grant = np.concatenate((np.arange(count), zeros - 1, np.full(int(never.sum()), -1)))
+        self.is_released = np.concatenate((released, zeros > 0, np.zeros(int(never.sum()), dtype=np.bool_)))
+        none = np.zeros(int(never.sum()), dtype=np.int64)
+        quiet = np.where(released, ended, np.where(blocked, FOREVER, np.minimum(last_write, _abandoned_ns(case))))
+        free = np.where(released, ended, np.where(blocked, FOREVER, lapse))
+        self.quiet_ns = np.concatenate((quiet, zeros, none))
+        self.free_ns = np.concatenate((free, zeros, none))
+        self.until_ns = np.concatenate((until, grants.begin_lo_ns[starts], case.end_ns[first_run[never]]))
+
+    @staticmethod
+    def _is_blocked(case: Case) -> Flags:
+        """Per grant: followed by something that is no lock record, which no lock may take over (D6)."""
+        chain, grants = case.truth.chain, case.truth.grants
+        state = chain.state[np.maximum(grants.end, 0)] if len(grants.end) else grants.end
+        blocked: Flags = (grants.end >= 0) & ~np.isin(state, (LIVE, RELEASED, DELETED))
+        return blocked
+
+
+def _gap_violations(case: Case, bounds: Bounds) -> dict[str, Violations]:
+    gaps = _Gaps(case, bounds)
+    faults_end = bounds.faults_end_ns[gaps.run]
+    died = _holder_died(case, gaps)
+    since = {
+        "L1": np.maximum(gaps.quiet_ns, faults_end),
+        "L2": np.maximum(gaps.free_ns, faults_end),
+        "L3": np.maximum(gaps.free_ns, faults_end),
+    }
+    limit = {
+        "L1": bounds.grant_ns[gaps.run],
+        "L2": bounds.handover_ns[gaps.run],
+        "L3": bounds.handover_ns[gaps.run],
+    }
+    judged = {
+        "L1": bounds.has_validity[gaps.run],
+        "L2": bounds.has_validity[gaps.run] & died,
+        "L3": bounds.has_handover[gaps.run] & gaps.is_released,
+    }
+    return {clause: _long_waits(case, gaps, clause, since[clause], limit[clause], judged[clause]) for clause in since}
+
+
+def _holder_died(case: Case, gaps: _Gaps) -> Flags:
+    """Per gap: the node of the grant before it crashed after that grant began and before the gap ended."""
+    died = np.zeros(len(gaps.run), dtype=np.bool_)
+    crashes = np.flatnonzero(case.disturbances.are(frozenset({"crash"}), "begin"))
+    grants = case.truth.grants
+    for crash in crashes.tolist():
+        at = case.disturbances.at_ns[crash]
+        known = np.flatnonzero((gaps.grant >= 0) & (gaps.run == case.disturbances.run[crash]) & (gaps.until_ns >= at))
+        holder = gaps.grant[known]
+        hit = (grants.node[holder] == case.disturbances.node[crash]) & (grants.begin_lo_ns[holder] <= at)
+        died[known[hit]] = True
+    return died
+
+
+def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, judged: Flags) -> Violations:
+    """One violation per gap during which some live client waited longer than the limit."""
+    operations = case.operations
+    long_gaps = np.flatnonzero(judged & (gaps.until_ns - since > limit))
+    bad: list[tuple[int, int, int]] = []
+    if len(long_gaps):
+        acquires = np.flatnonzero(operations.op == Op.ACQUIRE)
+        keys = case.events.lock_key[operations.call_row[acquires]]
+        order = np.argsort(keys, kind="stable")
+        acquires, keys = acquires[order], keys[order]
+        until = np.where(operations.return_row >= 0, operations.return_at_ns, _last_seen(case))
+        for gap in long_gaps.tolist():
+            waiting = acquires[rows_of_group(keys, int(gaps.group[gap]))]
+            begin = np.maximum(operations.call_at_ns[waiting], since[gap])
+            waited = np.minimum(until[waiting], gaps.until_ns[gap]) - begin
+            if len(waited) and int(waited.max()) > limit[gap]:
+                longest = int(np.argmax(waited))
+                bad.append((gap, int(waiting[longest]), int(waited[longest])))
+
+    def witness(index: int) -> dict[str, Any]:
+        gap, call, waited = bad[index]
+        return {
+            "text": f"{case.events.text('node', int(operations.node[call]))} waited {waited} ns for a lock nobody held",
+            "kind": "waited too long",
+            "lock": case.events.text("lock", int(operations.lock[call])),
+            "bound_ns": int(limit[gap]),
+            "interval_ns": [int(since[gap]), int(gaps.until_ns[gap])],
+        }
+
+    where = np.array([gap for gap, _, _ in bad], dtype=np.int64)
+    return Violations(clause=clause, run=gaps.run[where], at_ns=since[where] + limit[where], witness=witness)
+
+
+def _last_seen(case: Case) -> Ints:
+    """Per operation: until when its call can have waited if it is open: its node's crash or the run's end."""
+    operations = case.operations
+    until = case.end_ns[operations.run].copy()
+    open_calls = np.flatnonzero(operations.return_row < 0)
+    for call in open_calls.tolist():
+        died = _crash_after(case, call)
+        if died is not None:
+            until[call] = died
+    return until
+
+
+def _crash_after(case: Case, call: int) -> int | None:
+    """When the caller's node crashed after this call began; None if it did not."""
+    operations, disturbances = case.operations, case.disturbances
+    crashes = disturbances.are(frozenset({"crash"}), "begin")
+    hit = np.flatnonzero(
+        crashes
+        & (disturbances.run == operations.run[call])
+        & (disturbances.node == operations.node[call])
+        & (disturbances.row > operations.call_row[call])
+    )
+    return int(disturbances.at_ns[hit[0]]) if len(hit) else None
+
+
+def _check_told_in_time(case: Case) -> Violations:
+    """L4: no client believes beyond the end of the validity that its last applied write promised.
+
+    The clock bound is allowed: the holder's clock may have been set within it since.
+    """
+    truth, tenures = case.truth, case.tenures
+    grants = truth.grants
+    grant = case.grant_of_tenure
+    bad = np.zeros(0, dtype=np.int64)
+    end = np.zeros(0, dtype=np.int64)
+    if len(grants.first):
+        which = np.maximum(grant, 0)
+        end = grants.valid_until_true_ns[which]
+        drift = or_zero(truth.runs.integers("drift_bound_ns"))[tenures.run]
+        allowance = drift + rate_allowance(truth, tenures.run, end - grants.begin_lo_ns[which])
+        bad = np.flatnonzero((grant >= 0) & (end != ABSENT) & (tenures.last_ns > end + allowance))
+
+    def witness(index: int) -> dict[str, Any]:
+        tenure = int(bad[index])
+        late = int(tenures.last_ns[tenure] - end[tenure])
+        return {
+            "text": f"a client still believed {late} ns after its validity had ended",
+            "kind": "told too late",
+            "lock": case.events.text("lock", int(tenures.lock[tenure])),
+            "valid_until_true_ns": int(end[tenure]),
+            "intervals": [describe_tenure(case.events, tenures, tenure)],
+        }
+
+    return Violations(clause="L4", run=tenures.run[bad], at_ns=tenures.last_ns[bad], witness=witness)
+
+
+def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
+    """L5: every call returns within the wait timeout and one request timeout; pauses of its process do not count."""
+    operations = case.operations
+    is_open = operations.return_row < 0
+    took = np.where(is_open, case.end_ns[operations.run], operations.return_at_ns) - operations.call_at_ns
+    judged = bounds.has_wait[operations.run] & ~(is_open & case.runs.is_cut_off[operations.run])
+    suspects = np.flatnonzero(judged & (is_open | (took > bounds.call_ns[operations.run])))
+    late = list(_truly_late(case, bounds, suspects, took))
+    bad = np.array(late, dtype=np.int64)
+
+    def witness(index: int) -> dict[str, Any]:
+        call = int(bad[index])
+        who = case.events.text("node", int(operations.node[call]))
+        never = bool(is_open[call])
+        return {
+            "text": f"a call of {who} " + ("never returned" if never else f"took {int(took[call])} ns"),
+            "kind": "call never returned" if never else "call took too long",
+            "lock": case.events.text("lock", int(operations.lock[call])),
+            "request": int(case.events.integers("request")[operations.call_row[call]]),
+            "bound_ns": int(bounds.call_ns[operations.run[call]]),
+            "interval_ns": [int(operations.call_at_ns[call]), int(operations.call_at_ns[call] + took[call])],
+        }
+
+    at = operations.call_at_ns[bad] + bounds.call_ns[operations.run[bad]]
+    return Violations(clause="L5", run=operations.run[bad], at_ns=at, witness=witness)
+
+
+def _truly_late(case: Case, bounds: Bounds, suspects: Ints, took: Ints) -> Iterator[int]:
+    operations, disturbances = case.operations, case.disturbances
+    begins = disturbances.are(PAUSE_KINDS, "begin")
+    ends = disturbances.are(PAUSE_KINDS, "end")
+    for call in suspects.tolist():
+        if operations.return_row[call] < 0:
+            if _crash_after(case, call) is None and not _was_paused_at_end(case, call, begins, ends):
+                yield call
+            continue
+        here = (disturbances.run == operations.run[call]) & (disturbances.node == operations.node[call])
+        paused = 0
+        for begin in np.flatnonzero(begins & here).tolist():
+            over = np.flatnonzero(ends & here & (disturbances.fault == disturbances.fault[begin]))
+            over = over[over > begin]
+            end = int(disturbances.at_ns[over[0]]) if len(over) else FOREVER
+            since = max(int(disturbances.at_ns[begin]), int(operations.call_at_ns[call]))
+            paused += max(0, min(end, int(operations.return_at_ns[call])) - since)
+        if int(took[call]) - paused > int(bounds.call_ns[operations.run[call]]):
+            yield call
+
+
+def _was_paused_at_end(case: Case, call: int, begins: Flags, ends: Flags) -> bool:
+    """True if the caller's process was paused and never ran on: nobody can return then."""
+    operations, disturbances = case.operations, case.disturbances
+    here = (disturbances.run == operations.run[call]) & (disturbances.node == operations.node[call])
+    return int(np.count_nonzero(begins & here)) > int(np.count_nonzero(ends & here))
+
+
+def _check_no_orphans(case: Case, bounds: Bounds) -> Violations:
+    """L6: what a failed acquire left in the store is over one validity after its return (or the end of the faults)."""
+    grants, operations = case.truth.grants, case.operations
+    left = np.flatnonzero(case.call_of_grant >= 0)
+    call = case.call_of_grant[left]
+    failed = (operations.outcome[call] == Outcome.AMBIGUOUS) | (operations.outcome[call] == Outcome.REJECTED)
+    left, call = left[failed], call[failed]
+    run = grants.run[left]
+    ended = np.where(grants.end_hi_ns[left] == ABSENT, FOREVER, grants.end_hi_ns[left])
+    valid = np.where(grants.valid_until_true_ns[left] == ABSENT, FOREVER, grants.valid_until_true_ns[left])
+    over = np.minimum(np.minimum(ended, valid), case.end_ns[run])
+    since = np.maximum(operations.return_at_ns[call], np.where(bounds.has_end, bounds.faults_end_ns, 0)[run])
+    limit = since + bounds.validity_ns[run] + bounds.drift_ns[run]
+    keep = np.flatnonzero((over > limit) & bounds.has_end[run] & bounds.has_validity[run])
+    left, call, over, limit = left[keep], call[keep], over[keep], limit[keep]
+
+    def witness(index: int) -> dict[str, Any]:
+        grant = int(left[index])
+        return {
+            "text": "an acquire that failed left a grant in force beyond one validity",
+            "kind": "orphan",
+            "lock": case.events.text("lock", int(grants.lock[grant])),
+            "node": case.events.text("node", int(grants.node[grant])),
+            "returned_ns": int(operations.return_at_ns[call[index]]),
+            "interval_ns": [int(grants.begin_hi_ns[grant]), int(over[index])],
+        }
+
+    return Violations(clause="L6", run=grants.run[left], at_ns=limit, witness=witness)
