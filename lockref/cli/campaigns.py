@@ -1,96 +1,131 @@
-"""From a campaign to what people and gates read: `results.json`, the failure blocks, the run folder."""
+"""From tallies to what people and gates read: `results.json`, the failure blocks, the run folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
 from lockref.cli.console import Console, printable
 from lockref.cli.exit_codes import exit_code, worst
-from lockref.cli.failures import store_failure
 from reports.checks.spec import CLAUSES
 from reports.formats.block import failure_block
 from reports.formats.junit import junit_xml
 from reports.formats.results import Clause, Failure, Reach, Results, statement
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
     from lockref.cli.run_folder import RunFolder
-    from lockref.providers import ProviderSpec
+    from reports.checks.tally import Finding, Tally
     from scenarios.campaign import CampaignResult
 
 BLOCKS_MAX = 3
 """Failure blocks shown on the terminal; the rest is counted and stands in results.json."""
 
 
-def results_of(
-    campaign: CampaignResult, spec: ProviderSpec, *, provenance: Mapping[str, object], store: bool = True
+def tallied_results(
+    tally: Tally,
+    *,
+    title: str,
+    scenario: str,
+    provider: str,
+    backend: str = "",
+    provenance: Mapping[str, object],
+    name_failure: Callable[[Finding], str] | None = None,
 ) -> Results:
-    """The one account of a campaign. Distinct failures are stored for `lockref replay` on the way."""
-    scenario = campaign.scenario
+    """The one account of judged runs.
+
+    name_failure: stores a failure and answers its id for `lockref replay`;
+    without it failures are named by clause and run, and cannot be replayed.
+    """
+    order = list(CLAUSES)
     clauses = {
         name: Clause(
-            verdict=campaign.clause_verdict(name),
+            verdict=tally.clause_verdict(name),  # type: ignore[arg-type]
             runs=counts["held"] + counts["violated"],
             violated=counts["violated"],
             inconclusive=counts["inconclusive"],
             not_applicable=counts["not_applicable"],
             text=CLAUSES[name],
         )
-        for name, counts in sorted(campaign.verdicts.items(), key=lambda item: list(CLAUSES).index(item[0]))
+        for name, counts in sorted(tally.verdicts.items(), key=lambda item: order.index(item[0]))
     }
     failures = []
-    for finding in campaign.findings:
-        identity = store_failure(scenario, spec, finding) if store else f"{finding.clause}-{finding.seed}"
+    for finding in tally.findings:
+        identity = name_failure(finding) if name_failure else f"{finding.clause}-{finding.run}"
         failure = Failure(
             id=identity,
             clause=finding.clause,
-            message=str(finding.witness.get("what") or finding.witness.get("message") or CLAUSES[finding.clause]),
-            run=finding.seed,
-            seed=finding.seed,
-            scenario=scenario.name,
-            provider=spec.name,
+            message=str(finding.witness.get("message") or CLAUSES[finding.clause]),
+            run=finding.run,
+            seed=finding.run if name_failure else None,
+            scenario=scenario,
+            provider=provider,
+            backend=backend,
             at_ns=finding.at_ns,
             similar=finding.similar,
-            replay=f"lockref replay {identity}" if store else "",
+            replay=f"lockref replay {identity}" if name_failure else "",
             witness=finding.witness,
         )
         failure.block = failure_block(failure)
         failures.append(failure)
     return Results(
-        title=f"{scenario.name} under {spec.name}",
-        verdict=campaign.verdict,  # type: ignore[arg-type]
-        liveness="held" if campaign.is_live else "violated",
+        title=title,
+        verdict=tally.verdict,  # type: ignore[arg-type]
+        liveness="held" if tally.is_live else "violated",
         statement=statement(
-            verdict=campaign.verdict,  # type: ignore[arg-type]
-            runs=campaign.run_count,
-            violated=campaign.broken_runs,
-            reasons=campaign.reasons,
+            verdict=tally.verdict,  # type: ignore[arg-type]
+            runs=tally.runs,
+            violated=tally.broken_runs,
+            reasons=tally.reasons,
         ),
-        reasons=campaign.reasons,
-        runs=campaign.run_count,
-        events=campaign.event_count,
-        cut_off=campaign.cut_off,
+        reasons=tally.reasons,
+        runs=tally.runs,
+        events=tally.events,
+        cut_off=tally.cut_off,
         clauses=clauses,
-        classes=dict(campaign.classes),
+        classes=dict(tally.classes),
         reach=[
-            Reach(situation=name, runs=runs, count=count, is_required=name in scenario.must_happen)
-            for name, (runs, count) in sorted(campaign.reach.items())
+            Reach(situation=name, runs=runs, count=count, is_required=name in tally.demanded)
+            for name, (runs, count) in sorted(tally.reach.items())
         ],
         failures=failures,
-        provenance={**provenance, "digest": campaign.digest},
+        provenance=dict(provenance),
     )
 
 
-def write_campaign(folder: RunFolder, campaign: CampaignResult, results: Results) -> None:
-    """History, results and JUnit of a campaign into its run folder."""
-    events, runs = campaign.kept
-    pq.write_table(events, folder.path / "events.parquet", compression="zstd")
-    pq.write_table(runs, folder.path / "runs.parquet", compression="zstd")
+def campaign_results(
+    campaign: CampaignResult, *, provenance: Mapping[str, object], name_failure: Callable[[Finding], str]
+) -> Results:
+    """The account of a campaign of seeds."""
+    return tallied_results(
+        campaign.tally,
+        title=f"{campaign.scenario.name} under {campaign.provider}",
+        scenario=campaign.scenario.name,
+        provider=campaign.provider,
+        provenance={**provenance, "digest": campaign.digest},
+        name_failure=name_failure,
+    )
+
+
+def write_run(folder: RunFolder, events: pa.Table, runs: pa.Table, results: Results) -> None:
+    """A history, its results and JUnit into a run folder."""
+    _write_parquet(events, folder.path / "events.parquet")
+    _write_parquet(runs, folder.path / "runs.parquet")
     results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
     results.write(folder.path / "results.json")
     folder.write("junit.xml", junit_xml([results]))
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    """Whole or not at all: a reader never meets half a file."""
+    beside = path.with_name(f".{path.name}")
+    pq.write_table(table, beside, compression="zstd")
+    beside.replace(path)
 
 
 def say_results(console: Console, results: Results) -> None:
@@ -115,3 +150,43 @@ def code_of(results: Sequence[Results], allowed: Sequence[int] = ()) -> int:
     return worst(
         exit_code(verdict=each.verdict, is_live=each.liveness != "violated", allowed=allowed) for each in results
     )
+
+
+def document_of(results: Sequence[Results], *, digest: str, folder: Path | None) -> dict[str, object]:
+    """The `--json` document: the joint verdict, and every scenario's own part where there are several."""
+    verdicts = {each.verdict for each in results}
+    verdict = next(name for name in ("violated", "inconclusive", "held") if name in verdicts)
+    document: dict[str, object] = {
+        "verdict": verdict,
+        "liveness": "violated" if any(each.liveness == "violated" for each in results) else "held",
+        "runs": sum(each.runs for each in results),
+        "clauses": _joint_clauses(results),
+        "failures": [
+            failure.model_dump(include={"id", "seed", "clause", "replay", "scenario", "provider", "message", "similar"})
+            for each in results
+            for failure in each.failures
+        ],
+        "reasons": [reason for each in results for reason in each.reasons],
+        "digest": digest,
+        "folder": str(folder) if folder else None,
+    }
+    if len(results) > 1:
+        document["scenarios"] = [
+            each.model_dump(include={"title", "verdict", "liveness", "runs", "statement", "reasons"})
+            for each in results
+        ]
+    return document
+
+
+def _joint_clauses(results: Sequence[Results]) -> dict[str, dict[str, object]]:
+    ranking = ("violated", "inconclusive", "held", "not_applicable")
+    joint: dict[str, dict[str, object]] = {}
+    for name in CLAUSES:
+        parts = [each.clauses[name] for each in results if name in each.clauses]
+        if parts:
+            joint[name] = {
+                "verdict": min((part.verdict for part in parts), key=ranking.index),
+                "runs": sum(part.runs for part in parts),
+                "violated": sum(part.violated for part in parts),
+            }
+    return joint

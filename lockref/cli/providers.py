@@ -1,1 +1,35 @@
 """`lockref providers`: the locks that can be put to the test."""
+
+from __future__ import annotations
+
+import click
+
+from lockref.cli.console import Console, printable
+
+
+@click.command(name="providers")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the locks that are known by name; any other is named as module:Class or file.py:Class."""
+    from lockref.errors import ConfigError
+    from lockref.providers import BUILT_IN, load_provider, registered
+
+    console = Console(ctx.obj, as_json=as_json)
+    rows = []
+    for name, home in sorted(registered().items()):
+        row = {"name": name, "class": home, "origin": "built in" if name in BUILT_IN else "entry point"}
+        try:
+            spec = load_provider(name)
+        except ConfigError as error:
+            row["error"] = str(error)
+        else:
+            row["claims"] = ", ".join(spec.claims)
+        rows.append(row)
+    if as_json:
+        console.document({"providers": rows})
+        return
+    for row in rows:
+        problem = f"  does not load: {printable(row['error'], limit=400)}" if "error" in row else ""
+        console.say(f"{row['name']:<12} {row['class']} ({row['origin']}){problem}", style="bad" if problem else "")
+    console.say("bring your own: --provider module:Class or --provider path/file.py:Class", style="dim")

@@ -100,6 +100,12 @@ class RunFolder:
         """Replace `run.json`."""
         write_whole(self.path / "run.json", json.dumps(content, indent=2, default=str) + "\n")
 
+    def part(self, name: str) -> RunFolder:
+        """A folder inside this one, for one scenario of several."""
+        part = RunFolder(self.path / name)
+        part.path.mkdir(exist_ok=True)
+        return part
+
     def write(self, name: str, text: str) -> Path:
         """Write one file of the folder whole."""
         write_whole(self.path / name, text)

@@ -7,6 +7,7 @@ commit explores something new each time and can still be repeated.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import click
 
@@ -24,7 +25,7 @@ def parse_seed(text: str) -> int:
     return seed
 
 
-class SeedRange(click.ParamType):
+class SeedRange(click.ParamType[Any]):
     """`A..B`, both included, or one seed."""
 
     name = "A..B"

@@ -8,12 +8,15 @@ import click
 
 from lockref.cli.seeds import SEED_RANGE
 
+DETERMINISM_EVERY = 10
+"""`--check-determinism` runs every tenth seed twice."""
+
 
 @click.command(name="sim")
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option("--all", "take_all", is_flag=True, help="Every scenario of the catalogue.")
-@click.option("--provider", "-p", default="hardened", show_default=True, help="hudi, hardened, module:Class or file.py:Class.")
-@click.option("--seeds", "--seed", type=SEED_RANGE, default="1..200", show_default=True, help="A..B, both included, or one.")
+@click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
+@click.option("--seeds", "--seed", type=SEED_RANGE, default="1..200", show_default=True, help="A..B, or one seed.")
 @click.option("--jobs", "-j", default="auto", show_default=True, help="Processes; auto: as many as pay.")
 @click.option("--max-time", type=float, metavar="SECONDS", help="Begin no further batch of seeds after this.")
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
@@ -40,55 +43,45 @@ def command(
     lockref sim e08 --provider hudi --seeds 1..500
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     """
-    from lockref.cli.campaigns import code_of, results_of, say_results, write_campaign
+    from lockref.cli.campaigns import campaign_results, code_of, document_of, say_results, write_run
     from lockref.cli.console import Console
+    from lockref.cli.failures import FailureStore
+    from lockref.cli.options import exit_codes
+    from lockref.cli.progress import seed_progress
     from lockref.cli.run_folder import RunFolder, provenance
     from lockref.providers import load_provider
-    from scenarios.campaign import CampaignResult, default_processes, run_campaign
+    from scenarios.batch import batch_digest
+    from scenarios.campaign import default_processes, run_campaign
     from scenarios.load import catalogue, load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
-    names = [str(path) for path in catalogue()] if take_all else list(scenarios)
+    names = [path.stem for path in catalogue()] if take_all else list(scenarios)
     if not names:
         raise click.UsageError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
-    allowed = _codes(allow_exit)
+    allowed = exit_codes(allow_exit)
     loaded = [load_scenario(name) for name in names]
     spec = load_provider(provider)
     processes = _processes(jobs, default_processes(len(seeds)))
-    arguments = {
-        "scenarios": names,
-        "provider": provider,
-        "seeds": f"{seeds.start}..{seeds.stop - 1}",
-        "check_determinism": check_determinism,
-    }
-    about = provenance(arguments)
+    about = provenance({"scenarios": names, "provider": provider, "seeds": f"{seeds.start}..{seeds.stop - 1}"})
     folder = RunFolder.begin("sim", about)
     ends_at = None if max_time is None else time.monotonic() + max_time
-    all_results, campaigns = [], []
+    all_results, digests = [], []
     for scenario in loaded:
-
-        def show(result: CampaignResult, name: str = scenario.name, began: float = time.monotonic()) -> None:
-            rate = result.run_count / max(time.monotonic() - began, 1e-9)
-            console.progress(
-                f"{name}: {result.run_count:,} of {len(seeds):,} seeds, {rate:,.0f}/s, "
-                f"{len(result.findings)} distinct failures"
-            )
-
         campaign = run_campaign(
             scenario,
             spec,
             seeds,
             processes=processes,
             keep_runs=keep_runs,
-            check_determinism_every=10 if check_determinism else 0,
+            check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
             is_over=lambda: ends_at is not None and time.monotonic() > ends_at,
-            on_progress=show,
+            on_progress=seed_progress(console, scenario, len(seeds)),
         )
-        results = results_of(campaign, spec, provenance={**about, "seeds": arguments["seeds"]})
+        failures = FailureStore(scenario, spec)
+        results = campaign_results(campaign, provenance=about, name_failure=failures.name)
         all_results.append(results)
-        campaigns.append(campaign)
-        part = folder if len(loaded) == 1 else folder.part(scenario.name)
-        write_campaign(part, campaign, results)
+        digests.append(campaign.digest)
+        write_run(folder if len(loaded) == 1 else folder.part(scenario.name), *campaign.kept, results)
         say_results(console, results)
         if campaign.is_interrupted:
             folder.describe({**about, "status": "interrupted", "verdict": results.verdict})
@@ -96,17 +89,11 @@ def command(
     code = code_of(all_results, allowed)
     folder.describe({**about, "status": "finished", "exit_code": code})
     if as_json:
-        console.document(_document(all_results, campaigns, folder.path))
+        digest = digests[0] if len(digests) == 1 else batch_digest(digests)
+        console.document(document_of(all_results, digest=digest, folder=folder.path))
     else:
         console.say(f"results in {folder.path}", style="dim")
     return code
-
-
-def _codes(text: str) -> list[int]:
-    try:
-        return [int(code) for code in text.split(",") if code.strip()]
-    except ValueError:
-        raise click.BadParameter(f"{text!r}; expected codes such as 3,4", param_hint="--allow-exit") from None
 
 
 def _processes(text: str, automatic: int) -> int:
@@ -115,12 +102,3 @@ def _processes(text: str, automatic: int) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 256:
         raise click.BadParameter(f"{text!r}; expected auto or 1 to 256", param_hint="--jobs")
     return int(text)
-
-
-def _document(all_results: list[object], campaigns: list[object], folder: object) -> dict[str, object]:
-    """The `--json` document: for one scenario its results, for several a summary and a part for each."""
-    from lockref.cli.documents import campaign_document, joint_document
-
-    if len(all_results) == 1:
-        return campaign_document(all_results[0], campaigns[0], folder)
-    return joint_document(all_results, campaigns, folder)

@@ -1,0 +1,85 @@
+"""`lockref bench`: hundreds of threads contend for one lock on a real server."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(name="bench")
+@click.argument("scenario", default="contention")
+@click.option(
+    "--backend", "-b", "backends", multiple=True, default=("ministack",), show_default=True, metavar="NAME|URI"
+)
+@click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
+@click.option("--contenders", type=click.IntRange(1, 1024), default=64, show_default=True, help="Threads in all.")
+@click.option(
+    "--for", "lasting", default="10s", show_default=True, metavar="DURATION", help="Begin no cycle after this."
+)
+@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Over which they spread.")
+@click.option("--via", type=click.Choice(["native", "docker"]), default="native", show_default=True)
+@click.option("--allow-exit", default="", metavar="3,4", help="Codes that count as success; never 1.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    scenario: str,
+    backends: tuple[str, ...],
+    provider: str,
+    contenders: int,
+    lasting: str,
+    processes: int,
+    via: str,
+    allow_exit: str,
+    as_json: bool,
+) -> int:
+    """Run SCENARIO, which must be without faults, on one or more real servers, and judge the histories.
+
+    \b
+    lockref bench contention --backend ministack --contenders 256 --for 20s
+    lockref bench contention --backend 's3://bucket/prefix?endpoint=http://127.0.0.1:9000' --processes 2
+
+    A real run cannot be replayed; its history stays in the run folder for `lockref check`.
+    """
+    from lockref.cli.campaigns import code_of, document_of, say_results
+    from lockref.cli.console import Console
+    from lockref.cli.contention import contend
+    from lockref.cli.options import duration_ns, exit_codes
+    from lockref.cli.run_folder import RunFolder, provenance
+    from lockref.providers import load_provider
+    from scenarios.load import load_scenario
+
+    console = Console(ctx.obj, as_json=as_json)
+    allowed = exit_codes(allow_exit)
+    loaded = load_scenario(scenario)
+    spec = load_provider(provider)
+    for_ns = duration_ns(lasting, "--for")
+    about = provenance({"scenario": scenario, "provider": provider, "backends": list(backends), "for": lasting})
+    folder = RunFolder.begin("bench", about)
+    all_results = []
+    try:
+        for number, backend in enumerate(backends):
+            part = folder if len(backends) == 1 else folder.part(f"backend-{number + 1}")
+            results = contend(
+                loaded,
+                spec,
+                backend,
+                contenders=contenders,
+                for_ns=for_ns,
+                processes=processes,
+                via=via,
+                folder=part,
+                about=about,
+                console=console,
+            )
+            all_results.append(results)
+            say_results(console, results)
+    except KeyboardInterrupt:
+        folder.describe({**about, "status": "interrupted"})
+        raise
+    code = code_of(all_results, allowed)
+    folder.describe({**about, "status": "finished", "exit_code": code})
+    if as_json:
+        console.document(document_of(all_results, digest="", folder=folder.path))
+    else:
+        console.say(f"history and results in {folder.path}", style="dim")
+    return code

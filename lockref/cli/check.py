@@ -1,0 +1,45 @@
+"""`lockref check`: judge any recorded history, of a simulation or of a real run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="check")
+@click.argument("history", type=click.Path(path_type=Path))
+@click.option("--allow-exit", default="", metavar="3,4", help="Codes that count as success; never 1.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.pass_context
+def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -> int:
+    """Judge HISTORY: a run folder, a .parquet or a .jsonl file. A history that was cut off is judged up to the cut."""
+    from reports.checks.load import load_history
+
+    from lockref.cli.campaigns import code_of, document_of, say_results, tallied_results
+    from lockref.cli.console import Console
+    from lockref.cli.options import exit_codes
+    from lockref.cli.run_folder import provenance
+    from reports.checks import judge
+    from reports.checks.tally import tally
+
+    console = Console(ctx.obj, as_json=as_json)
+    allowed = exit_codes(allow_exit)
+    events, runs, notes = load_history(history)
+    for note in notes.lines:
+        console.say(f"note: {note}")
+    counted = tally(judge(events, runs), events, runs)
+    scenarios = sorted(set(runs["scenario"].to_pylist()))
+    providers = sorted(set(runs["provider"].to_pylist()))
+    results = tallied_results(
+        counted,
+        title=str(history),
+        scenario=", ".join(scenarios),
+        provider=", ".join(providers),
+        provenance=provenance({"history": str(history)}),
+    )
+    say_results(console, results)
+    if as_json:
+        digests = [digest or "" for digest in runs["digest"].to_pylist()]
+        console.document(document_of([results], digest=digests[0] if len(digests) == 1 else "", folder=None))
+    return code_of([results], allowed)

@@ -1,0 +1,64 @@
+"""One contention run on one real store: start it, contend, judge, write the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lockref.cli.campaigns import tallied_results, write_run
+from reports.checks import judge
+from reports.checks.tally import tally
+from scenarios.backends import BACKENDS, resolve_backend
+from scenarios.run import run_real
+
+if TYPE_CHECKING:
+    from lockref.cli.console import Console
+    from lockref.cli.run_folder import RunFolder
+    from lockref.providers import ProviderSpec
+    from reports.formats.results import Results
+    from scenarios.schema import Scenario
+
+EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
+
+
+def contend(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    backend: str,
+    *,
+    contenders: int,
+    for_ns: int,
+    processes: int,
+    via: str,
+    folder: RunFolder,
+    about: Mapping[str, object],
+    console: Console,
+) -> Results:
+    """Contend on `backend` (a name or a URI) and answer the judged results; history and results go to `folder`."""
+    if backend in BACKENDS:
+        console.progress(f"starting {backend} (the first start on a machine installs it)", force=True)
+    with resolve_backend(backend, via=via) as running:
+        console.progress(
+            f"{contenders} contenders, {processes} process{'es' if processes > 1 else ''}, "
+            f"{for_ns / 1e9:g} s on {running.name} {running.version}".rstrip(),
+            force=True,
+        )
+        outcome = run_real(scenario, spec, running.uri, clients=contenders, duration_ns=for_ns, processes=processes)
+        version = running.version
+    counted = tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
+    results = tallied_results(
+        counted,
+        title=f"{scenario.name} on {backend if backend in BACKENDS else running.name} under {spec.name}",
+        scenario=scenario.name,
+        provider=spec.name,
+        backend=running.name,
+        provenance={**about, "backend": running.name, "backend_version": version, "contenders": contenders},
+    )
+    if outcome.unfinished:
+        results.notices.append(
+            f"{len(outcome.unfinished)} clients had not returned from their last call when the run was cut off"
+        )
+    if backend in BACKENDS:
+        results.notices.append(EMULATOR_NOTICE)
+    write_run(folder, outcome.events, outcome.runs, results)
+    return results

@@ -1,0 +1,151 @@
+"""`lockref demo`: the whole laboratory in under a minute.
+
+One scenario in virtual time under Hudi's behaviour and under the hardened
+lock; hundreds of threads on a real S3 server; both histories through Spark
+into one page. Exit 0 means that the demonstration came out as it must: Hudi's
+build breaks, the hardened one holds in both worlds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lockref.cli.console import Console
+    from lockref.cli.run_folder import RunFolder
+    from lockref.providers import ProviderSpec
+    from reports.formats.results import Results
+    from scenarios.schema import Scenario
+
+SCENARIO = "demo"
+BASELINE_SEEDS = 100
+HARDENED_SEEDS = 2_000
+BACKEND = "ministack"
+KEPT_HISTORIES = 60
+"""Histories of each campaign that go through Spark; the verdicts count all seeds."""
+
+
+@click.command(name="demo")
+@click.option(
+    "--seeds", type=click.IntRange(1), default=HARDENED_SEEDS, show_default=True, help="For the hardened lock."
+)
+@click.option("--contenders", type=click.IntRange(1, 1024), default=200, show_default=True)
+@click.option("--for", "lasting", default="5s", show_default=True, metavar="DURATION", help="Of the contention run.")
+@click.option("--no-spark", is_flag=True, help="Make the page without Spark: no latencies, no fairness.")
+@click.option("--no-server", is_flag=True, help="Leave the contention run out.")
+@click.pass_context
+def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_spark: bool, no_server: bool) -> int:
+    """Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."""
+    from lockref.cli.campaigns import say_results
+    from lockref.cli.console import Console
+    from lockref.cli.contention import contend
+    from lockref.cli.options import duration_ns
+    from lockref.cli.reporting import parts_of, write_report
+    from lockref.cli.run_folder import RunFolder, provenance
+    from lockref.java import find_java
+    from lockref.providers import load_provider
+    from scenarios.load import load_scenario
+
+    console = Console(ctx.obj)
+    for_ns = duration_ns(lasting, "--for")
+    about = provenance({"seeds": seeds, "contenders": contenders, "for": lasting})
+    folder = RunFolder.begin("demo", about)
+    spark = None if no_spark or find_java() is None else _start_spark(folder.path)
+    scenario = load_scenario(SCENARIO)
+
+    console.say("1  RFC-91's lock as Hudi 1.2 builds it, in virtual time", style="head")
+    console.say("   a pause, a partition, lost replies, clocks that disagree", style="dim")
+    baseline = _simulate(scenario, load_provider("hudi"), BASELINE_SEEDS, folder.part("1-hudi"), about, console)
+    say_results(console, baseline)
+    console.say("\n2  the same, hardened: wire-compatible with it", style="head")
+    hardened = _simulate(scenario, load_provider("hardened"), seeds, folder.part("2-hardened"), about, console)
+    say_results(console, hardened)
+
+    contended = None
+    if not no_server:
+        console.say(
+            f"\n3  {contenders} threads, one lock, a list that is not thread-safe, a real S3 server", style="head"
+        )
+        contended = contend(
+            load_scenario("contention"),
+            load_provider("hardened"),
+            BACKEND,
+            contenders=contenders,
+            for_ns=for_ns,
+            processes=1,
+            via="native",
+            folder=folder.part("3-contention"),
+            about=about,
+            console=console,
+        )
+        say_results(console, contended)
+
+    console.say("\n4  both histories through Spark" if spark else "\n4  the report", style="head")
+    page = write_report(
+        parts_of(folder),
+        folder.path,
+        title="lockref demo",
+        spark=None if spark is None else spark.result(),
+        console=console,
+    )
+    is_as_promised = (
+        baseline.verdict == "violated"
+        and hardened.verdict == "held"
+        and (contended is None or contended.verdict == "held")
+    )
+    folder.describe({**about, "status": "finished", "as_promised": is_as_promised})
+    _say_paths(console, page, folder, baseline)
+    if not is_as_promised:
+        console.say("the demonstration did not come out as it must: see above", style="bad")
+    return 0 if is_as_promised else 1
+
+
+def _start_spark(folder: Path) -> Future[SparkSession]:
+    """Spark starts on one core while the simulator works on the other."""
+    from reports.spark_session import start_in_background
+
+    return start_in_background(folder / "spark")
+
+
+def _simulate(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    seeds: int,
+    folder: RunFolder,
+    about: dict[str, object],
+    console: Console,
+) -> Results:
+    from lockref.cli.campaigns import campaign_results, write_run
+    from lockref.cli.failures import FailureStore
+    from lockref.cli.progress import seed_progress
+    from scenarios.campaign import default_processes, run_campaign
+
+    campaign = run_campaign(
+        scenario,
+        spec,
+        range(1, seeds + 1),
+        processes=default_processes(seeds),
+        keep_runs=KEPT_HISTORIES,
+        on_progress=seed_progress(console, scenario, seeds),
+    )
+    if campaign.is_interrupted:
+        raise KeyboardInterrupt
+    results = campaign_results(campaign, provenance=about, name_failure=FailureStore(scenario, spec).name)
+    write_run(folder, *campaign.kept, results)
+    return results
+
+
+def _say_paths(console: Console, page: Path, folder: RunFolder, baseline: Results) -> None:
+    console.say()
+    console.say(f"report    {page}")
+    console.say(f"figures   {folder.path / 'figures'}")
+    console.say(f"results   {', '.join(str(path) for path in sorted(folder.path.glob('*/results.json')))}")
+    with contextlib.suppress(IndexError):
+        console.say(f"replay    {baseline.failures[0].replay}")

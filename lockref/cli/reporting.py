@@ -1,0 +1,92 @@
+"""From run folders to a page: the Spark pipeline over their histories, one section each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockref.cli.console import Console
+from lockref.cli.run_folder import RunFolder
+from lockref.errors import CapabilityMissing
+from reports.formats.results import Results, load_results
+from reports.html import render
+from reports.pipeline import analyse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One section of a page: a run folder and its title."""
+
+    folder: Path
+    title: str
+
+
+def parts_of(folder: RunFolder) -> list[Part]:
+    """The histories in a run folder: its own, or those of its parts."""
+    own = [folder.path] if (folder.path / "events.parquet").exists() else []
+    inner = sorted(path.parent for path in folder.path.glob("*/events.parquet"))
+    return [Part(folder=path, title=_title(path)) for path in own + inner]
+
+
+def _title(folder: Path) -> str:
+    results = folder / "results.json"
+    return load_results(results).title if results.exists() else folder.name
+
+
+def write_report(parts: Sequence[Part], out: Path, *, title: str, spark: SparkSession | None, console: Console) -> Path:
+    """Analyse every part on Spark, join what only the run itself knows, and render the page.
+
+    Without Java the page is made from what the run judged in-process: the
+    verdicts are the same, latencies and fairness are missing, and it says so.
+    Returns the path of `report.html`.
+    """
+    sections = []
+    for number, part in enumerate(parts, start=1):
+        console.progress(f"report: {part.title} ({number} of {len(parts)})", force=True)
+        sections.append(_section(part, out / "analysis" / f"{number}", spark))
+    return render(sections, out, title=title)
+
+
+def _section(part: Part, out: Path, spark: SparkSession | None) -> Results:
+    judged_file = part.folder / "results.json"
+    judged = load_results(judged_file) if judged_file.exists() else None
+    try:
+        analysed = Results.model_validate(
+            analyse([part.folder], out, spark, title=part.title, provenance=judged.provenance if judged else {})
+        )
+    except CapabilityMissing as error:
+        if judged is None:
+            raise
+        judged.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
+        return judged
+    if judged is None:
+        return analysed
+    return _joined(analysed, judged)
+
+
+def _joined(analysed: Results, judged: Results) -> Results:
+    """The pipeline sees the kept histories; the run itself judged all of its seeds and named its failures."""
+    if judged.runs > analysed.runs:
+        analysed.notices.append(
+            f"verdicts over {judged.runs:,} runs; latencies, fairness and figures over the {analysed.runs:,} kept ones"
+        )
+    timelines = {(failure.clause, failure.seed): failure.timeline for failure in analysed.failures}
+    for failure in judged.failures:
+        failure.timeline = timelines.get((failure.clause, failure.seed))
+    for name in ("verdict", "liveness", "statement", "reasons", "runs", "events", "clauses", "classes", "reach"):
+        setattr(analysed, name, getattr(judged, name))
+    analysed.failures = judged.failures
+    analysed.notices = [*judged.notices, *analysed.notices]
+    return analysed
+
+
+def read_about(folder: RunFolder) -> Mapping[str, Any]:
+    """What `run.json` says."""
+    about: dict[str, Any] = json.loads((folder.path / "run.json").read_text(encoding="utf-8"))
+    return about

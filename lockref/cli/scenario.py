@@ -1,0 +1,83 @@
+"""`lockref scenario`: the catalogue, and checks on scenario files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from lockref.cli.console import Console, printable
+
+
+@click.group(name="scenario")
+def command() -> None:
+    """List, validate and describe scenarios."""
+
+
+@command.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.pass_context
+def list_command(ctx: click.Context, as_json: bool) -> None:
+    """The catalogue, with the verdict expected of each build."""
+    from scenarios.load import catalogue, load_scenario
+
+    console = Console(ctx.obj, as_json=as_json)
+    loaded = [(path, load_scenario(path)) for path in catalogue()]
+    if as_json:
+        console.document(
+            {
+                "scenarios": [
+                    {"name": path.stem, "ids": scenario.ids, "about": scenario.about.strip(), "expect": scenario.expect}
+                    for path, scenario in loaded
+                ]
+            }
+        )
+        return
+    for path, scenario in loaded:
+        expected = ", ".join(f"{build} {_expectation(scenario.expect[build])}" for build in scenario.expect)
+        console.say(f"{path.stem:<34} {expected}")
+        first = scenario.about.strip().split(". ")[0].rstrip(".")
+        if first:
+            console.say(f"    {printable(first)}.", style="dim")
+
+
+def _expectation(expected: object) -> str:
+    if isinstance(expected, dict):
+        return " ".join(f"{clause} {verdict}" for clause, verdict in expected.items())
+    return str(expected)
+
+
+@command.command(name="validate")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.pass_context
+def validate_command(ctx: click.Context, files: tuple[str, ...]) -> int:
+    """Read scenario files and say what is wrong with them, with file, line and column."""
+    from lockref.errors import ConfigError
+    from scenarios.load import load_scenario
+
+    console = Console(ctx.obj)
+    wrong = 0
+    for file in files:
+        try:
+            scenario = load_scenario(file)
+        except ConfigError as error:
+            wrong += 1
+            console.say(f"✗ {printable(str(error), limit=4000)}", style="bad")
+        else:
+            console.say(f"✓ {file}: {scenario.name}", style="good")
+    return 2 if wrong else 0
+
+
+@command.command(name="schema")
+@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File; default standard output.")
+def schema_command(output: Path | None) -> None:
+    """JSON Schema of a scenario file, for editors."""
+    from lockref.cli.run_folder import write_whole
+    from scenarios.schema import scenario_schema
+
+    text = json.dumps(scenario_schema(), indent=1, sort_keys=True) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(output, text)
