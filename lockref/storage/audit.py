@@ -172,8 +172,8 @@ class AuditTrail:
 class Window:
     """One file: from when to when a client held the lock, as it wrote it down. Epoch milliseconds.
 
-    ended_ms: None if the file has no END. covered_ms: the latest expiration of
-    all records. leased_until_ms: the same without END, whose expiration was never
+    ended_ms: None if the file has no END. covered_ms: the expiration of the
+    last record. leased_until_ms: the latest without END, whose expiration was never
     written to the lock object.
     """
 
@@ -217,7 +217,7 @@ def parse_file(name: str, body: bytes) -> Window:
             owner=str(records[0]["ownerId"]),
             started_ms=int(starts[0]["timestamp"] if starts else records[0]["transactionStartTime"]),
             ended_ms=int(ends[-1]["timestamp"]) if ends else None,
-            covered_ms=max(int(record["lockExpiration"]) for record in records),
+            covered_ms=int(records[-1]["lockExpiration"]),
             leased_until_ms=max(
                 (int(record["lockExpiration"]) for record in records if record["state"] != AuditState.END), default=0
             ),

@@ -127,8 +127,9 @@ class _Tenure:
 class _Call:
     """One acquiring call: its limit, its writes, and what it has learned."""
 
-    def __init__(self, deadline_ns: int) -> None:
+    def __init__(self, deadline_ns: int, *, may_wait: bool) -> None:
         self.deadline_ns = deadline_ns
+        self.may_wait = may_wait
         # All writes of this call, in order; a look recognises any of them (H5).
         self.attempts: list[Attempt] = []
         # A write of ours stands in the store, or may yet, without being our grant.
@@ -200,7 +201,7 @@ class StorageLock:
         # The record that our own last release left, with its version: the next
         # cycle may write at once instead of reading first.
         self._left_behind: Stored | None = None
-        self._left_behind_checked: Stored | None = None
+        self._left_behind_unchecked: Stored | None = None
         self._trusts_left_behind = True
         # Writes of ours that may stand in the store although nobody believes in them.
         self._strays: list[Attempt] = []
@@ -302,7 +303,7 @@ class StorageLock:
     def _acquire(self, timeout_ns: int) -> bool:
         self._check_usable()
         now_ns = self._runtime.monotonic_ns()
-        call = _Call(now_ns + max(timeout_ns, self.terms.request_timeout_ns))
+        call = _Call(now_ns + max(timeout_ns, self.terms.request_timeout_ns), may_wait=timeout_ns > 0)
         if self._re_enter():
             return True
         if not self._become_user(now_ns + timeout_ns):
@@ -362,7 +363,8 @@ class StorageLock:
             if pause_ns is None:
                 return True
             left_ns = call.deadline_ns - self._runtime.monotonic_ns()
-            if left_ns <= _LAST_LOOK_NS:
+            is_denied = call.has_seen_other and not call.is_unresolved
+            if left_ns <= _LAST_LOOK_NS or (is_denied and not call.may_wait):
                 return self._answer_without_grant(call)
             # The last look falls just before the end of the caller's time.
             self._closing.wait(min(pause_ns, left_ns - _LAST_LOOK_NS))
@@ -583,16 +585,14 @@ class StorageLock:
 
     def _take_left_behind(self) -> Stored | None:
         """The record of our own release, if it probably still stands. The write's condition settles it."""
-        left, self._left_behind = self._left_behind, None
-        if left is None or self._trusts_left_behind:
-            return left
-        self._left_behind_checked = left
-        return None
+        self._left_behind_unchecked, self._left_behind = self._left_behind, None
+        return self._left_behind_unchecked if self._trusts_left_behind else None
 
     def _check_left_behind(self, stored: Stored) -> None:
-        """Somebody else came in between: read first from now on, until our release is seen undisturbed again."""
-        left, self._left_behind_checked = self._left_behind_checked, None
-        self._trusts_left_behind = left is not None and left.version == stored.version
+        """If somebody else came in between, read first from now on, until our release is seen undisturbed again."""
+        left, self._left_behind_unchecked = self._left_behind_unchecked, None
+        if left is not None:
+            self._trusts_left_behind = left.version == stored.version
 
     # ---- keep ----
 
