@@ -372,8 +372,6 @@ class Injector:
         for task in node.process.tasks:
             if task.name.startswith(prefix or ""):
                 task.on_held = state.has_mattered
-        if self._world.kernel.current in node.process.tasks:
-            state.has_mattered()
         node.pause(for_ns, prefix)
 
     def _pause(self, state: ArmedFault) -> None:

@@ -1,0 +1,142 @@
+"""The modelled object store: dialects, versions, truth."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.history import Kind
+from lockref.stores.port import Outcome, Version
+from tests.sim.scripted import KEY, Scene, body
+
+DIALECTS = ("s3", "gcs", "azure", "memory")
+
+
+def replies(dialect: str, *calls):
+    """What the store answers to a sequence of calls, each given the replies so far."""
+    scene, answers = Scene(dialect=dialect), []
+
+    def script(_node, store):
+        for call in calls:
+            answers.append(call(store, answers))
+
+    scene.client("n1", script)
+    scene.run()
+    return scene, answers
+
+
+@pytest.mark.parametrize(
+    ("dialect", "created", "exists", "stale", "absent"),
+    [("s3", 200, 412, 412, 404), ("gcs", 200, 412, 412, 412), ("azure", 201, 409, 412, 412)],
+)
+def test_statuses_of_conditional_writes(dialect, created, exists, stale, absent):
+    """C1, C3, C4, C5: each dialect answers with its own status; the outcomes are the same."""
+    _, got = replies(
+        dialect,
+        lambda store, _: store.put_if_version("other", body("a"), Version("no")),
+        lambda store, _: store.put_if_absent(KEY, body("a")),
+        lambda store, _: store.put_if_absent(KEY, body("b")),
+        lambda store, seen: store.put_if_version(KEY, body("c"), seen[1].version),
+        lambda store, seen: store.put_if_version(KEY, body("d"), seen[1].version),
+        lambda store, _: store.read(KEY),
+    )
+    assert [reply.status for reply in got] == [absent, created, exists, created, stale, 200]
+    lost = Outcome.PRECONDITION_FAILED
+    assert [reply.outcome for reply in got[:5]] == [lost, Outcome.APPLIED, lost, Outcome.APPLIED, lost]
+    assert [reply.missing for reply in got[:5]] == [True, False, False, False, False]
+    assert got[5].body == body("c")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_delete_honours_its_version(dialect):
+    """C8: a delete on a stale version fails, on the current one works, on nothing is missing."""
+    scene, got = replies(
+        dialect,
+        lambda store, _: store.put_if_absent(KEY, body("a")),
+        lambda store, _: store.delete(KEY, Version("stale")),
+        lambda store, seen: store.delete(KEY, seen[0].version),
+        lambda store, seen: store.delete(KEY, seen[0].version),
+        lambda store, _: store.read(KEY),
+    )
+    assert [reply.outcome for reply in got[1:4]] == [
+        Outcome.PRECONDITION_FAILED,
+        Outcome.APPLIED,
+        Outcome.PRECONDITION_FAILED,
+    ]
+    assert got[3].missing
+    assert got[4].is_absent
+    assert scene.store.present_keys() == []
+
+
+def test_only_s3_calls_it_success_to_delete_nothing():
+    """S3 answers 204 to an unconditional delete of an absent key; the others 404."""
+    statuses = {}
+    for dialect in ("s3", "gcs", "azure"):
+        _, got = replies(dialect, lambda store, _: store.delete(KEY))
+        statuses[dialect] = got[0].status
+    assert statuses == {"s3": 204, "gcs": 404, "azure": 404}
+
+
+def test_s3_versions_repeat_for_equal_bytes():
+    """A6, C7: an S3 ETag is the body's MD5, so a stale condition can succeed after A, B, A."""
+    _, got = replies(
+        "s3",
+        lambda store, _: store.put(KEY, body("a")),
+        lambda store, _: store.put(KEY, body("b")),
+        lambda store, _: store.put(KEY, body("a")),
+        lambda store, seen: store.put_if_version(KEY, body("c"), seen[0].version),
+    )
+    assert got[0].version == got[2].version == hashlib.md5(body("a")).hexdigest()
+    assert got[3].outcome is Outcome.APPLIED
+
+
+@pytest.mark.parametrize("dialect", ["gcs", "azure", "memory"])
+def test_other_versions_never_repeat(dialect):
+    """A generation rises and an Azure tag is new at every write, whatever the bytes."""
+    scene, got = replies(dialect, *[lambda store, _: store.put(KEY, body("a"))] * 3)
+    versions = [reply.version for reply in got]
+    assert len(set(versions)) == 3
+    assert versions == sorted(versions)
+    assert not scene.store.capabilities.versions_repeat
+
+
+def test_unconditional_put_overwrites():
+    """A write without condition destroys whatever is there (M4)."""
+    scene, got = replies(
+        "s3", lambda store, _: store.put_if_absent(KEY, body("a")), lambda store, _: store.put(KEY, body("b"))
+    )
+    assert got[1].outcome is Outcome.APPLIED
+    assert scene.store.peek(KEY)[0] == body("b")
+
+
+def test_truth_is_recorded_at_the_instant_of_effect():
+    """Contract: one APPLIED row per application, between SENT and REPLIED, joined by request, with the record read."""
+    scene, _ = replies("s3", lambda store, _: store.put_if_absent(KEY, body("a", 7)))
+    sent, applied, replied = (scene.rows(kind)[0] for kind in (Kind.SENT, Kind.APPLIED, Kind.REPLIED))
+    assert [row["at_ns"] for row in (sent, applied, replied)] == [0, 10_000_000, 20_000_000]
+    assert sent["request"] == applied["request"] == replied["request"]
+    assert (applied["node"], applied["owner"], applied["token"]) == ("n1", "a", 7)
+    assert (applied["op"], applied["outcome"], applied["if_version"]) == ("acquire", "applied", "absent")
+    assert applied["version"] == replied["version"]
+    assert applied["content"] == sent["content"]
+
+
+def test_lost_condition_is_recorded_as_such():
+    """A write whose condition fails leaves an APPLIED row with that outcome and no version."""
+    scene, _ = replies("s3", *[lambda store, _: store.put_if_absent(KEY, body("a"))] * 2)
+    first, second = scene.rows(Kind.APPLIED)
+    assert (first["outcome"], second["outcome"], second["version"]) == ("applied", "precondition_failed", None)
+
+
+def test_empty_key_is_the_callers_mistake():
+    """The port: ValueError for a caller's own mistake."""
+    with pytest.raises(ValueError, match="key"):
+        replies("s3", lambda store, _: store.read(""))
+
+
+def test_unknown_dialect_is_refused():
+    """The message names what there is."""
+    with pytest.raises(ConfigError, match="s3, gcs, azure"):
+        Scene(dialect="oss")

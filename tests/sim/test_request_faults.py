@@ -1,0 +1,221 @@
+"""Faults on requests: each does what it says to the requests it names, and to no other."""
+
+from __future__ import annotations
+
+from lockref.history import Kind
+from lockref.stores.port import Outcome
+from sim.faults import vocabulary as v
+from sim.network import NetworkModel
+from tests.sim.scripted import KEY, LATENCY_NS, MS, Scene, body
+
+
+def two_writes(*faults: v.Fault, network: NetworkModel | None = None) -> Scene:
+    """n1 writes "a", then replaces it by "b" on the version it knows; n2 reads at 1 s."""
+    scene = Scene(v.FaultPlan.of(*faults), **({} if network is None else {"network": network}))
+
+    def writer(_node, store):
+        first = store.put_if_absent(KEY, body("a"))
+        scene.note("first", first.outcome, first.status)
+        second = store.put(KEY, body("b"))
+        scene.note("second", second.outcome, second.status)
+
+    def reader(node, store):
+        node.runtime.sleep(1000 * MS)
+        scene.note("read", store.read(KEY).body)
+
+    scene.client("n1", writer)
+    scene.client("n2", reader)
+    return scene.run(linger_ms=60_000)
+
+
+UNDISTURBED = [
+    ("first", Outcome.APPLIED, 200, 20),
+    ("second", Outcome.APPLIED, 200, 40),
+    ("read", body("b"), 1020),
+]
+
+
+def test_undisturbed():
+    """Without faults: the reference for what follows."""
+    assert two_writes().log == UNDISTURBED
+
+
+def test_lost_request_never_arrives():
+    """lose_request: not applied, a timeout for the caller (E15); the other requests pass."""
+    scene = two_writes(v.LoseRequest(id="f", client="n1", nth=1))
+    assert scene.log[0] == ("first", Outcome.AMBIGUOUS, None, 100)
+    assert [row["owner"] for row in scene.rows(Kind.APPLIED)] == ["b"]
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_lost_reply_was_applied():
+    """lose_reply: applied, a timeout for the caller (E11)."""
+    scene = two_writes(v.LoseReply(id="f", client="n1", nth=1))
+    assert scene.log[0] == ("first", Outcome.AMBIGUOUS, None, 100)
+    assert [row["owner"] for row in scene.rows(Kind.APPLIED)] == ["a", "b"]
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_delay_of_request_and_of_reply():
+    """delay: the way out or the way back takes longer, the instant of effect follows."""
+    out = two_writes(v.Delay(id="f", client="n1", nth=1, by_ns=30 * MS))
+    back = two_writes(v.Delay(id="f", client="n1", nth=1, by_ns=30 * MS, direction="reply"))
+    assert out.log[0] == back.log[0] == ("first", Outcome.APPLIED, 200, 50)
+    assert [scene.rows(Kind.APPLIED)[0]["at_ns"] // MS for scene in (out, back)] == [40, 10]
+
+
+def test_duplicate_is_applied_twice_and_heard_once():
+    """duplicate: the second copy meets the state of its own time."""
+    scene = two_writes(v.Duplicate(id="f", client="n1", nth=2, gap_ns=200 * MS))
+    assert scene.log == UNDISTURBED
+    rows = [(row["owner"], row["attempt"], row["outcome"]) for row in scene.rows(Kind.APPLIED)]
+    assert rows == [("a", 0, "applied"), ("b", 0, "applied"), ("b", 1, "applied")]
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_duplicate_create_is_refused_by_its_condition():
+    """A7: a duplicate of a conditional write is harmless; it fired and did not matter."""
+    scene = two_writes(v.Duplicate(id="f", client="n1", nth=1, gap_ns=200 * MS))
+    assert scene.log == UNDISTURBED
+    assert scene.rows(Kind.APPLIED)[2]["outcome"] == "precondition_failed"
+    assert scene.counts() == (1, 1, 0)
+
+
+def test_ghost_write_lands_long_after_its_caller_gave_up():
+    """ghost_write: E30, A7."""
+    scene = two_writes(v.GhostWrite(id="f", client="n1", nth=2, by_ns=5000 * MS))
+    assert scene.log[1] == ("second", Outcome.AMBIGUOUS, None, 120)
+    assert scene.log[2] == ("read", body("a"), 1020)
+    assert scene.rows(Kind.APPLIED)[1]["at_ns"] == 5030 * MS
+    assert scene.store.peek(KEY)[0] == body("b")
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_stale_read_answers_from_the_past():
+    """stale_read: the state of `lag` ago, never one that did not exist (A8)."""
+    for lag_ms, seen in ((985, body("a")), (2000, None), (1, body("b"))):
+        scene = two_writes(v.StaleRead(id="f", lag_ns=lag_ms * MS))
+        assert scene.log[2] == ("read", seen, 1020)
+        assert scene.counts() == (1, 1, int(seen != body("b")))
+
+
+def test_hidden_retry_meets_its_own_write():
+    """hidden_retry: applied, and the caller hears a 412 that its own write caused (A2, E17)."""
+    scene = two_writes(v.HiddenRetry(id="f", client="n1", nth=1, gap_ns=5 * MS))
+    assert scene.log[0] == ("first", Outcome.PRECONDITION_FAILED, 412, 25)
+    assert [row["outcome"] for row in scene.rows(Kind.APPLIED)][:2] == ["applied", "precondition_failed"]
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_ignored_condition_writes_over():
+    """ignore_conditions: a create over a present object succeeds (M16, U13); kept conditions do not count."""
+    scene = Scene(v.FaultPlan.of(v.IgnoreConditions(id="f", client="n2")))
+
+    def create(name):
+        def script(node, store):
+            node.runtime.sleep(0 if name == "n1" else 500 * MS)
+            scene.note(name, store.put_if_absent(KEY, body(name)).outcome)
+
+        return script
+
+    scene.client("n1", create("n1"))
+    scene.client("n2", create("n2"))
+    scene.run()
+    assert [entry[1] for entry in scene.log] == [Outcome.APPLIED, Outcome.APPLIED]
+    assert scene.store.peek(KEY)[0] == body("n2")
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_window_opens_and_closes():
+    """A filter strikes requests that are sent inside its window, and no others."""
+    scene = two_writes(v.Error(id="f", status=503, at_ns=15 * MS, for_ns=100 * MS))
+    assert [entry[1] for entry in scene.log[:2]] == [Outcome.APPLIED, Outcome.AMBIGUOUS]
+    assert scene.log[2][1] == body("a")
+    assert scene.world.faults_end_ns == 115 * MS
+
+
+def test_filter_by_operation_and_client():
+    """A filter that nobody passes leaves the run as it was, and says so in its counts."""
+    scene = two_writes(v.LoseRequest(id="f", client="n2", op="renew"))
+    assert scene.log == UNDISTURBED
+    assert scene.counts() == (0, 0, 0)
+    assert scene.world.faults_end_ns is None
+
+
+def test_times_bounds_how_often():
+    """E16: `nth: 1, times: 2` strikes the first two that pass and then stops."""
+    scene = Scene(v.FaultPlan.of(v.Error(id="f", status=429, nth=1, times=2)))
+
+    def script(_node, store):
+        for _ in range(4):
+            scene.note(store.put(KEY, body("a")).status)
+
+    scene.client("n1", script)
+    scene.run()
+    assert [entry[0] for entry in scene.log] == [429, 429, 200, 200]
+    assert scene.counts() == (2, 2, 2)
+
+
+def test_probability_is_drawn_per_request_and_keyed():
+    """Half of many requests are struck, the same ones in every run."""
+
+    def struck() -> list[int | None]:
+        scene = Scene(v.FaultPlan.of(v.Error(id="f", status=500, probability=0.5)))
+        statuses: list[int | None] = []
+
+        def script(_node, store):
+            statuses.extend(store.put(KEY, body("a")).status for _ in range(200))
+
+        scene.client("n1", script)
+        scene.run()
+        return statuses
+
+    statuses = struck()
+    assert 70 <= statuses.count(500) <= 130
+    assert struck() == statuses
+
+
+def test_faults_do_not_move_the_draws_of_other_requests():
+    """Latencies are keyed by client and request number: a fault on one leaves the others' instants alone."""
+    network = NetworkModel(latency_ns=(1 * MS, 9 * MS))
+    plain = two_writes(network=network)
+    disturbed = two_writes(v.LoseReply(id="f", client="n1", nth=2), network=network)
+    assert [row["at_ns"] for row in plain.rows(Kind.APPLIED)] == [row["at_ns"] for row in disturbed.rows(Kind.APPLIED)]
+    assert plain.log[2] == disturbed.log[2]
+
+
+def test_network_loss_and_duplication_without_a_plan():
+    """The network model alone loses and doubles messages at its rates."""
+    network = NetworkModel(latency_ns=(LATENCY_NS, LATENCY_NS), loss=0.2, duplication=0.3)
+    scene = Scene(network=network)
+    outcomes = []
+
+    def script(_node, store):
+        outcomes.extend(store.put(KEY, body("a")).outcome for _ in range(300))
+
+    scene.client("n1", script)
+    scene.run(600_000, linger_ms=1000)
+    lost = outcomes.count(Outcome.AMBIGUOUS)
+    assert 60 <= lost <= 160, "0.36 of 300 round trips, give or take"
+    attempts = [row["attempt"] for row in scene.rows(Kind.APPLIED)]
+    assert 40 <= attempts.count(1) <= 110, "0.3 of 240 arrivals, give or take"
+    assert scene.world.faults_end_ns is None
+
+
+def test_healing_ends_windows_and_losses():
+    """After heal_ns nothing disturbs: endless faults stop, the network loses nothing, the end is known."""
+    plan = v.FaultPlan.of(v.LoseRequest(id="f"), heal_ns=2000 * MS)
+    scene = Scene(plan, network=NetworkModel(latency_ns=(LATENCY_NS, LATENCY_NS), loss=0.9))
+
+    def script(node, store):
+        while node.world.kernel.now_ns < 4000 * MS:
+            scene.note(store.put(KEY, body("a")).outcome)
+
+    scene.client("n1", script)
+    scene.run()
+    before = [entry for entry in scene.log if entry[1] <= 2000]
+    after = [entry for entry in scene.log if entry[1] > 2100]
+    assert {entry[0] for entry in before} == {Outcome.AMBIGUOUS}
+    assert {entry[0] for entry in after} == {Outcome.APPLIED}
+    assert len(after) > 50
+    assert scene.world.faults_end_ns == 2000 * MS

@@ -1,0 +1,297 @@
+"""Faults on processes, clocks, links and objects, struck by time: what they change and what they leave alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.history import Kind
+from lockref.stores.port import Outcome
+from sim.clocks import WALL_EPOCH_NS
+from sim.faults import vocabulary as v
+from tests.sim.scripted import KEY, MS, Scene, body
+
+S = 1000 * MS
+
+
+def sleeper(scene: Scene, name: str, naps_ms: list[int], *, task: str = "main"):
+    """A script that naps and notes when it wakes, with both its clocks."""
+
+    def script(node, _store):
+        zero = node.runtime.monotonic_ns()
+        for nap in naps_ms:
+            node.runtime.sleep(nap * MS)
+            mono, wall = node.runtime.monotonic_ns() - zero, node.runtime.wall_ns() - WALL_EPOCH_NS
+            scene.note(f"{name}/{task}", mono // MS, wall // MS)
+
+    return script
+
+
+def run_sleepers(*faults: v.Fault, naps_ms: list[int] | None = None) -> Scene:
+    """n1 and n2 sleep 3 × 1 s."""
+    scene = Scene(v.FaultPlan.of(*faults))
+    for name in ("n1", "n2"):
+        scene.client(name, sleeper(scene, name, naps_ms or [1000, 1000, 1000]))
+    return scene.run()
+
+
+def of(scene: Scene, name: str) -> list[tuple[int, int, int]]:
+    """(mono, wall, true) in milliseconds at each waking of a client's main task."""
+    return [entry[1:] for entry in scene.log if entry[0] == f"{name}/main"]
+
+
+UNDISTURBED = [(1000, 1000, 1000), (2000, 2000, 2000), (3000, 3000, 3000)]
+
+
+def test_pause_holds_one_process_and_no_other():
+    """pause: n1 wakes when the pause is over; its clocks went on, and n2 noticed nothing (U2)."""
+    scene = run_sleepers(v.Pause(id="f", client="n1", at_ns=1500 * MS, for_ns=2 * S))
+    assert of(scene, "n1") == [(1000, 1000, 1000), (3500, 3500, 3500), (4500, 4500, 4500)]
+    assert of(scene, "n2") == UNDISTURBED
+    assert scene.counts() == (1, 1, 1)
+    assert scene.world.faults_end_ns == 3500 * MS
+
+
+def test_pause_that_nobody_notices_did_not_matter():
+    """A pause that ends before anything was due fired without mattering."""
+    scene = run_sleepers(v.Pause(id="f", client="n1", at_ns=1100 * MS, for_ns=200 * MS))
+    assert of(scene, "n1") == UNDISTURBED
+    assert scene.counts() == (1, 1, 0)
+
+
+@pytest.mark.parametrize(("prefix", "main_ms", "heartbeat_ms"), [("heartbeat", 2000, 5000), ("main", 5000, 2000)])
+def test_pause_of_one_task(prefix, main_ms, heartbeat_ms):
+    """pause with a task prefix: a starved heartbeat beside a busy main, and the other way round."""
+    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n1", at_ns=S, for_ns=4 * S, task=prefix)))
+
+    def script(node, store):
+        beat = node.runtime.spawn(lambda: sleeper(scene, "n1", [2000], task="beat")(node, store), name="heartbeat-1")
+        sleeper(scene, "n1", [2000])(node, store)
+        beat.join()
+
+    scene.client("n1", script)
+    scene.run()
+    assert {entry[0]: entry[3] for entry in scene.log} == {"n1/main": main_ms, "n1/beat": heartbeat_ms}
+
+
+def test_task_started_during_its_pause_is_held_too():
+    """A heartbeat spawned while heartbeats are starved starves with them."""
+    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n1", at_ns=0, for_ns=4 * S, task="heartbeat")))
+
+    def script(node, _store):
+        node.runtime.sleep(S)
+        node.runtime.spawn(lambda: scene.note("beat"), name="heartbeat").join()
+
+    scene.client("n1", script)
+    scene.run()
+    assert scene.log == [("beat", 4000)]
+
+
+def test_crash_ends_all_tasks_without_letting_them_act():
+    """crash: no `finally` of a dead process reaches the store; daemons die with it."""
+    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=500 * MS)))
+
+    def script(node, store):
+        def heartbeat():
+            while True:
+                node.runtime.sleep(100 * MS)
+                scene.note("beat")
+
+        node.runtime.spawn(heartbeat, name="heartbeat")
+        try:
+            node.runtime.sleep(S)
+        finally:
+            store.put(KEY, body("late"))
+
+    node = scene.client("n1", script)
+    scene.run(2000)
+    assert [entry[1] for entry in scene.log] == [100, 200, 300, 400]
+    assert scene.rows(Kind.SENT) == []
+    assert scene.store.peek(KEY) is None
+    assert not node.is_up
+
+
+def test_restart_has_a_new_identity_and_the_old_machine():
+    """crash with restart_after: new process id and entropy, same clock, same work (E3)."""
+    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=500 * MS, restart_after_ns=S)))
+
+    def script(node, store):
+        runtime = node.runtime
+        scene.note(runtime.process_id(), runtime.token_bytes(8), runtime.monotonic_ns() - scene.world.kernel.now_ns)
+        runtime.sleep(2 * S)
+        scene.note("alive", store.put(KEY, body("n1")).outcome)
+
+    node = scene.client("n1", script)
+    scene.run()
+    first, second, alive = scene.log
+    assert (first[3], second[3], alive[2]) == (0, 1500, 3520)
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    assert first[2] == second[2]
+    assert node.is_up
+    assert scene.rows(Kind.SENT)[0]["node"] == "n1"
+
+
+def test_messages_of_the_dead_still_land():
+    """A request in flight when its sender crashes is applied."""
+    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=5 * MS)))
+    scene.client("n1", lambda _node, store: store.put_if_absent(KEY, body("a")))
+    scene.run(linger_ms=100)
+    assert scene.store.peek(KEY)[0] == body("a")
+
+
+def test_drift_changes_rate_and_timers_of_one_node():
+    """drift: at +25 % a local second lasts 0.8 s; afterwards the rate is as before."""
+    scene = run_sleepers(v.Drift(id="f", client="n1", at_ns=0, rate_ppm=250_000, for_ns=1600 * MS))
+    assert of(scene, "n1") == [(1000, 1000, 800), (2000, 2000, 1600), (3000, 3000, 2600)]
+    assert of(scene, "n2") == UNDISTURBED
+
+
+def test_drift_moves_a_timer_that_is_running():
+    """A timer is solved again when the map changes under it."""
+    scene = run_sleepers(v.Drift(id="f", client="n1", at_ns=500 * MS, rate_ppm=-500_000))
+    assert of(scene, "n1")[0] == (1000, 1000, 1500)
+
+
+@pytest.mark.parametrize("kind", [v.Step, v.Offset])
+def test_wall_shift_moves_the_wall_only(kind):
+    """step, offset: the wall jumps, monotonic time and timers do not (E31, U12)."""
+    scene = run_sleepers(kind(id="f", client="n1", at_ns=1500 * MS, by_ns=-700 * MS))
+    assert of(scene, "n1") == [(1000, 1000, 1000), (2000, 1300, 2000), (3000, 2300, 3000)]
+    assert of(scene, "n2") == UNDISTURBED
+    assert [json.loads(row["detail"])["change"] for row in scene.rows(Kind.CLOCK)] == ["step"]
+
+
+def test_offset_for_a_while_is_taken_back():
+    """offset with for_ns: the wall returns to what it would have shown."""
+    scene = run_sleepers(v.Offset(id="f", client="n1", at_ns=0, by_ns=300 * MS, for_ns=1500 * MS))
+    assert of(scene, "n1") == [(1000, 1300, 1000), (2000, 2000, 2000), (3000, 3000, 3000)]
+
+
+def test_initial_clock_faults_precede_every_task():
+    """A clock that is wrong at instant 0 is wrong for the first reading."""
+    scene = run_sleepers(v.Offset(id="f", client="n1", at_ns=0, by_ns=5 * S), naps_ms=[0])
+    assert of(scene, "n1") == [(0, 5000, 0)]
+
+
+def test_freeze_stops_clocks_and_timers_but_not_tasks():
+    """freeze: a timer waits for the window; a reply does not; the wall catches up in one step."""
+    scene = Scene(v.FaultPlan.of(v.Freeze(id="f", client="n1", at_ns=500 * MS, for_ns=2 * S)))
+
+    def asker(node, store):
+        node.runtime.sleep(490 * MS)
+        zero = node.runtime.wall_ns()
+        store.read(KEY)
+        scene.note("reply", (node.runtime.wall_ns() - zero) // MS)
+
+    scene.client("n1", lambda node, store: (asker(node, store), sleeper(scene, "n1", [1000])(node, store)))
+    scene.run()
+    # The request left at 490 ms: its reply is there at 510 ms, when the clock still shows 500 ms.
+    assert scene.log == [("reply", 10, 510), ("n1/main", 1000, 3500, 3500)]
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_suspend_is_pause_and_freeze():
+    """suspend: nothing runs, monotonic time stands still, the wall catches up (H1)."""
+    scene = run_sleepers(v.Suspend(id="f", client="n1", at_ns=500 * MS, for_ns=2 * S))
+    assert of(scene, "n1") == [(1000, 3000, 3000), (2000, 4000, 4000), (3000, 5000, 5000)]
+    assert of(scene, "n2") == UNDISTURBED
+    assert scene.counts() == (1, 1, 1)
+
+
+def reach(scene: Scene, name: str, at_ms: int) -> None:
+    """Let a client write at an instant and note the answer; services and clients are named in the test."""
+
+    def script(node, store):
+        node.runtime.sleep(at_ms * MS)
+        scene.note(name, store.put(name, body(name)).outcome)
+
+    scene.client(name, script)
+
+
+@pytest.mark.parametrize(
+    ("groups", "one_way", "n1_applied", "n1_outcome"),
+    [
+        ((("n1",), ("store",)), False, False, Outcome.AMBIGUOUS),
+        ((("n1",), ("store",)), True, False, Outcome.AMBIGUOUS),
+        ((("store",), ("n1",)), True, True, Outcome.AMBIGUOUS),
+        ((("n1",), ("resource",)), False, True, Outcome.APPLIED),
+        ((("n1", "n2"), ("store", "resource")), False, False, Outcome.AMBIGUOUS),
+    ],
+)
+def test_partitions_by_group_and_direction(groups, one_way, n1_applied, n1_outcome):
+    """partition: full, either one way, of one service only; one way from the store means applied and unheard."""
+    scene = Scene(v.FaultPlan.of(v.Partition(id="f", groups=groups, one_way=one_way, at_ns=0, for_ns=S)))
+    reach(scene, "n1", 100)
+    reach(scene, "n2", 100)
+    scene.run(linger_ms=100)
+    outcomes = {entry[0]: entry[1] for entry in scene.log}
+    assert outcomes["n1"] is n1_outcome
+    assert outcomes["n2"] is (Outcome.AMBIGUOUS if "n2" in groups[0] else Outcome.APPLIED)
+    assert (scene.store.peek("n1") is not None) == n1_applied
+
+
+def test_partition_heals_by_itself():
+    """After its window a partition lets messages pass again."""
+    scene = Scene(v.FaultPlan.of(v.Partition(id="f", groups=(("n1",), ("store",)), at_ns=0, for_ns=S)))
+    reach(scene, "n1", 1001)
+    scene.run()
+    assert scene.log == [("n1", Outcome.APPLIED, 1021)]
+    phases = [json.loads(row["detail"])["phase"] for row in scene.rows(Kind.FAULT)]
+    assert phases == ["begin", "end"]
+    assert scene.counts() == (1, 1, 0)
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_operator_deletes_the_lock_record(key):
+    """delete_object: the record is gone, recorded as the operator's; other objects stay (U9, E23)."""
+    scene = Scene(v.FaultPlan.of(v.DeleteObject(id="f", at_ns=500 * MS, key=key)))
+
+    def script(node, store):
+        store.put(KEY, body("a"))
+        store.put("data.bin", b"\x00")
+        node.runtime.sleep(S)
+        scene.note(store.read(KEY).is_absent)
+
+    scene.client("n1", script)
+    scene.run()
+    assert scene.log[0][0] is True
+    assert scene.store.present_keys() == ["data.bin"]
+    assert [(row["node"], row["op"]) for row in scene.rows(Kind.APPLIED)][-1] == ("operator", "delete")
+
+
+def test_operator_corrupts_the_lock_record():
+    """corrupt_object: the bytes are what the plan says, under a new version (D6, E25)."""
+    scene = Scene(v.FaultPlan.of(v.CorruptObject(id="f", at_ns=500 * MS, body=b"\xff{")))
+    seen = []
+
+    def script(node, store):
+        first = store.put(KEY, body("a"))
+        node.runtime.sleep(S)
+        read = store.read(KEY)
+        seen.append((read.body, read.version != first.version))
+
+    scene.client("n1", script)
+    scene.run()
+    assert seen == [(b"\xff{", True)]
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_plan_for_strangers_is_refused():
+    """A plan that names a client which is not there is a ConfigError before anything runs."""
+    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n7", at_ns=0, for_ns=1)))
+    scene.client("n1", lambda _node, _store: None)
+    with pytest.raises(ConfigError, match=r"'n7'; this world has n1"):
+        scene.run()
+
+
+def test_fault_rows_name_id_kind_and_phase():
+    """Contract: FAULT rows carry the target as node, and id, kind and phase as detail."""
+    scene = run_sleepers(v.Pause(id="long-gc", client="n1", at_ns=S, for_ns=S))
+    rows = [(row["node"], json.loads(row["detail"]), row["at_ns"]) for row in scene.rows(Kind.FAULT)]
+    assert rows == [
+        ("n1", {"id": "long-gc", "kind": "pause", "phase": "begin"}, S),
+        ("n1", {"id": "long-gc", "kind": "pause", "phase": "end"}, 2 * S),
+    ]
