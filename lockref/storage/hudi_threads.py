@@ -70,6 +70,9 @@ class JavaThread:
         return self._flag.is_set()
 
     def interrupt(self) -> None:
+        if not self.is_alive():
+            # As in Java: nobody runs on it who could notice, and whoever goes on with its work hears nothing (U10).
+            return
         self._flag.set()
         self._on_interrupt()
 
