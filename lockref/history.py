@@ -250,7 +250,9 @@ def _column(name: str, values: np.ndarray, texts: pa.Array) -> pa.Array:
             pa.array(values.astype(np.int32)), pa.array([m.name.lower() for m in members])
         )
     if name in TEXT_COLUMNS:
-        return pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int32), mask=values == 0), texts)
+        # A node has a name in every row; the empty one is the world itself.
+        absent = values == 0 if SCHEMA.field(name).nullable else None
+        return pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int32), mask=absent), texts)
     return pa.array(values, mask=values == ABSENT)
 
 

@@ -27,6 +27,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from lockref.errors import DeterminismError
+from sim.substrates import GATED_PREFIX
 
 _TIME = (
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
@@ -61,10 +62,15 @@ _DATETIME_NOW = ("now", "utcnow", "today")
 
 
 class _Audit:
-    """The leaks of one block."""
+    """The leaks of one block, as far as they are its own: what other threads of the process do is their business."""
 
     def __init__(self) -> None:
         self.first: DeterminismError | None = None
+        self._owner = _thread.get_ident()
+
+    def concerns_caller(self) -> bool:
+        """True for the thread that entered the block and for the gated threads of its runs."""
+        return _thread.get_ident() == self._owner or threading.current_thread().name.startswith(GATED_PREFIX)
 
     def leak(self, name: str, frame: FrameType) -> DeterminismError:
         code = frame.f_code
@@ -87,7 +93,7 @@ def _is_exempt(frame: FrameType | None) -> bool:
 def _barred(audit: _Audit, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def barred(*args: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)  # noqa: SLF001 - the only way to name the caller's line
-        if _is_exempt(frame):
+        if _is_exempt(frame) or not audit.concerns_caller():
             return original(*args, **kwargs)
         raise audit.leak(name, frame)
 
@@ -98,7 +104,7 @@ def _unseeded(audit: _Audit, original: Callable[..., None]) -> Callable[..., Non
     """`Random()` seeds itself from the system; `Random(seed)` is fine."""
 
     def init(self: random.Random, x: Any = None) -> None:
-        if x is None:
+        if x is None and audit.concerns_caller():
             raise audit.leak("random.Random() without a seed", sys._getframe(1))  # noqa: SLF001 - as above
         original(self, x)
 
@@ -131,8 +137,9 @@ def real_world_forbidden(*, is_strict: bool = False) -> Iterator[None]:
     """Forbid real time, entropy and threads for every call in this block.
 
     is_strict: watch built-in functions too, however they were imported.
-    Raises DeterminismError, naming the caller's file and line. Not for use
-    from two threads at once: the doors are the process's own.
+    Raises DeterminismError, naming the caller's file and line. Other
+    threads of the process are let through, so that Spark may start meanwhile;
+    two threads cannot audit at once, for the doors are the process's own.
     """
     audit = _Audit()
     replaced: list[tuple[Any, str, Any]] = []

@@ -23,6 +23,10 @@ GATE_PATIENCE_S = 60.0
 """Real seconds that a gated thread may take for one step before it counts as blocked outside its Runtime."""
 
 
+GATED_PREFIX = "gated "
+"""Begins the name of every gated thread, by which the auditor knows it as part of a run."""
+
+
 class Carrier(Protocol):
     """One task's stack."""
 
@@ -64,7 +68,7 @@ class GatedThreadCarrier:
         self._failure: BaseException | None = None
         self._ended = False
         self._is_lost = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{GATED_PREFIX}{name}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
