@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from lockref.errors import LockError
+from lockref.errors import LockError, LockrefError
 from lockref.provider import LockContext, LockEvent, LockEventKind, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.hudi import HudiLock
@@ -266,10 +266,14 @@ class Bench:
     def run(self, *works: Callable[[], Any], until_s: int = 100_000) -> Any:
         """Run each work as a task, all at once, to the end. The result of the last one."""
         results: list[Any] = [None] * len(works)
+        errors: list[Exception] = []
 
         def task(number: int, work: Callable[[], Any]) -> Callable[[], None]:
             def body() -> None:
-                results[number] = work()
+                try:
+                    results[number] = work()
+                except (LockrefError, AssertionError) as error:
+                    errors.append(error)
 
             return body
 
@@ -277,6 +281,8 @@ class Bench:
             self.kernel.spawn(task(number, work), name=f"main{number}")
         until_ns = self.kernel.now_ns + until_s * NS_PER_S
         assert self.kernel.run(until_ns, linger_ns=0) is RunEnd.FINISHED, self.kernel.stuck
+        if errors:
+            raise errors[0]
         return results[-1]
 
     def sleep(self, seconds: float) -> None:
