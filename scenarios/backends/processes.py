@@ -39,6 +39,7 @@ def free_port() -> int:
 class ServerProcess:
     """A running server and its descendants.
 
+    folder: where it runs; removed if our process dies without stopping it.
     Errors: the constructor raises BackendUnavailable if the program cannot be started.
     """
 
@@ -47,7 +48,7 @@ class ServerProcess:
         self.log_path = log_path
         with log_path.open("wb") as log:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", guard.__file__, *launch.argv],
+                [sys.executable, "-I", guard.__file__, str(folder), *launch.argv],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -108,7 +109,10 @@ class ServerProcess:
         atexit.unregister(self.stop)
         stragglers = self._tree()
         assert self._guard.stdin is not None
-        self._guard.stdin.close()
+        if not self._guard.stdin.closed:
+            # The guard may have gone already, with its server.
+            with contextlib.suppress(BrokenPipeError), self._guard.stdin as pipe:
+                pipe.write(guard.STOP)
         try:
             self._guard.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -102,7 +102,7 @@ _PARENT = """
 import sys
 from scenarios.backends import start_backend
 with start_backend("ministack") as running:
-    print(running.pid, flush=True)
+    print(running.pid, running.log_path.parent, flush=True)
     sys.stdin.read()
 """
 
@@ -110,12 +110,15 @@ with start_backend("ministack") as running:
 @pytest.mark.realbackend
 @pytest.mark.xdist_group("ministack")
 def test_a_server_does_not_outlive_a_parent_that_is_killed(ministack):
-    """Even `kill -9` of the test run leaves no server behind."""
+    """Even `kill -9` of the test run leaves no server and no folder behind."""
     with subprocess.Popen([sys.executable, "-c", _PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-        server = psutil.Process(int(parent.stdout.readline()))
+        pid, folder = parent.stdout.readline().decode().split()
+        server = psutil.Process(int(pid))
+        guard = server.parent()
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    assert psutil.wait_procs([server], timeout=20)[1] == []
+    assert psutil.wait_procs([server, guard], timeout=20)[1] == []
+    assert not Path(folder).exists()
 
 
 def test_a_server_survives_the_thread_that_started_it(started, tmp_path):
