@@ -66,7 +66,8 @@ class Shape:
 
 def swarm(rng: Stream, shape: Shape) -> FaultPlan:
     """Draw a plan; the same stream and shape give the same plan."""
-    enabled = [kind for kind in shape.kinds if rng.random() < 0.5]
+    share = rng.choice((0.1, 0.3, 0.5, 0.8))
+    enabled = [kind for kind in shape.kinds if rng.random() < share]
     if not enabled:
         return FaultPlan(heal_ns=shape.heal_ns)
     weights = [rng.random() ** 3 + 0.01 for _ in enabled]

@@ -1,0 +1,84 @@
+"""The auditor: every way in which the real world can leak into a run raises, with file and line."""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import datetime
+import logging
+import os
+import random
+import secrets
+import threading
+import time
+import uuid
+from time import monotonic as aliased_monotonic
+
+import pytest
+
+from lockref.errors import DeterminismError
+from sim.auditor import real_world_forbidden
+
+LEAKS = {
+    "time": lambda: time.time(),
+    "date.today": lambda: datetime.date.today(),  # noqa: DTZ011 - the planted leak
+    "aliased attribute": lambda: time.monotonic(),
+    "sleep": lambda: time.sleep(0),
+    "perf_counter": lambda: time.perf_counter_ns(),
+    "random": lambda: random.random(),
+    "shuffle": lambda: random.shuffle([]),
+    "unseeded Random": lambda: random.Random(),
+    "SystemRandom": lambda: random.SystemRandom(),
+    "urandom": lambda: os.urandom(4),
+    "uuid4": lambda: uuid.uuid4(),
+    "uuid1": lambda: uuid.uuid1(),
+    "secrets": lambda: secrets.token_hex(4),
+    "thread": lambda: threading.Thread(target=print).start(),
+    "timer": lambda: threading.Timer(9, print).start(),
+    "low-level thread": lambda: _thread.start_new_thread(print, ()),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS.values(), ids=LEAKS.keys())
+def test_each_leak_is_caught_where_it_is(leak):
+    """H-guard: the error names this file and the line of the call."""
+    place = r"test_sim_auditor\.py:\d+: .*inside a simulated run"
+    with pytest.raises(DeterminismError, match=place), real_world_forbidden():
+        leak()
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [lambda: aliased_monotonic(), lambda: datetime.datetime.now()],  # noqa: DTZ005 - the planted leak
+    ids=["from time import", "datetime.now"],
+)
+def test_strict_mode_finds_what_was_imported_before(leak):
+    """Built-ins bound elsewhere pass the plain auditor; the strict one watches the calls themselves."""
+    with real_world_forbidden():
+        leak()
+    with pytest.raises(DeterminismError, match=r"test_sim_auditor\.py:\d+"), real_world_forbidden(is_strict=True):
+        leak()
+
+
+def test_swallowed_leak_is_raised_at_the_end():
+    """A lock that catches everything cannot hide its leak."""
+    with pytest.raises(DeterminismError, match=r"time\.time"), real_world_forbidden(), contextlib.suppress(Exception):
+        time.time()
+
+
+def test_everything_is_back_afterwards():
+    """After the block, even one that raised, the real world works again."""
+    before = (time.time, os.urandom, random.random, threading.Thread.start, random.Random.__init__)
+    with pytest.raises(DeterminismError), real_world_forbidden(is_strict=True):
+        uuid.uuid4()
+    assert (time.time, os.urandom, random.random, threading.Thread.start, random.Random.__init__) == before
+    assert time.time() > 0
+    assert aliased_monotonic() > 0
+
+
+def test_seeded_randomness_and_logging_pass(caplog):
+    """A seeded generator is deterministic, and the stamp of a log record decides nothing."""
+    with real_world_forbidden(is_strict=True):
+        assert random.Random(7).random() == random.Random(7).random()
+        logging.getLogger("lockref.test").warning("still here")
+    assert "still here" in caplog.text
