@@ -1,108 +1,120 @@
 """When should a waiter look again?
 
-A fixed poll is blind twice: it looks often in the middle of a long critical
+A fixed poll is blind twice: it looks often in the middle of a critical
 section, when nothing can have changed, and seldom just after the end of one.
 Critical sections of one table tend to be alike, so a waiter can do better with
-what it sees anyway:
+what it sees anyway, and without one request more:
 
-- it learns how long a grant lasts: from fencing tokens that advanced between
-  two looks, and from its own tenures;
-- it looks when the present grant should be over, and not before;
-- what it finds then still held, it looks at again after a while that grows
-  with the time already overdue;
-- if somebody else was quicker, there are many of us: it sits out ever more
-  grants, until its looks are on average as rare as the configured interval,
-  which is Hudi's poll. A grant of its own makes it bolder again.
+- it learns how long a grant lasts and how much that varies: from its own
+  tenures, and from fencing tokens that advanced between two looks;
+- it knows when the present grant began: validUntil − L of its first record;
+- so it looks when that grant should be over. Found still held, it looks again
+  after a while that grows with the time already overdue;
+- if somebody else was quicker, there are many of us: it spreads its looks ever
+  wider, until they are as rare as the configured interval, which is Hudi's
+  poll. Grants of its own make it bolder again.
 
-Without anything learned it polls like Hudi, jittered (H20). A wait never
-outlasts the lease that it waits for. Nothing here reads a clock.
+The interval stays the longest pause in any case, so that a waiter finds an
+early release as soon as Hudi's would. Without anything learned it polls like
+Hudi, jittered (H20). A wait never outlasts the lease that it waits for.
+
+Estimates use the records' wall times. Clocks that differ make them worse, and
+the waiter slower, never the lock unsafe. Nothing here reads a clock.
 """
 
 from __future__ import annotations
 
-from lockref.runtime import Runtime
+from lockref.runtime import NS_PER_MS, Runtime
 from lockref.storage.lockfile import LockFile
 
-FLOOR_NS = 5_000_000
-"""No waiter looks twice within 5 ms: a request takes about that long anyway."""
+FLOOR_NS = 5 * NS_PER_MS
+"""The closest that two looks of one waiter come: a request takes about that long anyway."""
 
-_WINDOW = 0.2
-"""Waiters that expect the same end spread over this part of a grant's usual length."""
-
-_OVERDUE_GROWTH = 0.5
 _LEARNING = 0.25
-_PRESSURE_MAX = 1024.0
+_OVERDUE_GROWTH = 0.5
+_LOSS_FACTOR = 2.0
+_WIN_FACTOR = 0.5
 
 
 class PollPolicy:
     """What one client has learned about the lock it waits for.
 
-    interval_ns: the longest pause between two looks of a crowded waiter, and
-    the pause of one that has learned nothing yet.
+    interval_ns: the longest pause between two looks.
+    validity_ns: L, to tell from a record when its grant began.
     """
 
-    def __init__(self, interval_ns: int, runtime: Runtime) -> None:
+    def __init__(self, interval_ns: int, validity_ns: int, runtime: Runtime) -> None:
         self._interval_ns = interval_ns
+        self._validity_ns = validity_ns
         self._random = runtime.random
-        self._grant_ns: float | None = None
-        self._pressure = 1.0
+        # Of a grant's length: usual value and usual deviation, as in TCP's timer.
+        self._usual_ns: float | None = None
+        self._deviation_ns = 0.0
+        # How wide to spread looks, in deviations.
+        self._spread = 1.0
         self._holder: tuple[str | None, int | None] | None = None
-        self._holder_seen_ns = 0
-
-    @property
-    def expected_grant_ns(self) -> int | None:
-        """How long a grant usually lasts, as far as known."""
-        return None if self._grant_ns is None else round(self._grant_ns)
+        self._began_ns = 0
 
     def begin(self) -> None:
-        """A call begins: what was seen before it no longer tells when a grant began."""
+        """A call begins: the holder seen last has probably changed since, which says nothing about a crowd."""
         self._holder = None
 
     def won(self) -> None:
         """We were granted the lock: the crowd is smaller than feared."""
-        self._pressure = max(1.0, self._pressure / 2)
+        self._spread = max(1.0, self._spread * _WIN_FACTOR)
 
     def held(self, duration_ns: int) -> None:
         """A tenure of our own lasted so long; the others' are probably alike."""
         self._learn(duration_ns)
 
-    def pause_ns(self, record: LockFile, *, now_ns: int, lapses_in_ns: int) -> int:
-        """How long to wait after `record`, somebody's live lease, was seen at monotonic `now_ns`.
+    def pause_ns(self, record: LockFile, *, now_wall_ns: int, lapses_in_ns: int) -> int:
+        """How long to wait after `record`, somebody's live lease, was seen.
 
         lapses_in_ns: until the lease may be taken over if nobody renews it.
         """
-        self._observe(record, now_ns)
-        pause_ns = self._until_end_ns(now_ns)
+        self._observe(record, now_wall_ns)
+        pause_ns = min(self._until_end_ns(now_wall_ns), self._interval_ns)
         return max(1, min(round(pause_ns), lapses_in_ns))
 
-    def _observe(self, record: LockFile, now_ns: int) -> None:
+    def _observe(self, record: LockFile, now_wall_ns: int) -> None:
         holder = (record.owner, record.fence)
         if holder == self._holder:
             return
+        # A record that is not of our validity, or of a clock ahead of ours, tells nothing: then it began now.
+        written_ns = record.valid_until_ms * NS_PER_MS - self._validity_ns
+        began_ns = written_ns if now_wall_ns - self._validity_ns < written_ns <= now_wall_ns else now_wall_ns
         if self._holder is not None:
             # Somebody was quicker than we were.
-            self._pressure = min(_PRESSURE_MAX, self._pressure * 2)
+            self._spread = min(self._spread * _LOSS_FACTOR, max(1.0, self._interval_ns / self._step_ns))
             before = self._holder[1]
             if before is not None and record.fence is not None and record.fence > before:
-                self._learn((now_ns - self._holder_seen_ns) / (record.fence - before))
+                self._learn((began_ns - self._began_ns) / (record.fence - before))
         self._holder = holder
-        self._holder_seen_ns = now_ns
+        self._began_ns = began_ns
+
+    @property
+    def _step_ns(self) -> float:
+        """The distance of looks that makes sense near the end of a grant."""
+        return max(self._deviation_ns, float(FLOOR_NS))
 
     def _learn(self, duration_ns: float) -> None:
-        if self._grant_ns is None:
-            self._grant_ns = duration_ns
-        else:
-            self._grant_ns += _LEARNING * (duration_ns - self._grant_ns)
+        if self._usual_ns is None:
+            self._usual_ns, self._deviation_ns = duration_ns, duration_ns / 2
+            return
+        error_ns = duration_ns - self._usual_ns
+        self._usual_ns += _LEARNING * error_ns
+        self._deviation_ns += _LEARNING * (abs(error_ns) - self._deviation_ns)
 
-    def _until_end_ns(self, now_ns: int) -> float:
-        if self._grant_ns is None:
+    def _until_end_ns(self, now_wall_ns: int) -> float:
+        if self._usual_ns is None:
             return self._interval_ns * self._random.uniform(0.75, 1.0)
-        usual_ns = max(self._grant_ns, float(FLOOR_NS))
-        age_ns = now_ns - self._holder_seen_ns
-        spread_ns = usual_ns * _WINDOW * self._random.random()
-        if age_ns < usual_ns:
-            # Sit out some grants, the more of us there are; but look once per interval.
-            rounds = min(int(self._random.uniform(0, self._pressure)), int(self._interval_ns / usual_ns))
-            return min(usual_ns * (rounds + 1) - age_ns + spread_ns, float(self._interval_ns))
-        overdue_ns = (age_ns - usual_ns) * _OVERDUE_GROWTH
-        return min(max(overdue_ns, usual_ns * _WINDOW, float(FLOOR_NS)) + spread_ns, float(self._interval_ns))
+        left_ns = self._began_ns + self._usual_ns - now_wall_ns
+        if left_ns < 0:
+            left_ns = max(self._step_ns / 2, -left_ns * _OVERDUE_GROWTH)
+        wide_ns = min(self._step_ns * self._spread, float(self._interval_ns))
+        if wide_ns < self._usual_ns:
+            return left_ns + wide_ns * self._random.random()
+        # A crowd: sit out some grants, but look at the end of one rather than in the middle.
+        least_ns = wide_ns * self._random.uniform(0.6, 1.0)
+        rounds = max(0.0, -(-(least_ns - left_ns) // max(self._usual_ns, FLOOR_NS)))
+        return left_ns + rounds * self._usual_ns + self._step_ns * self._random.random()

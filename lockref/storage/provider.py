@@ -196,7 +196,7 @@ class StorageLock:
         self._idle = self._runtime.event()
         self._closing = self._runtime.event()
         self._last_loss = self._runtime.event()
-        self._polls = PollPolicy(config.poll_interval_ns, self._runtime)
+        self._polls = PollPolicy(config.poll_interval_ns, config.validity_ns, self._runtime)
         self._fence_seen_max = 0
         # The record that our own last release left, with its version: the next
         # cycle may write at once instead of reading first.
@@ -574,7 +574,7 @@ class StorageLock:
     def _poll_pause_ns(self, known: Stored, wait: Wait) -> int:
         """H20: how long to wait before the next look; never beyond the end of the lease in the way."""
         assert known.record is not None, "nobody waits for an absent record"
-        return self._polls.pause_ns(known.record, now_ns=self._runtime.monotonic_ns(), lapses_in_ns=wait.for_ns)
+        return self._polls.pause_ns(known.record, now_wall_ns=self._runtime.wall_ns(), lapses_in_ns=wait.for_ns)
 
     def _backoff_ns(self, failures: int) -> int:
         """Exponential, jittered over its upper half."""
