@@ -32,7 +32,7 @@ DURATION_NS_MAX = 366 * 24 * NS_PER_UNIT["h"]
 RATE_PPM_MAX = 900_000
 COUNT_MAX = 1_000_000
 
-_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zµ%]*)")
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zµ%]*)", re.ASCII)
 CHOICES_MAX = 64
 
 

@@ -1,0 +1,180 @@
+"""Scenario files: what they accept, and where they say that something is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockref.errors import ConfigError
+from scenarios.load import BYTES_MAX, catalogue, load_scenario, parse_scenario
+from scenarios.schema import scenario_schema
+from scenarios.settle import settle
+from scenarios.units import duration_ns, rate_ppm
+
+HEAD = "version: 1\nname: x\n"
+
+
+def complaint(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_scenario(text, file="f.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        (
+            f"{HEAD}clients: 3\nfaults:\n  - {{at: 1s, kind: freez, client: n1, for: 2s}}\n",
+            "f.yaml:5:20: faults.0.kind",
+            ["'freez'", "Did you mean 'freeze'?"],
+        ),
+        (f"{HEAD}clients: -3\n", "f.yaml:3:10: clients", ["-3"]),
+        (f"{HEAD}clints: 3\n", "f.yaml:3:1: clints", ["Did you mean 'clients'?"]),
+        (f"{HEAD}lock: {{validty: 3s}}\n", "f.yaml:3:8: lock.validty", ["'validity'"]),
+        (f"{HEAD}lock: {{validity: 300}}\n", "f.yaml:3:18: lock.validity", ["without a unit", "300s or 300ms"]),
+        (f"{HEAD}lock: {{validity: 3 fortnights}}\n", "f.yaml:3:18: lock.validity", ["3 fortnights"]),
+        (f"{HEAD}duration: 9s..2s\n", "f.yaml:3:11: duration", ["from the smaller to the larger"]),
+        (f"{HEAD}clock: {{offset: {{n4: 1s}}}}\n", "f.yaml:3:22: clock.offset.n4", ["n1 to n3"]),
+        (f"{HEAD}faults:\n  - {{at: 1s, kind: pause, client: n7, for: 1s}}\n", "f.yaml:4:35: faults.0.client", ["n7"]),
+        (f"{HEAD}faults:\n  - {{at: 1s, kind: pause, client: n1}}\n", "f.yaml:4:5: faults.0.for", ["is missing"]),
+        (f"{HEAD}faults:\n  - {{kind: pause, client: n1, for: 1s}}\n", "f.yaml:4:5: faults.0", ["needs 'at: 2s'"]),
+        (f"{HEAD}must_happen: [contentoin]\n", "f.yaml:3:15: must_happen.0", ["Did you mean 'contention'?"]),
+        (f"{HEAD}expect: {{hudi: {{S9: violated}}}}\n", "f.yaml:3:", ["S9"]),
+        (f"{HEAD}thresholds: ['handoff.p98 < 3s']\n", "f.yaml:3:14: thresholds.0", ["handoff.p99 < 12s"]),
+        (f"{HEAD}duration: 30s\nheal_at: 40s\n", "f.yaml:4:10: heal_at", ["after the end"]),
+        ("version: 2\nname: x\n", "f.yaml:1:10: version", ["expected 1"]),
+        ("name: x\n", "f.yaml:1:1: version", ["is missing"]),
+        ("a: 1\na: 2\n", "f.yaml:2:1: a", ["second time"]),
+        ("a: &b 1\nc: *b\n", "f.yaml:1:4", ["anchors and aliases"]),
+        ("a: !!python/object:os.system x\n", "f.yaml:1:4", ["tags are not read"]),
+        ("a: [1, 2\n", "f.yaml:2:1", ["not YAML"]),
+        ("- 1\n", "f.yaml:1:1", ["a scenario is a mapping"]),
+        ("", "f.yaml:1:1", ["is empty"]),
+        ("a\0b", "f.yaml:1", ["not YAML"]),
+        ("[" * 5000, "f.yaml:1:25", ["nested deeper"]),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, place: str, words: list[str]) -> None:
+    """A bad scenario is one located line that names the value and the accepted form, never a traceback."""
+    said = complaint(text)
+    assert said.startswith(place)
+    for word in words:
+        assert word in said
+
+
+def test_every_mistake_is_located_not_only_the_first() -> None:
+    """Three mistakes in three lines give three lines, in the order of the file."""
+    lines = complaint(f"{HEAD}clients: 0\nclint: 1\nduration: 5\n").splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["f.yaml:3:10", "f.yaml:4:1", "f.yaml:5:11"]
+
+
+def test_yaml_is_1_2() -> None:
+    """`no`, `on` and `1:30` are words, not booleans or a number of seconds."""
+    scenario = parse_scenario(f"{HEAD}lock: {{options: {{a: no, b: on, c: 1:30}}}}\n")
+    assert scenario.lock.options == {"a": "no", "b": "on", "c": "1:30"}
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe\x00garbage", b"version: 1\nname: \xe9\n", b"x" * (BYTES_MAX + 1)])
+def test_a_file_that_is_no_text_is_refused_by_name(tmp_path: Path, body: bytes) -> None:
+    """Binary and huge files end as a ConfigError (exit 2) that names the file."""
+    path = tmp_path / "bin.yaml"
+    path.write_bytes(body)
+    with pytest.raises(ConfigError, match=r"bin\.yaml") as caught:
+        load_scenario(path)
+    assert caught.value.exit_code == 2
+
+
+def test_a_missing_file_suggests_the_nearest_name(tmp_path: Path) -> None:
+    """A typo in a path or in a catalogue name gets a suggestion."""
+    (tmp_path / "pause.yaml").write_text(HEAD)
+    with pytest.raises(ConfigError, match=r"Did you mean 'pause\.yaml'"):
+        load_scenario(tmp_path / "puase.yaml")
+    with pytest.raises(ConfigError, match="Did you mean 'contention'"):
+        load_scenario("contentoin")
+
+
+def test_catalogue_names_are_found_by_id_and_whole() -> None:
+    """`e08` and `e08-paused-holder` are the same scenario."""
+    assert load_scenario("e08") == load_scenario("e08-paused-holder")
+
+
+@given(st.integers(-(10**12), 10**12), st.sampled_from(["ns", "us", "ms", "s"]))
+def test_durations_are_exact(number: int, unit: str) -> None:
+    """Units multiply exactly, whatever the size; nothing passes through floating point."""
+    scale = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}[unit]
+    if abs(number * scale) < 366 * 24 * 3600 * 10**9:
+        assert duration_ns(f"{number}{unit}") == number * scale
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("-1.5s", -1_500_000_000), ("0.25ms", 250_000), ("2m", 120 * 10**9), ("0", 0)]
+)
+def test_durations_read_as_people_write_them(text: str, value: int) -> None:
+    """Fractions, signs and zero without a unit."""
+    assert duration_ns(text) == value
+
+
+@pytest.mark.parametrize("text", [5, 1.5, "5", "s", "1e3s", "1 s s", "0.1ns", "400000h", None, "١s", "9" * 80 + "s"])
+def test_bare_or_odd_durations_are_refused(text: object) -> None:
+    """300 is neither seconds nor milliseconds (apache/hudi#13277)."""
+    with pytest.raises(ValueError, match="is "):
+        duration_ns(text)
+
+
+def test_rates_carry_their_unit() -> None:
+    """200ppm and 5% are rates, 200 is not."""
+    assert (rate_ppm("200ppm"), rate_ppm("-5%")) == (200, -50_000)
+    with pytest.raises(ValueError, match="without a unit"):
+        rate_ppm(200)
+
+
+def test_a_drawn_quantity_depends_on_seed_and_place_alone() -> None:
+    """A new drawn key elsewhere moves no other draw."""
+    lean = parse_scenario(f"{HEAD}duration: 20s..90s\n")
+    more = parse_scenario(f"{HEAD}duration: 20s..90s\nlock: {{validity: 10s..20s}}\n")
+    draws = [settle(lean, seed).duration_ns for seed in range(20)]
+    assert draws == [settle(more, seed).duration_ns for seed in range(20)]
+    assert len(set(draws)) > 10
+    assert all(20 * 10**9 <= draw <= 90 * 10**9 for draw in draws)
+
+
+def test_choices_are_all_drawn() -> None:
+    """Each of a list of choices comes up, and nothing else does."""
+    scenario = parse_scenario(f"{HEAD}duration: [10s, 20s, 30s]\n")
+    assert {settle(scenario, seed).duration_ns for seed in range(50)} == {10 * 10**9, 20 * 10**9, 30 * 10**9}
+
+
+@pytest.mark.parametrize("path", catalogue(), ids=lambda path: path.stem)
+def test_each_catalogue_file_is_complete(path: Path) -> None:
+    """A catalogue scenario is named as its file, says what it shows, and what it expects of both builds and itself."""
+    scenario = load_scenario(path)
+    assert scenario.name == path.stem
+    assert set(scenario.expect) == {"hudi", "hardened"}
+    assert scenario.ids
+    assert scenario.about
+    assert scenario.must_happen
+
+
+def test_the_catalogue_covers_its_ids() -> None:
+    """E1 to E17 and U1 to U10 each have a scenario."""
+    covered = {known for path in catalogue() for known in load_scenario(path).ids}
+    wanted = {f"E{number}" for number in range(1, 18)} | {f"U{number}" for number in range(1, 11)}
+    assert wanted <= covered
+
+
+def test_a_scenario_survives_its_own_writing() -> None:
+    """What a run stores as resolved scenario loads again as the same scenario."""
+    for path in catalogue():
+        scenario = load_scenario(path)
+        written = json.dumps(scenario.model_dump(by_alias=True, exclude_none=True))
+        assert parse_scenario(written) == scenario
+
+
+def test_the_committed_schema_is_the_models() -> None:
+    """Editors read scenarios/schema.json; it is what the model exports."""
+    committed = Path(__file__).parents[2] / "scenarios" / "schema.json"
+    assert json.loads(committed.read_text()) == scenario_schema()
