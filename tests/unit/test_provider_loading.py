@@ -1,0 +1,122 @@
+"""Loading a stranger's lock: every way it can fail is one line that says what to change."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.provider import INTERFACE_VERSION
+from lockref.providers import load_provider, provider_from, registered
+from lockref.storage import lockfile
+
+METHODS = """
+    grant = None
+    def __init__(self, context): self.context = context
+    def try_lock(self): return False
+    def lock(self, timeout_s): return False
+    def unlock(self): pass
+    def holds(self): return False
+    def close(self): pass
+"""
+
+
+def file_with(folder: Path, body: str) -> Path:
+    path = folder / "mine.py"
+    path.write_text(body)
+    return path
+
+
+def test_built_in_locks_load_by_name() -> None:
+    """`hudi` and `hardened` are there, with the decoder of RFC-91 records."""
+    assert {"hudi", "hardened"} <= set(registered())
+    for name in ("hudi", "hardened"):
+        spec = load_provider(name)
+        assert (spec.name, spec.reference) == (name, name)
+        body = lockfile.serialize(lockfile.LockFile("a", 5, expired=False))
+        assert spec.decode(body) == lockfile.decode(body)
+
+
+def test_a_lock_in_a_file_loads_and_makes_locks(tmp_path: Path) -> None:
+    """`path/file.py:Class` makes `Class(context)`; its neighbours can be imported; claims are kept."""
+    (tmp_path / "neighbour_of_mine.py").write_text("CLAIMS = ('F2',)\n")
+    path = file_with(tmp_path, f"from neighbour_of_mine import CLAIMS\nclass Mine:\n    claims = CLAIMS\n{METHODS}")
+    spec = load_provider(f"{path}:Mine")
+    context = object()
+    made = spec.factory(context)  # type: ignore[arg-type]
+    assert type(made).__name__ == "Mine"
+    assert made.context is context  # type: ignore[attr-defined]
+    assert spec.claims == ("F2",)
+
+
+def test_from_context_is_preferred(tmp_path: Path) -> None:
+    """A lock whose constructor serves applications is made by `from_context`."""
+    path = file_with(
+        tmp_path,
+        f"class Mine:\n{METHODS}\n    @classmethod\n    def from_context(cls, context): return ('made', context)\n",
+    )
+    assert load_provider(f"{path}:Mine").factory("c")[0] == "made"  # type: ignore[arg-type, index]
+
+
+def test_a_spec_crosses_to_another_process_by_its_reference(tmp_path: Path) -> None:
+    """Worker processes load the lock again by the name that was given."""
+    path = file_with(tmp_path, f"class Mine:\n{METHODS}")
+    spec = load_provider(f"{path}:Mine")
+    again = pickle.loads(pickle.dumps(spec))
+    assert (again.name, again.reference) == (spec.name, spec.reference)
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("hardend", "Did you mean 'hardened'"),
+        ("no.such.module:Lock", "there is no module 'no'"),
+        ("lockref.provider:Grnat", "Did you mean 'Grant'"),
+        ("lockref.provider:", "expected 'module:Class'"),
+        (":Lock", "expected 'module:Class'"),
+        ("lockref.provider:Grant", "has no try_lock, lock, unlock, holds, close"),
+        ("lockref.provider:INTERFACE_VERSION", "expected a class"),
+        ("./nowhere.py:Lock", "there is no file"),
+        ("./README.md:Lock", "not a Python file"),
+    ],
+)
+def test_what_cannot_be_loaded_is_one_line(reference: str, words: str) -> None:
+    """A wrong name, module, class or file is a ConfigError of one line."""
+    with pytest.raises(ConfigError) as caught:
+        load_provider(reference)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("class Mine(:\n", "fails to import: SyntaxError"),
+        ("import no_such_library\n", "fails to import: ModuleNotFoundError"),
+        ("raise RuntimeError('two\\nlines')\n", "RuntimeError: two lines"),
+        (f"class Mine:\n    interface_version = {INTERFACE_VERSION + 1}\n{METHODS}", "interface version"),
+        (f"class Mine:\n    claims = ('S1',)\n{METHODS}", "claims ('S1',)"),
+        (f"class Mine:\n    claims = 'F1'\n{METHODS}", "claims 'F1'"),
+        (f"class Mine:\n    decode_record = 5\n{METHODS}", "decode_record must be a function"),
+        (f"class Mine:\n    from_context = 5\n{METHODS}", "from_context is not callable"),
+    ],
+)
+def test_a_file_that_cannot_serve_is_one_line(tmp_path: Path, body: str, words: str) -> None:
+    """A module that fails to import, or a class that is no lock, is a ConfigError of one line."""
+    with pytest.raises(ConfigError) as caught:
+        load_provider(f"{file_with(tmp_path, body)}:Mine")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_lock_made_in_code_is_checked_too() -> None:
+    """`provider_from` accepts a class with the protocol's methods and a decoder of its own."""
+
+    def decode(_body: bytes) -> None:
+        return None
+
+    mine = type("Mine", (), {name: lambda _self: None for name in ("try_lock", "lock", "unlock", "holds", "close")})
+    mine.decode_record = staticmethod(decode)  # type: ignore[attr-defined]
+    assert provider_from(mine, name="mine").decode is decode

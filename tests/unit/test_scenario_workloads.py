@@ -1,0 +1,245 @@
+"""Workloads: what resources accept, and which rows a client's calls leave behind."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from lockref.errors import LockError, LockLost, OutcomeUnknown, ReleaseFailed
+from lockref.history import Recorder, to_table
+from lockref.provider import Grant, LockEvent, LockEventKind
+from lockref.runtime import ThreadRuntime
+from lockref.stores.port import Outcome
+from scenarios.units import constant
+from scenarios.workloads.client import Client
+from scenarios.workloads.commit_log import CommitLog
+from scenarios.workloads.counter import Counter
+from scenarios.workloads.life import Habits, loop, relock
+from scenarios.workloads.register import FencedRegister
+from scenarios.workloads.resource import LocalLink, ResourceHost, Write
+from scenarios.workloads.scarcity import NoThread, runtime_for
+from scenarios.workloads.unsafe_list import UnsafeList
+
+
+def write(based_on: str = "", token: int | None = None) -> Write:
+    return Write(node="n1", task="main", tenure=1, attempt=1, based_on=based_on, token=token, owner="a")
+
+
+def test_the_register_refuses_smaller_tokens_only() -> None:
+    """S4: once token 7 was accepted, 6 is refused and leaves no trace; 7 and 8 are accepted."""
+    register = FencedRegister()
+    outcomes = [register.apply(write(token=token)).outcome for token in (6, 7, 6, 7, 8)]
+    refused = Outcome.PRECONDITION_FAILED
+    assert outcomes == [Outcome.APPLIED, Outcome.APPLIED, refused, Outcome.APPLIED, Outcome.APPLIED]
+    assert register.state() == "4"
+
+
+def test_the_register_accepts_everything_from_a_lock_without_tokens() -> None:
+    """U14: without a token on the data path a late write cannot be told from a timely one."""
+    register = FencedRegister()
+    assert register.apply(write(token=9)).outcome is Outcome.APPLIED
+    assert register.apply(write(token=None)).outcome is Outcome.APPLIED
+
+
+@pytest.mark.parametrize("resource", [UnsafeList(), Counter()])
+def test_list_and_counter_lose_an_update_when_two_write_on_one_state(resource: UnsafeList | Counter) -> None:
+    """S4: both effects name the state they were based on, so the lost update shows in the history."""
+    first, second = resource.apply(write("0")), resource.apply(write("0"))
+    assert first.outcome is second.outcome is Outcome.APPLIED
+    assert first.if_version == second.if_version == "0"
+
+
+def test_the_log_takes_each_number_once() -> None:
+    """H2: a commit is put-if-absent of the next number; the second one meets a conflict."""
+    log = CommitLog()
+    assert log.apply(write("0")).outcome is Outcome.APPLIED
+    late = log.apply(write("0"))
+    assert (late.outcome, late.version) == (Outcome.PRECONDITION_FAILED, "1")
+
+
+class ScriptedLock:
+    """A lock that answers as told: `grants` by call, `says` for each question of the guard."""
+
+    def __init__(
+        self,
+        grants: list[bool | LockError],
+        says: list[bool] | None = None,
+        unlocks: list[LockError | None] | None = None,
+    ) -> None:
+        self.grants, self.says, self.unlocks = grants, says, unlocks or []
+        self.grant: Grant | None = None
+        self.waited: list[float] = []
+
+    def _answer(self) -> bool:
+        answer = self.grants.pop(0)
+        if isinstance(answer, LockError):
+            raise answer
+        self.grant = Grant(owner="a", token=3) if answer else None
+        return answer
+
+    def try_lock(self) -> bool:
+        self.waited.append(0.0)
+        return self._answer()
+
+    def lock(self, timeout_s: float) -> bool:
+        self.waited.append(timeout_s)
+        return self._answer()
+
+    def unlock(self) -> None:
+        error = self.unlocks.pop(0) if self.unlocks else None
+        if error is not None:
+            raise error
+
+    def holds(self) -> bool:
+        return self.says.pop(0) if self.says else True
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+HABITS = Habits(
+    start=constant(0),
+    cycles=constant(1),
+    think=constant(0),
+    hold=constant(0),
+    writes=constant(2),
+    wait=constant(30 * 10**9),
+    last_start_ns=60 * 10**9,
+)
+
+
+class Die:
+    """Draws that no constant needs."""
+
+    def randint(self, a: int, b: int) -> int:
+        raise AssertionError(f"nothing to draw between {a} and {b}")
+
+
+def live(lock: ScriptedLock, habits: Habits = HABITS, life: object = loop) -> list[tuple[str, str, str]]:
+    """The rows that a client leaves, as (kind, op, outcome)."""
+    recorder, runtime = Recorder(), ThreadRuntime()
+    host = ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k")
+    client = Client(
+        node="n1",
+        task="main",
+        runtime=runtime,
+        recorder=recorder,
+        true_ns=runtime.monotonic_ns,
+        next_number=itertools.count(1).__next__,
+        provider=lock,
+        link=LocalLink(host, runtime.mutex()),
+        reads_first=False,
+        lock="k",
+    )
+    life(client, habits, Die())  # type: ignore[operator]
+    return [(row["kind"], row["op"], row["outcome"]) for row in to_table([recorder]).to_pylist()]
+
+
+def test_a_cycle_leaves_the_rows_of_the_contract() -> None:
+    """CALL and RETURN around each call, BELIEVED at the grant and at each guard, DISBELIEVED before the release."""
+    assert live(ScriptedLock([True])) == [
+        ("call", "acquire", "none"),
+        ("return", "acquire", "applied"),
+        ("believed", "acquire", "none"),
+        ("believed", "guard", "none"),
+        ("effect", "write", "applied"),
+        ("believed", "guard", "none"),
+        ("effect", "write", "applied"),
+        ("disbelieved", "none", "none"),
+        ("call", "release", "none"),
+        ("return", "release", "applied"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (False, "precondition_failed"),
+        (OutcomeUnknown("who knows"), "ambiguous"),
+        (LockError("no"), "rejected"),
+    ],
+)
+def test_an_acquire_without_a_grant_is_recorded_and_survived(answer: bool | LockError, outcome: str) -> None:
+    """S7: denied, unknown and failed are three answers; none of them ends the client."""
+    assert live(ScriptedLock([answer])) == [("call", "acquire", "none"), ("return", "acquire", outcome)]
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(ReleaseFailed("later"), "ambiguous"), (LockLost("gone"), "rejected")])
+def test_a_release_that_raises_is_recorded(error: LockError, outcome: str) -> None:
+    """H24: a failed release is an unknown outcome; a loss is a definite one."""
+    assert live(ScriptedLock([True], unlocks=[error]))[-1] == ("return", "release", outcome)
+
+
+def test_the_guard_stops_the_work_but_not_the_release() -> None:
+    """H2: after a no no write goes out; the client still unlocks, as a `with` block would."""
+    rows = live(ScriptedLock([True], says=[True, True, False]))
+    assert [kind for kind, op, _ in rows if kind == "effect"] == ["effect"]
+    assert rows[-3:] == [
+        ("disbelieved", "none", "none"),
+        ("call", "release", "none"),
+        ("return", "release", "applied"),
+    ]
+
+
+def test_a_grant_that_is_over_on_return_is_never_believed() -> None:
+    """H3: granted, but the guard says no at once: no BELIEVED row."""
+    rows = live(ScriptedLock([True], says=[False, False]))
+    assert not [row for row in rows if row[0] == "believed"]
+
+
+def test_a_client_may_ask_again_after_a_loss() -> None:
+    """U7: `relock` acquires a second time before it releases."""
+    rows = live(ScriptedLock([True, True], says=[True, False]), life=relock)
+    calls = [(kind, op) for kind, op, _ in rows if kind == "call"]
+    assert calls == [("call", "acquire"), ("call", "acquire"), ("call", "release")]
+
+
+def test_no_wait_means_one_attempt() -> None:
+    """`wait: 0s` calls `try_lock`; any other wait is the timeout of `lock`."""
+    patient, hasty = ScriptedLock([False]), ScriptedLock([False])
+    live(patient)
+    live(hasty, replace(HABITS, wait=constant(0)))
+    assert hasty.waited == [0.0]
+    assert patient.waited[0] == pytest.approx(30, abs=1e-6)
+
+
+def test_a_reported_loss_ends_belief_once() -> None:
+    """L4: LOST writes one DISBELIEVED for the tenure under way, and none outside of one."""
+    recorder, runtime = Recorder(), ThreadRuntime()
+    client = Client(
+        node="n1",
+        task="main",
+        runtime=runtime,
+        recorder=recorder,
+        true_ns=runtime.monotonic_ns,
+        next_number=itertools.count(1).__next__,
+        provider=ScriptedLock([True]),
+        link=LocalLink(
+            ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k"), runtime.mutex()
+        ),
+        reads_first=False,
+        lock="k",
+    )
+    lost = LockEvent(kind=LockEventKind.LOST)
+    client.heard(lost)
+    client.acquire(10**9)
+    client.heard(LockEvent(kind=LockEventKind.RENEWED))
+    client.heard(lost)
+    client.heard(lost)
+    kinds = [row["kind"] for row in to_table([recorder]).to_pylist()]
+    assert kinds == ["call", "return", "believed", "disbelieved"]
+
+
+def test_a_machine_without_threads_refuses_so_many() -> None:
+    """U8: the first spawns fail with what Python raises, the next succeed; the rest of the runtime is the real one."""
+    habits = replace(HABITS, refused_threads=2)
+    real = ThreadRuntime()
+    runtime = runtime_for(real, habits)
+    for _ in range(2):
+        with pytest.raises(RuntimeError) as caught:
+            runtime.spawn(lambda: None, name="heartbeat")
+        assert isinstance(caught.value, NoThread)
+    assert runtime.spawn(lambda: None, name="heartbeat").join(10**9)
+    assert runtime_for(real, HABITS) is real
