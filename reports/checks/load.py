@@ -1,0 +1,292 @@
+"""Histories on disk: read what is one, say what is not, keep what can be kept.
+
+A history is a run folder (`events.parquet` and `runs.parquet`, or the same
+names with `.jsonl`) or one file of events, its runs beside it or inferred.
+
+Parquet is all or nothing. JSON lines may be damaged: a line that is no event is
+set aside and counted by reason, and a last line that was being written when its
+writer died marks its run as cut off. A file without a single event is not a
+history. Nothing here repairs or guesses at an event's content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lockref.errors import HistoryUnreadable
+from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
+
+EVENTS, RUNS = "events", "runs"
+REQUIRED: Final = ("run", "at_ns", "node", "kind")
+LINE_BYTES_MAX: Final = 1 << 20
+"""Longer lines are set aside: an event takes some hundred bytes, and a binary file has no line ends."""
+
+_INT64 = range(-(2**63), 2**63)
+_NAMES = {name: {member.name.lower() for member in members} for name, members in ENUM_COLUMNS.items()}
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a reader should know about how a history was read.
+
+    quarantined: reasons and how many lines each set aside. cut_off: run
+    numbers whose record ends in the middle of a line. inferred: how many runs
+    were described by nobody.
+    """
+
+    quarantined: Counter[str] = field(default_factory=Counter)
+    cut_off: list[int] = field(default_factory=list)
+    inferred: int = 0
+
+    @property
+    def lines(self) -> list[str]:
+        """One sentence per note, for people."""
+        told = [
+            f"{count} line{'s' if count > 1 else ''} set aside: {reason}"
+            for reason, count in sorted(self.quarantined.items())
+        ]
+        told += [f"run {run} was cut off while it was written; it is judged up to there" for run in self.cut_off]
+        if self.inferred:
+            told.append(
+                f"{self.inferred} run{'s' if self.inferred > 1 else ''} without a row in runs: judged without timing, "
+                "so clauses that need bounds do not apply"
+            )
+        return told
+
+
+def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
+    """Events (`SCHEMA`), runs (`RUNS_SCHEMA`, a row for every run) and notes.
+
+    Raises HistoryUnreadable if there is no history at `path`: no such file,
+    another format, a newer format version, or not one readable event.
+    """
+    path = Path(path)
+    notes = Notes()
+    events_path, runs_path = _locate(path)
+    if _is_parquet(events_path):
+        events = _history_columns(_read_parquet(events_path), events_path)
+    else:
+        events = _read_lines(events_path, notes)
+    runs = runs_table([]) if runs_path is None else _read_runs(runs_path)
+    return events, _described(events, runs, notes), notes
+
+
+def _locate(path: Path) -> tuple[Path, Path | None]:
+    if not path.exists():
+        raise HistoryUnreadable(f"{path} does not exist: name a run folder, a .parquet or a .jsonl file")
+    if path.is_dir():
+        for suffix in ("parquet", "jsonl"):
+            events = path / f"{EVENTS}.{suffix}"
+            if events.exists():
+                return events, _beside(events)
+        raise HistoryUnreadable(f"{path} holds no {EVENTS}.parquet and no {EVENTS}.jsonl: name a run folder")
+    return path, _beside(path)
+
+
+def _beside(events: Path) -> Path | None:
+    for suffix in ("parquet", "jsonl"):
+        runs = events.with_name(f"{RUNS}.{suffix}")
+        if runs.exists() and runs != events:
+            return runs
+    return None
+
+
+def _is_parquet(path: Path) -> bool:
+    if path.is_dir():
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as error:
+        raise HistoryUnreadable(f"reading {path} failed: {error.strerror or error}") from error
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise HistoryUnreadable(f"{path} is no readable Parquet file ({reason}); was it cut off?") from error
+
+
+def _history_columns(table: pa.Table, path: Path) -> pa.Table:
+    """The table in the history's schema. Columns that may be null may be absent."""
+    version = (table.schema.metadata or {}).get(b"lockref.history")
+    if version is not None and version != str(FORMAT_VERSION).encode():
+        raise HistoryUnreadable(
+            f"{path} has history format {version.decode(errors='replace')!r}; this version reads {FORMAT_VERSION}"
+        )
+    missing = [name for name in REQUIRED if name not in table.column_names]
+    if missing:
+        raise HistoryUnreadable(f"{path} is Parquet but no history: it has no column {missing[0]!r}")
+    columns = []
+    for wanted in SCHEMA:
+        if wanted.name not in table.column_names:
+            columns.append(_absent_column(wanted, len(table), path))
+            continue
+        column = table.column(wanted.name)
+        try:
+            if pa.types.is_dictionary(wanted.type) and not pa.types.is_dictionary(column.type):
+                column = pc.dictionary_encode(column.cast(pa.string()))
+            columns.append(column.cast(wanted.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise HistoryUnreadable(f"{path} is no history: column {wanted.name!r} is {column.type}") from error
+        if not wanted.nullable and column.null_count:
+            raise HistoryUnreadable(f"{path} is no history: column {wanted.name!r} has rows without a value")
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _absent_column(wanted: pa.Field, count: int, path: Path) -> pa.Array:
+    if wanted.name == "seq":
+        return pa.array(range(count), pa.int64())
+    if wanted.name in ENUM_COLUMNS:
+        return pa.array(["none"] * count).dictionary_encode()
+    if not wanted.nullable:
+        raise HistoryUnreadable(f"{path} is no history: it has no column {wanted.name!r}")
+    return pa.nulls(count, wanted.type)
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, bool]]:
+    """Lines and whether each is complete. Bounded, so that a binary file cannot fill the memory."""
+    with path.open("rb") as file:
+        while line := file.readline(LINE_BYTES_MAX):
+            yield line, line.endswith(b"\n")
+
+
+def _read_lines(path: Path, notes: Notes) -> pa.Table:
+    columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
+    last_run: int | None = None
+    for number, (line, is_complete) in enumerate(_lines(path)):
+        if not line.strip():
+            continue
+        event, problem = _parsed(line, number)
+        if problem:
+            if not is_complete and len(line) < LINE_BYTES_MAX and last_run is not None:
+                notes.cut_off.append(last_run)
+            else:
+                notes.quarantined[problem] += 1
+            continue
+        last_run = event["run"]
+        for name, values in columns.items():
+            values.append(event[name])
+    if last_run is None:
+        found = ", ".join(f"{count} × {reason}" for reason, count in notes.quarantined.most_common(3)) or "it is empty"
+        raise HistoryUnreadable(f"{path} holds no event of a history ({found}): one JSON object per line is expected")
+    arrays = []
+    for wanted in SCHEMA:
+        is_text = pa.types.is_dictionary(wanted.type)
+        array = pa.array(columns[wanted.name], pa.string() if is_text else wanted.type)
+        arrays.append(array.dictionary_encode() if is_text else array)
+    return pa.table(arrays, schema=SCHEMA)
+
+
+def _parsed(line: bytes, number: int) -> tuple[dict[str, Any], str]:
+    """An event with every column, or why the line is none."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}, "not JSON"
+    if not isinstance(said, dict):
+        return {}, "not a JSON object"
+    event: dict[str, Any] = {}
+    for wanted in SCHEMA:
+        name, value = wanted.name, said.get(wanted.name)
+        if value is None:
+            if name in REQUIRED:
+                return {}, f"no {name}"
+            value = number if name == "seq" else "none" if name in _NAMES else None
+        elif name in _NAMES:
+            if value not in _NAMES[name]:
+                return {}, f"unknown {name}"
+        elif pa.types.is_dictionary(wanted.type):
+            if not isinstance(value, str):
+                return {}, f"{name} is not text"
+        elif not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
+            return {}, f"{name} is not a 64-bit integer"
+        event[name] = value
+    return event, ""
+
+
+def _read_runs(path: Path) -> pa.Table:
+    if _is_parquet(path):
+        table = _read_parquet(path)
+        if "run" not in table.column_names:
+            raise HistoryUnreadable(f"{path} describes no runs: it has no column 'run'")
+        rows = table.select([name for name in RUNS_SCHEMA.names if name in table.column_names]).to_pylist()
+    else:
+        rows = [_run_row(path, number, line) for number, (line, _) in enumerate(_lines(path), 1) if line.strip()]
+    defaults = {"scenario": "", "provider": "", "world": "", "is_cut_off": False, "must_happen": [], "claims": []}
+    known = set(RUNS_SCHEMA.names)
+    try:
+        return runs_table(
+            {
+                **defaults,
+                **{name: value for name, value in row.items() if name in known and value is not None},
+            }
+            for row in rows
+        )
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise HistoryUnreadable(f"{path} describes no runs: {str(error).splitlines()[0][:200]}") from error
+
+
+def _run_row(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise HistoryUnreadable(f"{path}:{number}: not JSON; expected one object per run and line") from error
+    if not isinstance(row, dict) or not isinstance(row.get("run"), int):
+        raise HistoryUnreadable(f"{path}:{number}: no run number; expected an object with 'run'")
+    return row
+
+
+def _described(events: pa.Table, runs: pa.Table, notes: Notes) -> pa.Table:
+    """The runs with rows for those that nobody described, and those cut off marked so."""
+    known = runs["run"].to_pylist()
+    strangers = sorted(set(pc.unique(events["run"]).to_pylist()) - set(known))
+    notes.inferred = len(strangers)
+    if strangers:
+        told = events.filter(pc.equal(events["kind"].cast(pa.string()), "applied"))
+        simulated = set(pc.unique(told["run"]).to_pylist())
+        runs = pa.concat_tables([runs, runs_table(_inferred_row(run, run in simulated) for run in strangers)])
+    if notes.cut_off:
+        marked = [
+            bool(flag) or run in notes.cut_off
+            for run, flag in zip(runs["run"].to_pylist(), runs["is_cut_off"].to_pylist(), strict=True)
+        ]
+        place = runs.column_names.index("is_cut_off")
+        runs = runs.set_column(place, RUNS_SCHEMA.field("is_cut_off"), pa.array(marked))
+    return runs
+
+
+def _inferred_row(run: int, is_simulated: bool) -> dict[str, object]:
+    return {"run": run, "scenario": "", "provider": "", "world": "simulated" if is_simulated else "real"}
+
+
+def write_history(folder: Path | str, events: pa.Table, runs: pa.Table) -> None:
+    """`events.parquet` and `runs.parquet` in `folder`, each whole or not at all."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in ((EVENTS, events), (RUNS, runs)):
+        beside = folder / f".{name}.parquet"
+        pq.write_table(table, beside, compression="zstd")
+        beside.replace(folder / f"{name}.parquet")
+
+
+def write_json_lines(folder: Path | str, events: pa.Table, runs: pa.Table) -> None:
+    """The same as JSON lines, values that are null left out: for other languages and for reading."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in ((EVENTS, events), (RUNS, runs)):
+        with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
+            for row in table.to_pylist():
+                told = {key: value for key, value in row.items() if value is not None}
+                file.write(json.dumps(told, separators=(",", ":")) + "\n")

@@ -1,0 +1,167 @@
+"""Reading histories from disk: round trips, damage, and files that are none."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lockref.errors import HistoryUnreadable
+from lockref.history import Op
+from reports.checks import judge
+from reports.checks.load import load_history, write_history, write_json_lines
+from tests.histories import History, tables, verdict
+
+
+def two_runs():
+    first, second = History(), History(run={"validity_ns": 100})
+    for history in (first, second):
+        a = history.granted("n1", call=0, applied=1, returned=2, token=7)
+        history.believes(a, 2, 5)
+        history.effect(a, at=4)
+        history.released(a, call=6, applied=7)
+    return tables(first, second)
+
+
+@pytest.mark.parametrize("write", [write_history, write_json_lines])
+def test_a_written_history_reads_back_equal(tmp_path, write):
+    """Both formats keep every event, every run and the types."""
+    events, runs = two_runs()
+    write(tmp_path / "h", events, runs)
+    read_events, read_runs, notes = load_history(tmp_path / "h")
+    assert read_events.to_pylist() == events.to_pylist()
+    assert read_events.schema.equals(events.schema)
+    assert read_runs.to_pylist() == runs.to_pylist()
+    assert notes.lines == []
+
+
+def test_a_single_file_finds_its_runs_beside_it(tmp_path):
+    """Naming the events file is as good as naming its folder."""
+    events, runs = two_runs()
+    write_history(tmp_path, events, runs)
+    assert load_history(tmp_path / "events.parquet")[1].to_pylist() == runs.to_pylist()
+
+
+def test_events_alone_get_runs_by_default(tmp_path):
+    """A history without a runs table is judged; the note says what that costs."""
+    events, runs = two_runs()
+    write_json_lines(tmp_path, events, runs)
+    (tmp_path / "runs.jsonl").unlink()
+    _, inferred, notes = load_history(tmp_path / "events.jsonl")
+    assert inferred["run"].to_pylist() == [0, 1]
+    assert inferred["world"].to_pylist() == ["simulated", "simulated"]
+    assert notes.inferred == 2
+    assert "without timing" in notes.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("nonsense", "not JSON"),
+        ("[1,2]", "not a JSON object"),
+        ('{"run":0,"node":"n","kind":"call"}', "no at_ns"),
+        ('{"run":0,"at_ns":1,"node":"n","kind":"shout"}', "unknown kind"),
+        ('{"run":0,"at_ns":1,"node":"n","kind":"call","op":"fly"}', "unknown op"),
+        ('{"run":0,"at_ns":1.5,"node":"n","kind":"call"}', "at_ns is not a 64-bit integer"),
+        ('{"run":true,"at_ns":1,"node":"n","kind":"call"}', "run is not a 64-bit integer"),
+        ('{"run":0,"at_ns":99999999999999999999,"node":"n","kind":"call"}', "at_ns is not a 64-bit integer"),
+        ('{"run":0,"at_ns":1,"node":7,"kind":"call"}', "node is not text"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_line_that_is_no_event_is_set_aside_and_counted(tmp_path, line, reason):
+    """Damage in the middle loses that line alone, under a reason."""
+    events, runs = two_runs()
+    write_json_lines(tmp_path, events, runs)
+    path = tmp_path / "events.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:3], line, *lines[3:]]) + "\n")
+    read, _, notes = load_history(tmp_path)
+    assert len(read) == len(events)
+    assert dict(notes.quarantined) == {reason: 1}
+
+
+def test_a_torn_last_line_cuts_its_run_off(tmp_path):
+    """A writer that died in the middle of a line: the run is judged up to there, and its open call is no violation."""
+    events, runs = two_runs()
+    write_json_lines(tmp_path, events, runs)
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    read, marked, notes = load_history(tmp_path)
+    assert notes.cut_off == [1]
+    assert marked["is_cut_off"].to_pylist() == [False, True]
+    assert verdict(judge(read, marked), "L5", 1)["verdict"] != "violated"
+
+
+@pytest.mark.parametrize("content", [b"", b"[1,2", b"\x00\xff\x7f" * 1000, b"hello\nworld\n", b"PAR1 but not really"])
+@pytest.mark.parametrize("name", ["h.jsonl", "h.parquet", "h.txt"])
+def test_foreign_files_are_refused_in_one_line(tmp_path, content, name):
+    """A file that is no history ends in HistoryUnreadable, exit code 2, never in a traceback."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(HistoryUnreadable, match=name) as caught:
+        load_history(tmp_path / name)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+def test_a_parquet_file_of_something_else_is_refused(tmp_path):
+    """Parquet alone does not make a history."""
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(HistoryUnreadable, match="no column 'run'"):
+        load_history(tmp_path / "x.parquet")
+
+
+def test_a_newer_format_is_refused_by_its_number(tmp_path):
+    """A history of a later version is not half understood."""
+    events, _ = two_runs()
+    pq.write_table(events.replace_schema_metadata({b"lockref.history": b"2"}), tmp_path / "e.parquet")
+    with pytest.raises(HistoryUnreadable, match="format '2'"):
+        load_history(tmp_path / "e.parquet")
+
+
+def test_a_missing_path_and_an_empty_folder_are_refused(tmp_path):
+    """Nothing there: say what to name instead."""
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(HistoryUnreadable, match="run folder"):
+            load_history(path)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"seed": 1}', '{"run": 0, "clients": "many"}'])
+def test_a_damaged_runs_file_is_an_error(tmp_path, line):
+    """Bounds that nobody can read would silently turn clauses off."""
+    events, runs = two_runs()
+    write_json_lines(tmp_path, events, runs)
+    (tmp_path / "runs.jsonl").write_text(line + "\n")
+    with pytest.raises(HistoryUnreadable, match="runs"):
+        load_history(tmp_path)
+
+
+def test_plain_text_columns_are_accepted(tmp_path):
+    """Other writers know no dictionaries: the verdicts are the same."""
+    history = History()
+    a = history.granted("n1", call=0, applied=1, returned=2)
+    b = history.granted("n2", call=0, applied=3, returned=4)
+    history.believes(a, 2, 9)
+    history.believes(b, 4, 8)
+    events, runs = tables(history)
+    plain = pa.table(
+        {
+            name: column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+            for name, column in zip(events.column_names, events.columns, strict=True)
+        }
+    )
+    assert judge(plain, runs).verdicts.equals(judge(events, runs).verdicts)
+    pq.write_table(plain.drop_columns(["detail", "seq"]), tmp_path / "events.parquet")
+    read, inferred, _ = load_history(tmp_path)
+    assert verdict(judge(read, inferred), "S3")["verdict"] == "violated"
+
+
+def test_json_lines_name_enumerations_in_words(tmp_path):
+    """The format for other languages: kinds and operations are words, nulls are left out."""
+    write_json_lines(tmp_path, *two_runs())
+    first = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[0])
+    assert first["kind"] == "call"
+    assert first["op"] == Op.ACQUIRE.name.lower()
+    assert "token" not in first
