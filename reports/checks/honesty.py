@@ -102,14 +102,15 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
     lane = lock[split:] * width
     last = np.searchsorted(begin, lane + clock.place(operations.run[which], back), side="right") - 1
     first = np.searchsorted(end, lane + clock.place(operations.run[which], call), side="left")
-    first = np.minimum(first, split - 1)
+    shown = np.minimum(first, split - 1)
     client, _ = renumber(
         np.concatenate((grants.node[order], operations.node[which])).astype(np.int64),
         np.concatenate((grants.task[order], operations.task[which])).astype(np.int64),
     )
     holder, caller = client[:split], client[split:]
-    change = np.append(np.flatnonzero(holder[1:] != holder[:-1]) + 1, split)
-    other = np.where(holder[first] != caller, first, change[np.searchsorted(change, first, side="right")])
+    change = np.flatnonzero(holder[1:] != holder[:-1]) + 1
+    follower = np.append(change, split)[np.searchsorted(change, first, side="right")]
+    other = np.where((first < split) & (holder[shown] != caller), first, follower)
     return (last >= first) & (other <= last)
 
 

@@ -280,6 +280,7 @@ def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
     operations = case.operations
     is_open = operations.return_row < 0
     took = np.where(is_open, case.end_ns[operations.run], operations.return_at_ns) - operations.call_at_ns
+    took = np.where(is_open, took, np.minimum(took, _local_ns(case, took)))
     judged = bounds.has_wait[operations.run] & ~(is_open & case.runs.is_cut_off[operations.run])
     suspects = np.flatnonzero(judged & (is_open | (took > bounds.call_ns[operations.run])))
     late = list(_truly_late(case, bounds, suspects, took))
@@ -300,6 +301,14 @@ def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
 
     at = operations.call_at_ns[bad] + bounds.call_ns[operations.run[bad]]
     return Violations(clause="L5", run=operations.run[bad], at_ns=at, witness=witness)
+
+
+def _local_ns(case: Case, took: Ints) -> Ints:
+    """Per operation, its length on the caller's own monotonic clock, which a frozen machine does not advance."""
+    mono, operations = case.events.integers("mono_ns"), case.operations
+    begin, end = mono[operations.call_row], mono[np.maximum(operations.return_row, 0)]
+    known = (begin != ABSENT) & (end != ABSENT)
+    return np.where(known, np.where(known, end, 0) - np.where(known, begin, 0), took)
 
 
 def _truly_late(case: Case, bounds: Bounds, suspects: Ints, took: Ints) -> Iterator[int]:

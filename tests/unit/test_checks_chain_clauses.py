@@ -1,0 +1,404 @@
+"""S2, S5, S6 and S7: what the chain says about tokens, takeovers, ownership and answers, each from both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.history import Op
+from lockref.stores.port import Outcome
+from tests.histories import History
+
+SECOND = 1_000_000_000
+
+
+# S2: tokens.
+
+
+def test_rising_tokens_hold():
+    """S2: 1, 2, 5 is strictly rising; gaps are no matter."""
+    h = History()
+    for at, token in ((1, 1), (200, 2), (400, 5)):
+        h.granted(f"n{token}", call=at, applied=at, returned=at + 1, token=token)
+    assert h.verdict("S2")["verdict"] == "held"
+
+
+@pytest.mark.parametrize("second", [1, 2])
+def test_a_token_that_comes_again_or_falls_is_a_regression(second):
+    """S2, M5: a token restarted after release, equal or smaller."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=2)
+    h.released(a, call=3, applied=4)
+    h.granted("n2", call=5, applied=6, returned=7, token=second)
+    found = h.verdict("S2")
+    assert (found["verdict"], found["at_ns"]) == ("violated", 6)
+    assert f"token {second} was given after token 2" in found["witness"]["text"]
+
+
+def test_a_token_below_the_highest_but_above_the_last_is_a_regression():
+    """S2: 5, 1, 3: the third is below the first although above the second."""
+    h = History()
+    for at, token in ((1, 5), (200, 1), (400, 3)):
+        h.granted(f"n{token}", call=at, applied=at, returned=at + 1, token=token)
+    assert h.verdict("S2")["count"] == 2
+
+
+def test_tokens_count_across_deletion():
+    """S2, M15: deleting the object does not excuse a token that starts over."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=4)
+    h.write(a.node, Op.DELETE, sent=3)
+    h.granted("n2", call=5, applied=6, returned=7, token=1)
+    assert h.verdict("S2")["verdict"] == "violated"
+
+
+def test_a_lock_without_tokens_is_not_judged_on_them():
+    """S2 does not apply to a lock that gives none."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2)
+    found = h.verdict("S2")
+    assert found["verdict"] == "not_applicable"
+    assert "no tokens" in found["witness"]["reason"]
+
+
+def test_a_run_of_a_legal_renewal_keeps_its_token():
+    """S2: a renewal is no new grant, so its equal token is right."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=4)
+    h.renewed(a, at=50)
+    assert h.verdict("S2")["verdict"] == "held"
+
+
+# S5: takeovers.
+
+
+@pytest.mark.parametrize(("taken_at", "expected"), [(100, "violated"), (101, "held"), (150, "held")])
+def test_a_grant_may_be_replaced_from_the_end_of_its_validity_on(taken_at, expected):
+    """S5: sent at 1 with 100 to go, so 101 is the first allowed instant."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, applied=taken_at, returned=taken_at + 1)
+    assert h.verdict("S5")["verdict"] == expected
+
+
+def test_a_renewal_moves_the_end_of_validity():
+    """S5: the last renewal's promise counts."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.renewed(a, at=90, valid_for=100)
+    h.granted("n2", call=0, applied=150, returned=151)
+    assert h.verdict("S5")["verdict"] == "violated"
+
+
+def test_a_released_grant_may_be_followed_at_once():
+    """S5 speaks of unreleased grants only."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.released(a, call=3, applied=4)
+    h.granted("n2", call=0, applied=5, returned=6)
+    assert h.verdict("S5")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(10, "held"), (11, "violated")])
+def test_a_thief_whose_clock_is_ahead_within_the_bound_is_excused(ahead, expected):
+    """S5, U12: early by the declared clock bound is inside the envelope, by more is not."""
+    h = History(run={"drift_bound_ns": 10}, wall_ahead={"n2": ahead})
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, applied=101 - ahead, returned=150)
+    assert h.verdict("S5")["verdict"] == expected
+
+
+def test_a_thief_who_knew_better_has_no_excuse():
+    """S5, M6: by its own clock the validity was not over; the clock bound explains nothing then."""
+    h = History(run={"drift_bound_ns": 10})
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, applied=95, returned=96)
+    assert h.verdict("S5")["verdict"] == "violated"
+
+
+def test_the_stamp_is_read_on_the_holders_clock():
+    """S5: a holder whose wall is far off still promised its span from when it sent it."""
+    h = History(wall_ahead={"n1": 1000, "n2": 1000})
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, applied=102, returned=103)
+    assert h.verdict("S5")["verdict"] == "held"
+
+
+def test_a_rate_error_stretches_the_allowance():
+    """S5: clocks that may run 1 % apart cannot agree on the last hundredths of a validity."""
+    h = History(run={"rate_error_ppm": 10_000})
+    h.granted("n1", call=0, applied=0, returned=2, valid_for=1000)
+    h.granted("n2", call=0, applied=980, returned=981)
+    assert h.verdict("S5")["verdict"] == "held"
+
+
+def test_a_record_without_time_promises_the_runs_validity():
+    """S5 for a lock whose records carry no time: its validity counts from the sending."""
+    h = History(run={"validity_ns": 100})
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=None)
+    h.granted("n2", call=0, applied=50, returned=51, valid_for=None)
+    assert h.verdict("S5")["verdict"] == "violated"
+
+
+# S6: ownership.
+
+
+def test_an_unconditional_release_that_hits_a_successor_is_foreign():
+    """S6, M4: n1's late release lands on n2's grant."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1, valid_for=10)
+    h.granted("n2", call=0, applied=20, returned=21, token=2)
+    h.released(a, call=22, applied=23, if_version="")
+    found = h.verdict("S6")
+    assert (found["verdict"], found["witness"]["kind"]) == ("violated", "released by another")
+
+
+def test_an_unconditional_delete_that_hits_a_successor_is_foreign():
+    """S6: the same by deletion."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=10)
+    h.granted("n2", call=0, applied=20, returned=21)
+    h.write("n1", Op.DELETE, sent=22, if_version="")
+    assert h.verdict("S6")["witness"]["kind"] == "deleted by another"
+
+
+def test_owners_may_release_and_delete():
+    """S6: the other side: one's own grant is one's own."""
+    h = History()
+    h.released(h.granted("n1", call=0, applied=1, returned=2, token=1), call=3, applied=4, if_version="")
+    b = h.granted("n2", call=5, applied=6, returned=7, token=2)
+    h.write(b.node, Op.DELETE, sent=8, if_version="")
+    assert h.verdict("S6")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(
+    ("at", "condition", "expected"), [(200, None, "held"), (50, None, "violated"), (200, "", "violated")]
+)
+def test_retiring_a_rivals_record_is_legal_once_it_has_lapsed(at, condition, expected):
+    """S6: a conditional release over an expired record is a takeover of a kind; early or blind it is not."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.write("n2", Op.RELEASE, sent=at, owner="owner-n2", if_version=condition)
+    assert h.verdict("S6")["verdict"] == expected
+
+
+def test_the_operator_is_bound_by_no_clause():
+    """S6: who deletes by hand is a disturbance, not a client."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.operator(Op.DELETE, 3)
+    h.granted("n2", call=4, applied=5, returned=6)
+    h.operator(Op.WRITE, 7)
+    for clause in ("S5", "S6"):
+        assert h.verdict(clause)["verdict"] == "held"
+
+
+def test_a_client_that_writes_rubbish_over_a_grant_breaks_it():
+    """S6: something that is no lock record, written by a client."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.WRITE, sent=3)
+    assert h.verdict("S6")["witness"]["kind"] == "overwrote by another"
+
+
+def test_a_heartbeat_after_release_revives_the_grant():
+    """S6, M8: a live record of an ended grant, sent while nobody asked for the lock."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1)
+    h.released(a, call=3, applied=4, returned=5)
+    h.renewed(a, at=10)
+    found = h.verdict("S6")
+    assert (found["verdict"], found["witness"]["kind"]) == ("violated", "revived")
+    assert h.verdict("S2")["verdict"] == "held"
+
+
+def test_acquiring_again_under_the_same_name_is_no_revival():
+    """S6: a client without tokens may own the lock again, when it asked for it."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(a, call=3, applied=4, returned=5)
+    h.granted("n1", call=6, applied=7, returned=8)
+    assert h.verdict("S6")["verdict"] == "held"
+
+
+def test_renewing_an_expired_record_that_nobody_replaced_is_legal():
+    """S6: compare-and-swap proves that nothing happened in between (E7)."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=10)
+    h.renewed(a, at=50)
+    assert h.verdict("S6")["verdict"] == "held"
+
+
+def test_a_clone_renewing_under_the_same_name_is_foreign():
+    """S6, E33: two processes of one identity."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2, owner="same", token=1)
+    h.write("n2", Op.RENEW, sent=5, owner="same", token=1, valid_until=200)
+    assert h.verdict("S6")["witness"]["kind"] == "renewed by another"
+
+
+# S7: honest answers.
+
+
+def test_a_grant_that_was_over_before_the_call_is_a_false_one():
+    """S7, U4: the provider remembers a lock that it had already given back."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(a, call=3, applied=4, outcome=Outcome.AMBIGUOUS)
+    request = h.call("n1", Op.ACQUIRE, 10)
+    h.returns("n1", Op.ACQUIRE, 11, request, Outcome.APPLIED, owner=a.owner)
+    found = h.verdict("S7")
+    assert (found["verdict"], found["witness"]["kind"]) == ("violated", "false grant")
+
+
+def test_a_grant_that_ended_during_the_call_was_honest():
+    """S7: in force at some instant of the call is enough, ends included."""
+    h = History()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, applied=2, owner="o1", valid_until=3)
+    h.granted("n2", call=0, applied=5, returned=6)
+    h.returns("n1", Op.ACQUIRE, 9, request, Outcome.APPLIED, owner="o1")
+    assert h.verdict("S7")["verdict"] == "held"
+
+
+def test_a_success_without_any_write_is_a_false_grant():
+    """S7: a timeout taken as success."""
+    h = History()
+    h.released(h.granted("n2", call=0, applied=1, returned=2), call=3, applied=4)
+    request = h.call("n1", Op.ACQUIRE, 10)
+    h.returns("n1", Op.ACQUIRE, 11, request, Outcome.APPLIED, owner="o1")
+    assert h.verdict("S7")["witness"]["kind"] == "false grant"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "expected"), [(4, 9, "held"), (5, 9, "violated"), (0, 1, "held"), (0, 0, "violated")]
+)
+def test_a_denial_needs_anothers_grant_at_some_instant_of_the_call(begin, end, expected):
+    """S7: n2 held on the closed interval [1, 4]."""
+    h = History()
+    h.released(h.granted("n2", call=0, applied=1, returned=2), call=3, applied=4)
+    h.fails("n1", call=begin, returned=end)
+    assert h.verdict("S7")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("call", "expected"), [(121, "held"), (122, "violated")])
+def test_a_lapsed_record_may_deny_as_long_as_clocks_may_disagree(call, expected):
+    """S7: validity until 101, a clock bound of 10 on either side: honest to 121."""
+    h = History(run={"drift_bound_ns": 10})
+    h.granted("n2", call=0, applied=1, returned=2, valid_for=100)
+    h.fails("n1", call=call, returned=call + 5)
+    assert h.verdict("S7")["verdict"] == ("held" if expected == "held" else "violated")
+
+
+def test_a_contender_whose_clock_is_far_behind_is_late_not_dishonest():
+    """S7, E4: by its own clock the record was still valid when it asked."""
+    h = History(run={"drift_bound_ns": 10}, wall_ahead={"n1": -500})
+    h.granted("n2", call=0, applied=1, returned=2, valid_for=100)
+    h.fails("n1", call=300, returned=305)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
+def test_ones_own_orphan_is_nobody_elses_grant():
+    """S7, D3: denied by one's own write, whose answer was lost."""
+    h = History()
+    h.fails("n1", call=0, returned=9)
+    h.write("n1", Op.ACQUIRE, sent=2, owner="o1", valid_until=100, reply=Outcome.AMBIGUOUS)
+    found = h.verdict("S7")
+    assert found["count"] == 2
+    assert found["witness"]["kind"] in ("false denial", "own grant denied")
+
+
+def test_a_denial_that_leaves_an_own_grant_is_dishonest_though_others_held_before():
+    """S7: n2 held at the beginning, yet the call ended with a grant of its own and said no."""
+    h = History()
+    h.released(h.granted("n2", call=0, applied=1, returned=2), call=3, applied=4)
+    request = h.call("n1", Op.ACQUIRE, 2)
+    h.write("n1", Op.ACQUIRE, sent=5, owner="o1", valid_until=100, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 9, request, Outcome.PRECONDITION_FAILED)
+    found = h.verdict("S7")
+    assert (found["count"], found["witness"]["kind"]) == (1, "own grant denied")
+
+
+def test_raising_is_honest_whatever_happened():
+    """S7: an unknown outcome that is called unknown."""
+    h = History()
+    h.fails("n1", call=0, returned=9, outcome=Outcome.AMBIGUOUS)
+    h.write("n1", Op.ACQUIRE, sent=2, owner="o1", valid_until=100, reply=Outcome.AMBIGUOUS)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
+def test_another_task_of_the_process_counts_as_another():
+    """S7, H9: a thread is denied because its sibling holds."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.fails("n1", call=3, returned=4, task="other")
+    assert h.verdict("S7")["verdict"] == "held"
+
+
+def test_a_lost_race_is_an_honest_denial():
+    """S7: refused because another's write came first, even if that write was no grant (E30)."""
+    h = History()
+    h.write("n2", Op.RELEASE, sent=1, owner="o2")
+    old = h.version
+    request = h.call("n1", Op.ACQUIRE, 5)
+    h.write("n2", Op.RELEASE, sent=6, owner="o2")
+    h.write("n1", Op.ACQUIRE, sent=7, owner="o1", if_version=old, outcome=Outcome.PRECONDITION_FAILED)
+    h.returns("n1", Op.ACQUIRE, 8, request, Outcome.PRECONDITION_FAILED)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
+def test_a_stale_read_excuses_a_denial():
+    """S7: the store showed a grant that was gone; the lock said what it was told."""
+    h = History()
+    b = h.granted("n2", call=0, applied=1, returned=2)
+    h.released(b, call=3, applied=4)
+    request = h.call("n1", Op.ACQUIRE, 10)
+    h.read("n1", 12, version=b.version, owner=b.owner, sent=11)
+    h.returns("n1", Op.ACQUIRE, 13, request, Outcome.PRECONDITION_FAILED)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
+def test_a_fresh_read_of_a_released_record_excuses_nothing():
+    """S7: the other side of the stale read."""
+    h = History()
+    b = h.granted("n2", call=0, applied=1, returned=2)
+    h.released(b, call=3, applied=4)
+    request = h.call("n1", Op.ACQUIRE, 10)
+    h.read("n1", 12, version=h.version, owner=b.owner, sent=11)
+    h.returns("n1", Op.ACQUIRE, 13, request, Outcome.PRECONDITION_FAILED)
+    assert h.verdict("S7")["verdict"] == "violated"
+
+
+def test_a_release_that_did_not_happen_is_a_false_one():
+    """S7: unlock returned, the record still names the owner."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(a, call=3, returned=4)
+    assert h.verdict("S7")["witness"]["kind"] == "false release"
+
+
+def test_a_release_after_replacement_may_be_quiet():
+    """S7, E16: there is nothing left to give back."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=10)
+    h.granted("n2", call=0, applied=20, returned=21)
+    h.released(a, call=30, returned=31)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
+def test_a_nested_release_keeps_the_lock():
+    """S7, H9: a re-entrant lock is given back by its last unlock only."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    inner = h.call("n1", Op.ACQUIRE, 3)
+    h.returns("n1", Op.ACQUIRE, 4, inner, Outcome.APPLIED, owner=a.owner)
+    h.released(a, call=5, returned=6)
+    assert h.verdict("S7")["verdict"] == "held"
+    h.released(a, call=7, returned=8)
+    assert h.verdict("S7")["verdict"] == "violated"
+
+
+def test_nothing_is_said_about_open_calls():
+    """S7 judges answers; a call that was cut off gave none."""
+    h = History(run={"is_cut_off": True})
+    h.call("n1", Op.ACQUIRE, 0)
+    assert h.verdict("S7")["verdict"] == "held"
