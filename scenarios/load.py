@@ -84,12 +84,16 @@ def _find(path: Path) -> Path:
             raise ConfigError(f"there is no scenario file {path}{_nearest(path)}")
         return path
     name = path.name
-    matches = [file for file in catalogue() if file.stem == name or file.stem.split("-")[0] == name]
+    files = catalogue()
+    # A whole name is meant as such: `swarm` is not short for `swarm-overload`.
+    matches = [file for file in files if file.stem == name] or [
+        file for file in files if file.stem.split("-")[0] == name
+    ]
     if len(matches) == 1:
         return matches[0]
     if matches:
         raise ConfigError(f"{name!r} could be {', '.join(file.stem for file in matches)}: write one of them")
-    stems = [file.stem for file in catalogue()]
+    stems = [file.stem for file in files]
     raise ConfigError(f"there is no scenario {name!r} in the catalogue and no such file.{did_you_mean(name, stems)}")
 
 

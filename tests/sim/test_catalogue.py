@@ -1,0 +1,40 @@
+"""The catalogue: scenarios that must hold hold, those that must break break, and none is vacuous."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lockref.providers import load_provider
+from reports.checks import judge
+from scenarios.expect import surprises
+from scenarios.load import catalogue, load_scenario
+from scenarios.run import simulate_many
+
+SEEDS = {"swarm": 60, "swarm-overload": 60, "contention": 6}
+"""More where the plan is random, fewer where a run is long; otherwise 12."""
+
+
+@pytest.mark.parametrize("provider", ["hudi", "hardened"])
+@pytest.mark.parametrize("path", catalogue(), ids=lambda path: path.stem)
+def test_a_scenario_shows_what_it_says(path: Path, provider: str) -> None:
+    """Each scenario's `expect` for each build, and its `must_happen`, over a few seeds (E1 to E31, U1 to U10)."""
+    scenario = load_scenario(path)
+    batch = simulate_many(scenario, load_provider(provider), range(1, 1 + SEEDS.get(path.stem, 12)))
+    assert list(surprises(scenario, provider, judge(batch.events, batch.runs))) == []
+    assert not any(outcome.run_row["is_cut_off"] for outcome in batch.outcomes)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in catalogue() if load_scenario(path).faults], ids=lambda path: path.stem
+)
+def test_every_written_fault_strikes(path: Path) -> None:
+    """A fault in a scenario file that never fires under either build is a mistake in the file."""
+    scenario = load_scenario(path)
+    fired: dict[str, int] = {}
+    for provider in ("hudi", "hardened"):
+        for outcome in simulate_many(scenario, load_provider(provider), range(1, 13)).outcomes:
+            for fault, (_, count, _) in outcome.fault_counts.items():
+                fired[fault] = fired.get(fault, 0) + count
+    assert min(fired.values()) > 0, fired

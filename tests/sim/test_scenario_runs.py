@@ -1,0 +1,217 @@
+"""Running scenarios in the simulated world: determinism, replay, observers, budgets, strangers' errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from lockref.errors import ConfigError, DeterminismError
+from lockref.history import Recorder, to_table
+from lockref.provider import Grant, LockContext
+from lockref.providers import load_provider, provider_from
+from scenarios import simulated
+from scenarios.load import load_scenario, parse_scenario
+from scenarios.plan import draw_plan, is_same_for_all_seeds
+from scenarios.run import run_simulated, simulate_many
+from scenarios.settle import settle
+from sim.faults.vocabulary import FaultPlan
+from sim.schedules import Fifo, Replay
+
+SWARM = load_scenario("swarm")
+HARDENED = load_provider("hardened")
+
+
+def test_a_batch_does_not_depend_on_the_number_of_processes() -> None:
+    """The digest of a batch and the order of its runs are those of its seeds, with one process or two."""
+    seeds = range(1, 121)
+    alone, shared = simulate_many(SWARM, HARDENED, seeds), simulate_many(SWARM, HARDENED, seeds, jobs=2)
+    assert alone.digest == shared.digest
+    assert [outcome.seed for outcome in shared.outcomes] == list(seeds)
+    assert shared.events.equals(alone.events)
+
+
+def test_a_batch_does_not_depend_on_the_hash_seed() -> None:
+    """Two processes with different PYTHONHASHSEED give one digest."""
+    program = (
+        "from scenarios.run import simulate_many; from scenarios.load import load_scenario;"
+        "from lockref.providers import load_provider;"
+        "print(simulate_many(load_scenario('swarm'), load_provider('hudi'), range(1, 21)).digest)"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for hash_seed in ("1", "4242")
+    }
+    assert len(digests) == 1
+
+
+def test_runs_do_not_influence_each_other() -> None:
+    """A, B, A: the second A equals the first."""
+    first = run_simulated(SWARM, HARDENED, 3).digest
+    run_simulated(SWARM, load_provider("hudi"), 4)
+    assert run_simulated(SWARM, HARDENED, 3).digest == first
+
+
+def test_plan_and_deviations_are_the_run() -> None:
+    """A stored plan and schedule replay to the same digest; the plan survives JSON."""
+    for seed in range(1, 11):
+        outcome = run_simulated(SWARM, HARDENED, seed)
+        again = run_simulated(
+            SWARM,
+            HARDENED,
+            seed,
+            plan=FaultPlan.from_json(outcome.plan.to_json()),
+            schedule=Replay(list(outcome.deviations)),
+        )
+        assert again.digest == outcome.digest
+
+
+def test_both_substrates_record_the_same_run() -> None:
+    """Greenlets and gated threads give one trace for one seed."""
+    for seed in (1, 2, 3):
+        greenlet = run_simulated(SWARM, HARDENED, seed)
+        assert run_simulated(SWARM, HARDENED, seed, substrate="thread").digest == greenlet.digest
+
+
+def test_a_recorder_of_the_callers_own_is_used() -> None:
+    """Events go to the recorder that was given; the schedule may be plain first-in, first-out."""
+    recorder = Recorder()
+    outcome = run_simulated(SWARM, HARDENED, 1, recorder=recorder, schedule=Fifo())
+    assert outcome.recorder is recorder
+    assert len(recorder) > 50
+    assert outcome.deviations == ()
+
+
+def test_a_paused_believer_is_asked_when_somebody_else_gains_the_lock() -> None:
+    """S3: the observer's BELIEVED row dates the overlap at the successor's grant, not at the sleeper's waking."""
+    outcome = run_simulated(load_scenario("e08"), load_provider("hudi"), 1)
+    rows = to_table([outcome.recorder]).to_pylist()
+    observed = [row for row in rows if row["kind"] == "believed" and row["op"] == "none"]
+    gained = [row["at_ns"] for row in rows if row["kind"] == "believed" and row["op"] == "acquire"]
+    assert observed
+    assert {row["node"] for row in observed} == {"n1"}
+    assert all(row["at_ns"] in gained for row in observed)
+
+
+def test_the_observer_leaves_the_dead_and_the_frozen_alone() -> None:
+    """A crashed client believes nothing; one whose clocks stand still has no reading of now."""
+    for name in ("e03", "u02"):
+        outcome = run_simulated(load_scenario(name), load_provider("hudi"), 1)
+        rows = to_table([outcome.recorder]).to_pylist()
+        assert not [row for row in rows if row["kind"] == "believed" and row["op"] == "none"]
+
+
+def test_constant_plans_are_drawn_once_and_mean_the_same() -> None:
+    """A scenario without ranges has one plan for all seeds; one with ranges has not."""
+    constant, drawn = load_scenario("e14"), load_scenario("e08")
+    assert is_same_for_all_seeds(constant)
+    assert not is_same_for_all_seeds(drawn)
+    assert draw_plan(constant, settle(constant, 1), 1) == draw_plan(constant, settle(constant, 2), 2)
+    assert draw_plan(drawn, settle(drawn, 1), 1) != draw_plan(drawn, settle(drawn, 2), 2)
+    assert not is_same_for_all_seeds(SWARM)
+
+
+def test_scenario_words_become_plan_numbers() -> None:
+    """Units, ids, clocks and times arrive in the simulator's own form."""
+    scenario = parse_scenario(
+        "version: 1\nname: x\nclock: {drift: {n2: 200ppm}, offset: {n1: -1.5s}}\nfaults:\n"
+        "  - {at: 2s, kind: pause, client: n1, for: 250ms, task: heartbeat}\n"
+        "  - {id: gone, kind: error, status: 503, client: n2, op: renew, nth: 2, times: 3}\n"
+        "  - {kind: partition, at: 1s, groups: [[n1], [store, resource]], for: 1s, one_way: true}\n"
+        "  - {kind: corrupt_object, at: 3s, body: x}\n"
+    )
+    plan = json.loads(draw_plan(scenario, settle(scenario, 1), 1).to_json())
+    drift, offset, pause, error, partition, corrupt = plan["faults"]
+    assert (drift["id"], drift["rate_ppm"], drift["at_ns"]) == ("drift-n2", 200, 0)
+    assert (offset["id"], offset["by_ns"]) == ("offset-n1", -1_500_000_000)
+    assert (pause["id"], pause["at_ns"], pause["for_ns"], pause["task"]) == (
+        "pause-1",
+        2_000_000_000,
+        250_000_000,
+        "heartbeat",
+    )
+    assert (error["id"], error["nth"], error["times"], error["status"]) == ("gone", 2, 3, 503)
+    assert (partition["groups"], partition["one_way"]) == ([["n1"], ["store", "resource"]], True)
+    assert corrupt["id"] == "corrupt_object-4"
+
+
+class Base:
+    """A lock that does nothing, to be bent."""
+
+    grant: Grant | None = None
+
+    def __init__(self, context: LockContext) -> None:
+        self.context = context
+
+    def try_lock(self) -> bool:
+        return False
+
+    def lock(self, timeout_s: float) -> bool:
+        return False
+
+    def unlock(self) -> None: ...
+
+    def holds(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
+
+
+class Raises(Base):
+    def lock(self, timeout_s: float) -> bool:
+        return bool({}["no such key"])
+
+
+class Spins(Base):
+    def lock(self, timeout_s: float) -> bool:
+        while True:
+            self.context.runtime.sleep(0)
+
+
+class ReadsTheClock(Base):
+    def lock(self, timeout_s: float) -> bool:
+        import time
+
+        return time.time() < 0
+
+
+def test_a_lock_that_raises_what_is_no_lock_error_is_its_authors_fault() -> None:
+    """A stranger's KeyError is one line that names seed and task, exit 2; it is no defect of the laboratory."""
+    with pytest.raises(ConfigError, match=r"raised KeyError.*seed 7.*n\d/main") as caught:
+        run_simulated(SWARM, provider_from(Raises, name="raises"), 7)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_lock_that_spins_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A livelock ends at the budget, and the run says that it is incomplete."""
+    monkeypatch.setattr(simulated, "EVENTS_MAX", 5_000)
+    assert run_simulated(SWARM, provider_from(Spins, name="spins"), 1).run_row["is_cut_off"]
+
+
+def test_a_lock_that_reads_the_real_clock_is_caught() -> None:
+    """A batch forbids real time, entropy and threads: DeterminismError, exit 6."""
+    with pytest.raises(DeterminismError):
+        simulate_many(SWARM, provider_from(ReadsTheClock, name="clock"), [1])
+
+
+def test_the_run_row_tells_the_checks_what_they_need() -> None:
+    """Timing, world, faults' end and demands reach the runs table."""
+    scenario = load_scenario("e08")
+    row = run_simulated(scenario, HARDENED, 5).run_row
+    assert (row["run"], row["seed"], row["world"], row["backend"]) == (5, 5, "simulated", "s3")
+    assert (row["validity_ns"], row["poll_interval_ns"], row["wait_timeout_ns"]) == (10**10, 10**9, 40 * 10**9)
+    assert row["must_happen"] == scenario.must_happen
+    assert row["faults_end_ns"] > 10**10
+    assert 0 < row["request_timeout_ns"] < 10**9
+    assert replace(settle(scenario, 5), duration_ns=1).lasting(2).duration_ns == 2
