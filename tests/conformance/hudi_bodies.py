@@ -43,7 +43,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 def find_parsing_difference(parse: Callable[..., LockFile], count: int) -> list[Any] | None:
     """The smallest body found on which `parse` and our reader differ, with both readings; None if none was."""
-    from hudi_traces import reading
+    from tests.conformance.hudi_traces import reading
 
     worst: list[Any] = []
 

@@ -5,8 +5,8 @@ the outside world will answer during it: the clock, the stored bytes, what each
 write meets, what the heartbeat says. `run` plays a trace on either subject and
 notes what it answered, wrote, and believed. Equal notes are the proof.
 
-    python tests/conformance/hudi_traces.py compare --traces 400   # needs Java; prints a summary as JSON
-    python tests/conformance/hudi_traces.py record  --traces 300   # writes tests/data/hudi_traces.json.gz
+    python -m tests.conformance.hudi_traces compare --traces 400   # needs Java; prints a summary as JSON
+    python -m tests.conformance.hudi_traces record  --traces 300   # writes tests/data/hudi_traces.json.gz
 """
 
 from __future__ import annotations
@@ -494,9 +494,8 @@ def our_facts() -> dict[str, Any]:
 
 
 def _compare(traces: int, first_seed: int, bodies: int) -> dict[str, Any]:
-    from hudi_bodies import find_parsing_difference
-
     from scenarios.peers.hudi_jvm import parse_with_jackson
+    from tests.conformance.hudi_bodies import find_parsing_difference
 
     differences, steps = [], 0
     for seed in range(first_seed, first_seed + traces):

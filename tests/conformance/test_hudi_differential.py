@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hudi_traces import EXIT_CAPABILITY_MISSING
+
+from tests.conformance.hudi_traces import EXIT_CAPABILITY_MISSING
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.java, pytest.mark.xdist_group("jvm")]
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.java, pytest.mark.xdist_group("jvm")]
 def java_lane(*arguments: str) -> dict[str, Any]:
     """Run a lane of hudi_traces.py; skip with its reason where Java or the jar cannot be had."""
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("hudi_traces.py")), *arguments],
+        [sys.executable, "-m", "tests.conformance.hudi_traces", *arguments],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     if done.returncode == EXIT_CAPABILITY_MISSING:

@@ -1,6 +1,6 @@
 """The baseline against what Hudi's own classes once answered; needs no Java.
 
-`python tests/conformance/hudi_traces.py record` makes the data anew.
+`python -m tests.conformance.hudi_traces record` makes the data anew.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import gzip
 import json
 
 import pytest
-from hudi_traces import (
+
+from lockref.storage.lockfile import parse, parse_strictly_as_hudi
+from tests.conformance.hudi_traces import (
     FACTS_FILE,
     PARSING_FILE,
     PARSING_TABLE,
@@ -19,8 +21,6 @@ from hudi_traces import (
     reading,
     run_baseline,
 )
-
-from lockref.storage.lockfile import parse, parse_strictly_as_hudi
 
 RECORDED = json.loads(gzip.decompress(TRACES_FILE.read_bytes()))
 READINGS = json.loads(PARSING_FILE.read_text())

@@ -6,13 +6,13 @@ These tests keep the baseline *bad*: a repair would make it useless for comparis
 from __future__ import annotations
 
 import pytest
-from hudi_bench import EPOCH_NS, KEY, Bench, BenchHeartbeat
 
 from lockref.errors import CorruptRecord, OutcomeUnknown, ReleaseFailed
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.hudi import HoodieLockException
 from lockref.storage.hudi_client import LockUpsertResult
 from lockref.stores.port import Outcome, WriteReply
+from tests.unit.hudi_bench import EPOCH_NS, KEY, Bench, BenchHeartbeat
 
 SILENCE = WriteReply(outcome=Outcome.AMBIGUOUS)
 LOST_REPLY = (SILENCE,)

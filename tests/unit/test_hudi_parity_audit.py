@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from hudi_bench import FOLDER, KEY, SWITCH, Broken, ToldStore
 
 from lockref.storage.hudi_audit import AuditOperationState, AuditService, is_audit_enabled
 from lockref.storage.hudi_client import ObjectStoreLockClient
+from tests.unit.hudi_bench import FOLDER, KEY, SWITCH, Broken, ToldStore
 
 
 @pytest.fixture

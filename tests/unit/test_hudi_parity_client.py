@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hudi_bench import KEY, ToldStore
 
 from lockref.errors import CorruptRecord, OutcomeUnknown, StoreRejected
 from lockref.storage.hudi_client import (
@@ -15,6 +14,7 @@ from lockref.storage.hudi_client import (
 )
 from lockref.storage.lockfile import LockFile, serialize
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from tests.unit.hudi_bench import KEY, ToldStore
 
 RECORD = LockFile("me", 1_700_000_000_000, expired=False)
 PREVIOUS = StorageLockFile(RECORD, Version("1"))

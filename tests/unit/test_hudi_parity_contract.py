@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from hudi_bench import Bench
 
 from lockref.runtime import NS_PER_S
 from lockref.storage.hudi import HoodieLockException
+from tests.unit.hudi_bench import Bench
 
 
 @pytest.fixture

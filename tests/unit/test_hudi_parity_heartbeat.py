@@ -6,11 +6,11 @@ Left out: testHeartbeatTaskNullWriter (a missing thread is refused by the type c
 from __future__ import annotations
 
 import pytest
-from hudi_bench import Bench, Broken
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.hudi_heartbeat import LockProviderHeartbeatManager
 from lockref.storage.hudi_threads import FixedRateScheduler, JavaThreads, SchedulerRefused
+from tests.unit.hudi_bench import Bench, Broken
 
 
 class Owner:

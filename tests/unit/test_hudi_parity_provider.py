@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from hudi_bench import EPOCH_NS, FOLDER, SWITCH, Bench, BenchHeartbeat, Broken
 
 from lockref.errors import ConfigError, ReleaseFailed
 from lockref.runtime import NS_PER_MS, NS_PER_S
@@ -15,6 +14,7 @@ from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, ObjectS
 from lockref.storage.hudi_threads import JavaThreads
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, WriteReply
+from tests.unit.hudi_bench import EPOCH_NS, FOLDER, SWITCH, Bench, BenchHeartbeat, Broken
 
 ENABLED = b'{"STORAGE_LOCK_AUDIT_SERVICE_ENABLED":true}'
 
