@@ -1,0 +1,140 @@
+"""Contention on stores that need no server: the same workloads on threads, processes and the wall clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
+from lockref.provider import Grant, LockContext
+from lockref.providers import load_provider, provider_from
+from reports.checks import judge
+from scenarios import real
+from scenarios.expect import clause_verdicts
+from scenarios.load import load_scenario, parse_scenario
+from scenarios.run import run_real
+
+CONTENTION = load_scenario("contention")
+HARDENED = load_provider("hardened")
+SECOND_NS = 1_000_000_000
+
+
+class NoLock:
+    """Grants to everybody at once: what the laboratory must be able to see."""
+
+    grant = Grant(owner="everybody")
+
+    def __init__(self, context: LockContext) -> None:
+        self.context = context
+
+    def try_lock(self) -> bool:
+        return True
+
+    def lock(self, timeout_s: float) -> bool:
+        return True
+
+    def unlock(self) -> None: ...
+
+    def holds(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+
+class Broken(NoLock):
+    def lock(self, timeout_s: float) -> bool:
+        raise ZeroDivisionError("a lock's own bug")
+
+
+class Stuck(NoLock):
+    def lock(self, timeout_s: float) -> bool:
+        return self.context.runtime.event().wait()
+
+
+def test_threads_share_one_list_under_a_lock() -> None:
+    """RFC-91's contention test: under the lock the list grows one by one, and the judge finds nothing."""
+    outcome = run_real(CONTENTION, HARDENED, "memory:", clients=12, duration_ns=SECOND_NS)
+    effects = [row for row in outcome.events.to_pylist() if row["kind"] == "effect"]
+    assert [row["if_version"] for row in effects] == [str(number) for number in range(len(effects))]
+    assert len(effects) > 5
+    assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
+    assert outcome.unfinished == ()
+    (row,) = outcome.runs.to_pylist()
+    assert (row["world"], row["clients"], row["is_cut_off"]) == ("real", 12, False)
+    assert row["end_ns"] - row["faults_end_ns"] < 10 * SECOND_NS
+
+
+def test_without_a_lock_the_list_loses_updates() -> None:
+    """The canary: a lock that grants to everybody at once breaks S3 and S4 on real threads."""
+    outcome = run_real(CONTENTION, provider_from(NoLock, name="none"), "memory:", clients=12, duration_ns=SECOND_NS)
+    verdicts = clause_verdicts(judge(outcome.events, outcome.runs))
+    assert (verdicts["S3"], verdicts["S4"]) == ("violated", "violated")
+
+
+def test_processes_share_one_list_through_a_pipe(tmp_path: Path) -> None:
+    """Two processes on one folder: one history in true-time order, unique request numbers, one list."""
+    outcome = run_real(CONTENTION, HARDENED, tmp_path.as_uri(), clients=6, duration_ns=SECOND_NS, processes=2)
+    rows = outcome.events.to_pylist()
+    assert [row["seq"] for row in rows] == list(range(len(rows)))
+    assert [row["at_ns"] for row in rows] == sorted(row["at_ns"] for row in rows)
+    assert {row["node"] for row in rows} == {f"n{number}" for number in range(1, 7)}
+    calls = [row["request"] for row in rows if row["kind"] == "call"]
+    assert len(calls) == len(set(calls))
+    effects = [row for row in rows if row["kind"] == "effect"]
+    assert [row["if_version"] for row in effects] == [str(number) for number in range(len(effects))]
+    assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
+
+
+def test_a_scenario_with_faults_needs_the_simulated_world() -> None:
+    """Faults in a real run: CapabilityMissing (exit 5), not a run without them."""
+    with pytest.raises(CapabilityMissing, match="lockref sim"):
+        run_real(load_scenario("e08"), HARDENED, "memory:")
+
+
+@pytest.mark.parametrize(("clients", "processes"), [(0, 1), (5000, 1), (2, 3), (2, 0)])
+def test_impossible_numbers_are_refused(clients: int, processes: int, tmp_path: Path) -> None:
+    """Nobody, too many, and more processes than clients are usage errors."""
+    with pytest.raises(ConfigError, match="expected 1 to"):
+        run_real(CONTENTION, HARDENED, tmp_path.as_uri(), clients=clients, processes=processes)
+
+
+def test_a_store_in_memory_belongs_to_one_process() -> None:
+    """Two processes would each lock a store of their own and prove nothing."""
+    with pytest.raises(CapabilityMissing, match="one process"):
+        run_real(CONTENTION, HARDENED, "memory:", clients=4, processes=2)
+
+
+def test_a_store_that_does_not_answer_is_one_error() -> None:
+    """Nothing listens: BackendUnavailable before any client starts."""
+    with pytest.raises(BackendUnavailable, match="does not serve reads"):
+        run_real(CONTENTION, HARDENED, "s3://bucket/x?endpoint=http://127.0.0.1:9&region=us-east-1", clients=2)
+
+
+def test_a_lock_that_raises_in_its_thread_is_heard() -> None:
+    """What a client's thread raises reaches the caller, although nobody joins a thread for its exception."""
+    with pytest.raises(ZeroDivisionError, match="own bug"):
+        run_real(CONTENTION, provider_from(Broken, name="broken"), "memory:", clients=2, duration_ns=SECOND_NS)
+
+
+def test_a_call_that_never_returns_cuts_the_run_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hung lock ends as a cut-off run that names its clients, not as a hung laboratory."""
+    monkeypatch.setattr(real, "GRACE_S", 0)
+    outcome = run_real(
+        CONTENTION, provider_from(Stuck, name="stuck"), "memory:", clients=2, duration_ns=SECOND_NS // 10
+    )
+    assert outcome.unfinished == ("n1", "n2")
+    assert outcome.runs["is_cut_off"].to_pylist() == [True]
+
+
+@pytest.mark.parametrize("life", ["two_threads", "owner_ends", "relock"])
+def test_every_life_runs_on_real_threads(life: str) -> None:
+    """One definition for both worlds: the lives of the catalogue run on threads, too."""
+    scenario = parse_scenario(
+        f"version: 1\nname: x\nclients: 2\nduration: 2s\n"
+        f"workload: {{kind: counter, life: {life}, cycles: 2, think: 0s, hold: 10ms, writes: 2, wait: 1s}}\n"
+    )
+    outcome = run_real(scenario, HARDENED, "memory:")
+    assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
+    assert outcome.unfinished == ()
+    assert [row for row in outcome.events.to_pylist() if row["kind"] == "effect"]
