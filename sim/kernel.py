@@ -134,6 +134,7 @@ class Task:
                 raise
         finally:
             self.is_done = True
+            self.kernel.task_ended(self)
 
 
 def _park_unstarted() -> None:
@@ -151,11 +152,23 @@ class Kernel:
     now_ns: true time. current: the running task; the kernel's own root task
     while no other runs. deviations: the decisions that differed from the
     default, as (decision, choice). events: steps executed.
+
+    tie_window_ns: how far apart two steps may be due and still count as tied.
+    Real instants seldom tie, which would leave a schedule nothing to decide;
+    with a window it may let a step run up to that much late. The default
+    schedule is the same for every window.
     """
 
     def __init__(
-        self, schedule: Schedule | None = None, substrate: str = "greenlet", budget: Budget | None = None
+        self,
+        schedule: Schedule | None = None,
+        substrate: str = "greenlet",
+        budget: Budget | None = None,
+        *,
+        tie_window_ns: int = 0,
     ) -> None:
+        assert tie_window_ns >= 0, "a window has no negative length"
+        self._tie_window_ns = tie_window_ns
         self.schedule: Schedule = Fifo() if schedule is None else schedule
         self.budget = Budget() if budget is None else budget
         self.now_ns = TrueNs(0)
@@ -210,8 +223,8 @@ class Kernel:
 
     # Waiting. Called from inside a task.
 
-    def wait(self, timeout_ns: int | None = None) -> None:
-        """Park the current task until somebody wakes it or `timeout_ns` of its own clock has passed.
+    def wait(self, duration_ns: int | None = None) -> None:
+        """Park the current task until somebody wakes it or `duration_ns` of its own clock has passed.
 
         Callers loop or look again: a task does not learn why it runs on.
         """
@@ -219,21 +232,21 @@ class Kernel:
         if task.is_killed:
             raise TaskKilled
         task.epoch = epoch = task.epoch + 1
-        if timeout_ns is None:
+        if duration_ns is None:
             task.due_ns = NEVER
             task.local_due_ns = None
         else:
-            if timeout_ns < 0:
-                timeout_ns = 0
+            if duration_ns < 0:
+                duration_ns = 0
             now = self.now_ns
             clock = task.clock
             if clock is None:
-                due = now + timeout_ns
+                due = now + duration_ns
             elif clock.mono_shift_ns is not None:
-                due = now + timeout_ns
+                due = now + duration_ns
                 task.local_due_ns = due + clock.mono_shift_ns
             else:
-                task.local_due_ns = local_due = clock.mono_ns(now) + timeout_ns
+                task.local_due_ns = local_due = clock.mono_ns(now) + duration_ns
                 due = clock.true_at_mono(now, local_due)
             task.due_ns = due
             heappush(self._queue, (due, self._next_number(), task, epoch))
@@ -303,7 +316,7 @@ class Kernel:
             if not task.is_started:
                 task.is_done = True
                 task.due_ns = NOT_WAITING
-                self._ended(task)
+                self.task_ended(task)
             elif not task.is_done:
                 self._step(task)
 
@@ -331,10 +344,9 @@ class Kernel:
             raise
         finally:
             self.current = self._root
-        if task.is_done:
-            self._ended(task)
 
-    def _ended(self, task: Task) -> None:
+    def task_ended(self, task: Task) -> None:
+        """Told by each task as the last thing it does."""
         for waiter, epoch in task.joiners:
             self.wake(waiter, epoch)
         task.joiners.clear()
@@ -376,19 +388,18 @@ class Kernel:
         events = self.events
         try:
             while queue:
-                step = queue[0]
-                at_ns = step[0]
+                step = heappop(queue)
+                at_ns, _, task, payload = step
                 if at_ns > self._horizon_ns:
+                    heappush(queue, step)
                     return
-                heappop(queue)
-                task = step[2]
                 if task is None:
                     self.now_ns = at_ns
                     events += 1
                     if events > trace_from:
                         self._trace(events, step)
-                    step[3]()
-                elif task.due_ns == at_ns and task.epoch == step[3]:
+                    payload()
+                elif task.due_ns == at_ns and task.epoch == payload:
                     self.now_ns = at_ns
                     events += 1
                     if events > trace_from:
@@ -400,8 +411,6 @@ class Kernel:
                         self.current = task
                         task.resume()
                         self.current = root
-                        if task.is_done:
-                            self._ended(task)
                 if condemned:
                     self._reap()
         except BaseException as error:
@@ -413,11 +422,11 @@ class Kernel:
             self.events = events
 
     def _run_by_choice(self) -> None:
-        """The loop for every other schedule: all steps of one instant are on the table at once."""
+        """The loop for every other schedule: all steps that count as tied are on the table at once."""
         trace_from = self.budget.events_max - LAST_EVENTS
         while (step := self._choose_step()) is not None:
-            assert step[0] >= self.now_ns, "the queue went backwards"
-            self.now_ns = step[0]
+            if step[0] > self.now_ns:
+                self.now_ns = step[0]
             self.events += 1
             if self.events > trace_from:
                 self._trace(self.events, step)
@@ -432,19 +441,22 @@ class Kernel:
         """The step that the schedule wants, removed from the queue; None if nothing is due any more."""
         queue = self._queue
         ready = [step for step in self._ready if _is_live(step)]
-        if not ready:
-            while queue and not _is_live(queue[0]):
-                heappop(queue)
-            if not queue or queue[0][0] > self._horizon_ns:
-                self._ready = ready
-                return None
-        at_ns = ready[0][0] if ready else queue[0][0]
-        while queue and queue[0][0] == at_ns:
+        while queue and not _is_live(queue[0]):
+            heappop(queue)
+        if not ready and (not queue or queue[0][0] > self._horizon_ns):
+            self._ready = ready
+            return None
+        # What is due first stays on the table until it runs, so nothing is put
+        # off by more than the window.
+        first_ns = min(ready[0][0], queue[0][0]) if ready and queue else (ready or queue)[0][0]
+        last_ns = min(first_ns + self._tie_window_ns, self._horizon_ns)
+        while queue and queue[0][0] <= last_ns:
             step = heappop(queue)
             if _is_live(step):
                 ready.append(step)
         choice = 0
         if len(ready) > 1:
+            ready.sort(key=_due_and_number)
             actors = [-step[1] if step[2] is None else step[2].number for step in ready]
             choice = self.schedule.choose(self._decisions, actors)
             assert 0 <= choice < len(ready), "the schedule chose a step that is not ready"
@@ -488,6 +500,10 @@ class Kernel:
 def _is_live(step: _Step) -> bool:
     task = step[2]
     return task is None or (task.due_ns == step[0] and task.epoch == step[3])
+
+
+def _due_and_number(step: _Step) -> tuple[int, int]:
+    return step[0], step[1]
 
 
 def _name_of(callback: Any) -> str:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from sim.world import World
 
 Work = Callable[[], None]
+OnHeld = Callable[[], None]
 
 
 class NodeRuntime:
     """Implements `lockref.runtime.Runtime` for one process of a node."""
 
-    __slots__ = ("_clock", "_entropy", "_kernel", "_process", "_random")
+    __slots__ = ("_clock", "_entropy", "_kernel", "_process", "_random", "sleep")
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -36,6 +37,7 @@ class NodeRuntime:
         self._clock: NodeClock | _StoppedClock = process.node.clock
         self._random: Stream | None = None
         self._entropy: Stream | None = None
+        self.sleep: Callable[[int], None] = self._kernel.wait
 
     @property
     def random(self) -> Stream:
@@ -48,9 +50,6 @@ class NodeRuntime:
 
     def monotonic_ns(self) -> MonoNs:
         return self._clock.mono_ns(self._kernel.now_ns)
-
-    def sleep(self, duration_ns: int) -> None:
-        self._kernel.wait(duration_ns)
 
     def spawn(self, work: Work, *, name: str) -> Task:
         return self._process.spawn(work, name=name, is_daemon=True)
@@ -130,7 +129,7 @@ class Process:
         self.check_alive()
         node = self.node
         task = node.world.kernel.spawn(work, name=name, node=node.name, clock=node.clock, is_daemon=is_daemon)
-        task.hold_until_ns = node.held_until_ns(name)
+        node.hold(task)
         self.tasks.append(task)
         return task
 
@@ -149,10 +148,10 @@ class Node:
         self._first_pid = 1000 * number
         self._incarnations = 0
         self._work: tuple[Work, str] | None = None
-        # Pauses by task-name prefix; "" holds the whole process.
-        self._holds: dict[str, int] = {}
+        # Pauses by task-name prefix ("" holds the whole process): until when,
+        # and whom to tell when a task is really held up.
+        self._holds: dict[str, tuple[int, OnHeld | None]] = {}
         self._requests: dict[str, int] = {}
-        self.held_tasks = 0
         self.process = self._new_process()
 
     @property
@@ -218,22 +217,25 @@ class Node:
             work, name = self._work
         return self.start(work, name)
 
-    def pause(self, for_ns: int, task: str | None = None) -> None:
+    def pause(self, for_ns: int, task: str | None = None, *, on_held: OnHeld | None = None) -> None:
         """Let no task run for `for_ns` of true time.
 
-        task: a prefix such as "heartbeat" holds only tasks so named. Called
-        from a task that it holds, the call returns after the pause.
+        task: a prefix such as "heartbeat" holds only tasks so named. on_held:
+        called whenever a task would have run and does not. Called from a task
+        that it holds, the call returns after the pause.
         """
         kernel = self.world.kernel
         prefix = task or ""
         until = kernel.now_ns + for_ns
-        self._holds[prefix] = max(self._holds.get(prefix, 0), until)
-        for held in self.process.tasks:
-            if held.name.startswith(prefix) and not held.is_done:
-                held.hold_until_ns = max(held.hold_until_ns, until)
+        if until > self._holds.get(prefix, (0, None))[0]:
+            self._holds[prefix] = (until, on_held)
+        for mine in self.process.tasks:
+            self.hold(mine)
         if kernel.current in self.process.tasks:
             kernel.hold_point()
 
-    def held_until_ns(self, task_name: str) -> int:
-        """Until when a task of that name may not run; 0 if it may."""
-        return max((until for prefix, until in self._holds.items() if task_name.startswith(prefix)), default=0)
+    def hold(self, task: Task) -> None:
+        """Apply the pauses in force to one task."""
+        for prefix, (until, on_held) in self._holds.items():
+            if until > task.hold_until_ns and task.name.startswith(prefix):
+                task.hold_until_ns, task.on_held = until, on_held

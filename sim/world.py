@@ -36,6 +36,9 @@ MONO_START_S_MAX = 1_000_000
 class World:
     """One simulated world.
 
+    tie_window_ns: steps due within it count as tied; see Kernel. Replaying a
+    run needs the same window.
+
     After a run: `fault_counts`, `deviations`, `faults_end_ns`, `end`.
     """
 
@@ -49,10 +52,11 @@ class World:
         substrate: str = "greenlet",
         budget: Budget | None = None,
         recorder: Recorder | None = None,
+        tie_window_ns: int = 0,
     ) -> None:
         self.seed = seed
         self.recorder = Recorder() if recorder is None else recorder
-        self.kernel = Kernel(schedule, substrate, budget)
+        self.kernel = Kernel(schedule, substrate, budget, tie_window_ns=tie_window_ns)
         self.network = Network(NetworkModel() if network is None else network, seed)
         self.numbers = itertools.count()
         self.nodes: dict[str, Node] = {}

@@ -129,7 +129,10 @@ class _Shrinker:
                         break
                     sign = 1 if value > 0 else -1
                     down = sign * (abs(value) // grain * grain)
-                    if self._try_value(fault_id, name, down) or self._try_value(fault_id, name, down + sign * grain):
+                    up = down + sign * grain
+                    # A rounder number is worth a tenth more, not a second.
+                    is_near = abs(up) <= abs(value) * 11 // 10
+                    if self._try_value(fault_id, name, down) or (is_near and self._try_value(fault_id, name, up)):
                         break
 
 

@@ -27,7 +27,6 @@ ENVELOPE_KINDS = (
 ignore_conditions), an operator (delete_object, corrupt_object), and clocks
 that stand still under running code (freeze)."""
 
-CLOCK_KINDS = ("drift", "offset", "step", "freeze")
 FAULTS_MAX = 8
 UNAPPLIED_STATUSES: tuple[int | str, ...] = (409, 429, 500, 503, "reset", "timeout")
 AMBIGUOUS_STATUSES: tuple[int | str, ...] = (500, 503, "reset", "timeout")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sim.services.wire import Exchange, Refusal
     from sim.world import World
 
+CLOCK_KINDS = ("drift", "offset", "step", "freeze")
 _UNIT = 2.0**64
 
 
@@ -104,26 +105,22 @@ class Injector:
                 raise ConfigError(f"the fault plan names client {name!r}; this world has {', '.join(known)}")
 
     def strike_initial(self, node: Node) -> None:
-        """Faults at instant 0 strike a node as it is made, before any of its tasks can run."""
+        """A clock that is wrong from instant 0 is wrong as soon as there is a node."""
         for state in self.states:
-            fault = state.fault
-            if fault.at_ns == 0 and not fault.is_request_fault and getattr(fault, "client", None) == node.name:
+            if _is_initial_clock(state) and state.fault.target == node.name:
                 self._strike(state)
 
     def arm(self) -> None:
-        """Put the timed faults into the queue."""
+        """Put the timed faults into the queue; those of instant 0 strike now, before any task runs."""
         kernel = self._world.kernel
         for state in self.states:
-            fault = state.fault
-            if (
-                fault.at_ns is None
-                or fault.is_request_fault
-                or (self._heal_ns is not None and fault.at_ns > self._heal_ns)
-            ):
+            at_ns = state.fault.at_ns
+            if at_ns is None or state.fault.is_request_fault or _is_initial_clock(state):
                 continue
-            if fault.at_ns == 0 and getattr(fault, "client", None) is not None:
-                continue
-            kernel.call_at(fault.at_ns, partial(self._strike, state))
+            if at_ns == 0:
+                self._strike(state)
+            elif self._heal_ns is None or at_ns < self._heal_ns:
+                kernel.call_at(at_ns, partial(self._strike, state))
         if self._heal_ns is not None:
             kernel.call_at(self._heal_ns, self._world.network.heal)
 
@@ -369,10 +366,7 @@ class Injector:
 
     def _hold(self, state: ArmedFault, node: Node, for_ns: int, prefix: str | None) -> None:
         self._end_after(state, for_ns, lambda: None)
-        for task in node.process.tasks:
-            if task.name.startswith(prefix or ""):
-                task.on_held = state.has_mattered
-        node.pause(for_ns, prefix)
+        node.pause(for_ns, prefix, on_held=state.has_mattered)
 
     def _pause(self, state: ArmedFault) -> None:
         fault = state.fault
@@ -527,6 +521,10 @@ class Injector:
         world.recorder.event(
             Kind.FAULT, now, wall_ns, mono_ns, fault.target, detail=detail(id=fault.id, kind=state.kind, phase=phase)
         )
+
+
+def _is_initial_clock(state: ArmedFault) -> bool:
+    return state.kind in CLOCK_KINDS and state.fault.at_ns == 0
 
 
 def _has_landed(reply: object) -> bool:

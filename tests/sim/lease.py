@@ -150,9 +150,18 @@ def lease_world(
     schedule: Schedule | None = None,
     substrate: str = "greenlet",
     budget: Budget | None = None,
+    tie_window_ns: int = 0,
 ) -> World:
     """A world with `clients` plain leases, ready to run."""
-    world = World(seed=seed, plan=plan, network=network, schedule=schedule, substrate=substrate, budget=budget)
+    world = World(
+        seed=seed,
+        plan=plan,
+        network=network,
+        schedule=schedule,
+        substrate=substrate,
+        budget=budget,
+        tie_window_ns=tie_window_ns,
+    )
     store = world.object_store(decode=decode, dialect=dialect)
     resource = Remote(world)
     for number in range(1, clients + 1):

@@ -295,3 +295,27 @@ def test_fault_rows_name_id_kind_and_phase():
         ("n1", {"id": "long-gc", "kind": "pause", "phase": "begin"}, S),
         ("n1", {"id": "long-gc", "kind": "pause", "phase": "end"}, 2 * S),
     ]
+
+
+def test_pause_at_the_very_beginning():
+    """A fault of instant 0 strikes before any task: the first step is held, and the pause mattered."""
+    scene = run_sleepers(v.Pause(id="f", client="n1", at_ns=0, for_ns=2 * S), naps_ms=[1000])
+    assert of(scene, "n1") == [(1000, 3000, 3000)]
+    assert of(scene, "n2") == [(1000, 1000, 1000)]
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_crash_at_the_very_beginning():
+    """A process that crashes at instant 0 never does anything; its successor does."""
+    scene = run_sleepers(v.Crash(id="f", client="n1", at_ns=0, restart_after_ns=2 * S), naps_ms=[1000])
+    assert of(scene, "n1") == [(1000, 3000, 3000)]
+
+
+def test_overlapping_pauses_last_to_the_later_end():
+    """Two pauses of one process are one, up to the later end."""
+    scene = run_sleepers(
+        v.Pause(id="f", client="n1", at_ns=500 * MS, for_ns=3 * S),
+        v.Pause(id="g", client="n1", at_ns=700 * MS, for_ns=S),
+        naps_ms=[1000],
+    )
+    assert of(scene, "n1") == [(3500, 3500, 3500)]
