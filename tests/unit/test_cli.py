@@ -1,0 +1,279 @@
+"""The command line: exit codes, documents, bad input. In-process, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lockref.cli import console, exit_codes, seeds
+from lockref.cli.main import run
+from lockref.errors import BackendUnavailable, DeterminismError
+
+UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results go below a fresh folder, never into the working tree."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def document(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    """The one document on standard output; anything beside it fails here."""
+    loaded: dict[str, object] = json.loads(capsys.readouterr().out)
+    return loaded
+
+
+def test_a_broken_clause_exits_1_and_a_kept_one_0(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 1 is for a lock that broke, 0 for one that held and was put to the test."""
+    assert run(["sim", "e08", "--provider", "hudi", "--seeds", "1..5"]) == 1
+    assert run(["sim", "e08", "--provider", "hardened", "--seeds", "1..5"]) == 0
+    assert "lockref replay LK-" in capsys.readouterr().out
+
+
+def test_the_document_carries_what_gates_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json` prints verdict, runs, clauses, failures with id, seed, clause and replay, and the digest."""
+    assert run(["sim", "e09", "--provider", "hudi", "--seeds", "3..6", "--json"]) == 1
+    told = document(capsys)
+    assert told["verdict"] == "violated"
+    assert told["runs"] == 4
+    assert told["clauses"]["S3"] == {"verdict": "violated", "runs": 4, "violated": 4}  # type: ignore[index]
+    failure = told["failures"][0]  # type: ignore[index]
+    assert failure["seed"] == 3
+    assert failure["clause"] == "S3"
+    assert failure["replay"] == f"lockref replay {failure['id']}"
+    assert len(told["digest"]) == 32  # type: ignore[arg-type]
+
+
+def test_several_scenarios_give_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """The joint verdict is the worst, and each scenario has a part."""
+    assert run(["sim", "e01", "e08", "--provider", "hudi", "--seeds", "1..3", "--json"]) == 1
+    told = document(capsys)
+    assert told["verdict"] == "violated"
+    assert [part["verdict"] for part in told["scenarios"]] == ["held", "violated"]  # type: ignore[union-attr]
+    assert told["runs"] == 6
+
+
+def test_the_digest_does_not_depend_on_the_number_of_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Seeds decide a campaign; how they are spread over processes does not."""
+    digests = []
+    for jobs in ("1", "2"):
+        run(["sim", "e01", "--seeds", "1..120", "--jobs", jobs, "--json"])
+        digests.append(document(capsys)["digest"])
+    assert digests[0] == digests[1]
+
+
+def test_a_replayed_failure_fails_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """A stored failure gives the very same events; under the hardened lock the same plan is FIXED."""
+    run(["sim", "e08", "--provider", "hudi", "--seeds", "1..2", "--json"])
+    identity = document(capsys)["failures"][0]["id"]  # type: ignore[index]
+    assert run(["replay", identity]) == 1
+    assert "FAILED, same trace" in capsys.readouterr().out
+    assert run(["replay", identity, "--provider", "hardened"]) == 0
+    assert "FIXED" in capsys.readouterr().out
+    assert run(["replay", f".lockref/failures/{identity}.json"]) == 1
+    assert run(["replay", ".lockref/failures"]) == 1
+
+
+def test_a_history_is_judged_again_from_its_run_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    """`check` on a kept history says what `sim` said."""
+    run(["sim", "e08", "--provider", "hudi", "--seeds", "1..4"])
+    assert run(["check", ".lockref/runs/latest", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out.rpartition("\n{")[2].join(["{", ""]))
+    assert told["clauses"]["S3"]["violated"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["sim", "none.yaml"], 2, "none.yaml"),
+        (["sim", "typo.yaml"], 2, "typo.yaml:5:"),
+        (["sim", "typo.yaml"], 2, "Did you mean 'freeze'?"),
+        (["sim", "binary.yaml"], 2, "binary.yaml"),
+        (["sim", "e08", "--provider", "hardend"], 2, "Did you mean 'hardened'?"),
+        (["sim", "e08", "--provider", "nosuch.py:Lock"], 2, "there is no file"),
+        (["sim", "e08", "--seeds", "5..1"], 2, "empty"),
+        (["sim", "e08", "--seeds", "x"], 2, "1..500"),
+        (["sim"], 2, "name a scenario"),
+        (["sim", "e08", "--jobs", "many"], 2, "--jobs"),
+        (["bench", "contention", "--backend", "nosuch://x", "--contenders", "2", "--for", "1s"], 2, "nosuch"),
+        (["bench", "contention", "--backend", "ministak", "--for", "1s"], 2, "Did you mean 'ministack'?"),
+        (["bench", "contention", "--backend", "memory:", "--for", "soon"], 2, "--for"),
+        (["bench", "e08", "--backend", "memory:", "--for", "1s"], 5, "injects faults"),
+        (["bench", "--backend", "s3://bucket/p?endpoint=http://127.0.0.1:9", "--contenders", "2", "--for", "1s"], 5, "127.0.0.1:9"),
+        (["check", "history.json"], 2, "history.json"),
+        (["check", "missing"], 2, "missing"),
+        (["replay", "NOSUCH"], 2, "NOSUCH"),
+        (["report", "NOSUCH"], 2, "NOSUCH"),
+        (["nosuch"], 2, "No such command"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_clear_line(
+    arguments: list[str], code: int, said: str, own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad input names the place and the remedy, exits 2 or 5, and never shows a traceback."""
+    (own_folder / "typo.yaml").write_text(UNKNOWN_KIND)
+    (own_folder / "binary.yaml").write_bytes(b"\xff\xfe\x00garbage")
+    (own_folder / "history.json").write_text("[1,2")
+    assert run(arguments) == code
+    told = capsys.readouterr()
+    assert said in told.err + told.out
+    assert "Traceback" not in told.err + told.out
+
+
+def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A real run's history and results are in the run folder, and `check` judges them alike."""
+    assert run(["bench", "contention", "--backend", "memory:", "--contenders", "8", "--for", "1s", "--json"]) == 0
+    told = document(capsys)
+    assert told["verdict"] == "held"
+    folder = Path(str(told["folder"]))
+    assert {entry.name for entry in folder.iterdir()} >= {"events.parquet", "runs.parquet", "results.json", "run.json"}
+    assert run(["check", str(folder)]) == 0
+
+
+def test_a_lock_in_a_file_is_put_to_the_test(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stranger's class in any file runs, and its broken promise is exit 1."""
+    (own_folder / "mine.py").write_text(
+        "from lockref.storage.provider import StorageLock\n"
+        "class Believer(StorageLock):\n"
+        "    def holds(self):\n"
+        "        return getattr(self, '_was_granted', False)\n"
+        "    def lock(self, timeout_s):\n"
+        "        self._was_granted = super().lock(timeout_s)\n"
+        "        return self._was_granted\n"
+        "    def unlock(self):\n"
+        "        self._was_granted = False\n"
+        "        super().unlock()\n"
+    )
+    assert run(["sim", "e08", "--provider", "mine.py:Believer", "--seeds", "1..5"]) == 1
+    assert "S3" in capsys.readouterr().out
+
+
+def test_a_defect_is_not_a_broken_lock(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 1 is reserved: a lock that raises what is no LockError exits 2 and is named."""
+    (own_folder / "broken.py").write_text(
+        "class Broken:\n"
+        "    grant = None\n"
+        "    def __init__(self, context): pass\n"
+        "    def try_lock(self): raise KeyError('oops')\n"
+        "    def lock(self, timeout_s): raise KeyError('oops')\n"
+        "    def unlock(self): pass\n"
+        "    def holds(self): return False\n"
+        "    def close(self): pass\n"
+    )
+    assert run(["sim", "e01", "--provider", "broken.py:Broken", "--seeds", "1"]) == 2
+    assert "KeyError" in capsys.readouterr().err
+
+
+def test_a_nondeterministic_lock_is_found_out(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A lock that asks the real clock ends the run with exit 6 and the line that asked."""
+    (own_folder / "leaky.py").write_text(
+        "import time\n"
+        "from lockref.storage.provider import StorageLock\n"
+        "class Leaky(StorageLock):\n"
+        "    def try_lock(self):\n"
+        "        time.time()\n"
+        "        return super().try_lock()\n"
+        "    def lock(self, timeout_s):\n"
+        "        time.time()\n"
+        "        return super().lock(timeout_s)\n"
+    )
+    assert run(["sim", "e01", "--provider", "leaky.py:Leaky", "--seeds", "1..3"]) == DeterminismError.exit_code
+    assert "leaky.py:8" in capsys.readouterr().err
+
+
+def test_listings_are_documents_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every listing prints one JSON document."""
+    for arguments, key in (
+        (["scenario", "list", "--json"], "scenarios"),
+        (["providers", "--json"], "providers"),
+        (["backends", "--json"], "backends"),
+    ):
+        assert run(arguments) == 0
+        assert document(capsys)[key]
+    assert run(["doctor", "--json"]) == 0
+    assert any(finding["name"] == "Python" for finding in document(capsys)["findings"])  # type: ignore[index, union-attr]
+
+
+def test_scenarios_are_validated_in_place(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`scenario validate` says what is wrong in every file it was given."""
+    (own_folder / "good.yaml").write_text("version: 1\nname: fine\n")
+    (own_folder / "bad.yaml").write_text(UNKNOWN_KIND)
+    assert run(["scenario", "validate", "good.yaml", "bad.yaml"]) == 2
+    told = capsys.readouterr().out
+    assert "✓ good.yaml" in told
+    assert "bad.yaml:5:" in told
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_live", "allowed", "code"),
+    [
+        ("held", True, (), 0),
+        ("violated", True, (), 1),
+        ("violated", False, (), 1),
+        ("held", False, (), 4),
+        ("inconclusive", False, (), 4),
+        ("inconclusive", True, (), 3),
+        ("inconclusive", True, (3,), 0),
+        ("violated", True, (1,), 1),
+    ],
+)
+def test_a_proven_failure_is_never_hidden(verdict: str, is_live: bool, allowed: tuple[int, ...], code: int) -> None:
+    """Exit codes rank 1, 4, 3, 0, and --allow-exit never softens 1."""
+    assert exit_codes.exit_code(verdict=verdict, is_live=is_live, allowed=allowed) == code
+
+
+def test_codes_of_several_runs_rank_too() -> None:
+    """One broken lock among many runs is what the command says."""
+    assert exit_codes.worst([0, 3, BackendUnavailable.exit_code]) == 5
+    assert exit_codes.worst([0, 3, 1, 70]) == 1
+    assert exit_codes.worst([]) == 0
+
+
+def test_hostile_names_reach_no_terminal() -> None:
+    """Escapes, newlines and ten kilobytes are shown, not sent."""
+    hostile = "\x1b[31mred\x07\nline" + "x" * 10_000
+    shown = console.printable(hostile)
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+    assert len(shown) < 220
+    assert console.printable("a\nb", keep_newlines=True) == "a\nb"
+
+
+def test_seeds_are_read_as_people_write_them() -> None:
+    """Integer, hexadecimal, a range, a commit hash."""
+    assert list(seeds.SEED_RANGE.convert("7", None, None)) == [7]
+    assert list(seeds.SEED_RANGE.convert("0x10..0x12", None, None)) == [16, 17, 18]
+    assert seeds.parse_seed("ab" * 20) == int("ab" * 20, 16) % 2**63
+
+
+def test_interrupting_leaves_a_readable_run_folder(own_folder: Path) -> None:
+    """Ctrl-C ends with 130; what was judged is in the run folder, whose status says interrupted."""
+    command = [sys.executable, "-m", "lockref.cli", "sim", "e08", "--seeds", "1..1000000", "--jobs", "1"]
+    process = subprocess.Popen(command, cwd=own_folder, stderr=subprocess.PIPE, env={**os.environ, "NO_COLOR": "1"})
+    assert process.stderr is not None
+    # The first progress line says that a batch has been judged.
+    assert process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    process.stderr.close()
+    folder = own_folder / ".lockref" / "runs" / "latest"
+    about = json.loads((folder / "run.json").read_text())
+    assert about["status"] == "interrupted"
+    results = json.loads((folder / "results.json").read_text())
+    assert results["runs"] >= 1
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """`lockref --help` lists all commands without loading them."""
+    assert run(["--help"]) == 0
+    told = capsys.readouterr().out
+    for name in ("demo", "doctor", "sim", "replay", "bench", "check", "report", "scenario", "backends", "providers"):
+        assert f"  {name} " in told
