@@ -184,8 +184,8 @@ def test_try_lock_fails_from_owner_mismatch(bench, provider):
         bench.run(provider.try_lock)
 
 
-def test_try_lock_fails_due_to_heartbeat_still_active(bench, provider, heartbeat):
-    """testTryLock…HeartbeatStillActive: a heartbeat without a live lease is a broken invariant."""
+def test_try_lock_heartbeat_still_active(bench, provider, heartbeat):
+    """testTryLockHeartbeatStillActive: a heartbeat without a live lease is a broken invariant."""
     heartbeat.is_active = True
     bench.run(lambda: raising(provider.try_lock, LockState.FAILED_TO_ACQUIRE))
     assert provider._client.log == []
