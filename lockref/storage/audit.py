@@ -95,8 +95,8 @@ class AuditTrail:
         # Lines by file, in order of the first line; a file leaves when it is complete and written.
         self._lines: dict[str, list[str]] = {}
         self._unwritten: list[str] = []
-        # By owner: the start of its present cycle, and the milliseconds that name the file.
-        self._starts: dict[str, tuple[WallNs, int]] = {}
+        # By owner: the milliseconds that name the file of its present cycle.
+        self._starts: dict[str, int] = {}
         self._is_writing = False
         self._drained = runtime.event()
         self._drained.set()
@@ -108,7 +108,7 @@ class AuditTrail:
         if self._is_on is False:
             return
         record = AuditRecord(
-            began_ms=self._start_ms(owner, began_ns),
+            began_ms=self._start_ms(state, owner, began_ns),
             # True on END, too: Hudi records it before it lets go.
             is_held=True,
             state=state,
@@ -128,13 +128,13 @@ class AuditTrail:
         if starts:
             self._runtime.spawn(self._write_all, name="lockref-audit")
 
-    def _start_ms(self, owner: str, began_ns: WallNs) -> int:
+    def _start_ms(self, state: AuditState, owner: str, began_ns: WallNs) -> int:
         """What names the file of this cycle: its start, later by a hair if the last cycle has that name already."""
         with self._mutex:
-            last_began_ns, last_ms = self._starts.get(owner, (None, -1))
-            if began_ns != last_began_ns:
-                self._starts[owner] = began_ns, max(began_ns // NS_PER_MS, last_ms + 1)
-            return self._starts[owner][1]
+            last_ms = self._starts.get(owner, -1)
+            if state is AuditState.START:
+                self._starts[owner] = last_ms = max(began_ns // NS_PER_MS, last_ms + 1)
+            return last_ms
 
     def flush(self, timeout_ns: int) -> bool:
         """Wait until everything is written; False if the time ran out first."""

@@ -76,6 +76,19 @@ class PollPolicy:
         pause_ns = min(self._until_end_ns(now_wall_ns), self._interval_ns)
         return max(1, min(round(pause_ns), lapses_in_ns))
 
+    def pause_after_lost_race_ns(self) -> int:
+        """How long to wait after a conditional write met a 412: a grant of somebody else's has just begun."""
+        self._lost()
+        self._holder = None
+        if self._usual_ns is None:
+            return round(self._interval_ns * self._random.uniform(0.75, 1.0))
+        pause_ns = self._after_end_ns(self._usual_ns)
+        return max(1, round(min(pause_ns, self._interval_ns)))
+
+    def _lost(self) -> None:
+        """Somebody was quicker than we were."""
+        self._spread = min(self._spread * _LOSS_FACTOR, max(1.0, self._interval_ns / self._step_ns))
+
     def _observe(self, record: LockFile, now_wall_ns: int) -> None:
         holder = (record.owner, record.fence)
         if holder == self._holder:
@@ -84,8 +97,7 @@ class PollPolicy:
         written_ns = record.valid_until_ms * NS_PER_MS - self._validity_ns
         began_ns = written_ns if now_wall_ns - self._validity_ns < written_ns <= now_wall_ns else now_wall_ns
         if self._holder is not None:
-            # Somebody was quicker than we were.
-            self._spread = min(self._spread * _LOSS_FACTOR, max(1.0, self._interval_ns / self._step_ns))
+            self._lost()
             before = self._holder[1]
             if before is not None and record.fence is not None and record.fence > before:
                 self._learn((began_ns - self._began_ns) / (record.fence - before))
@@ -95,7 +107,7 @@ class PollPolicy:
     @property
     def _step_ns(self) -> float:
         """The distance of looks that makes sense near the end of a grant."""
-        return max(self._deviation_ns, float(FLOOR_NS))
+        return max(self._deviation_ns / 2, float(FLOOR_NS))
 
     def _learn(self, duration_ns: float) -> None:
         if self._usual_ns is None:
@@ -111,10 +123,15 @@ class PollPolicy:
         left_ns = self._began_ns + self._usual_ns - now_wall_ns
         if left_ns < 0:
             left_ns = max(self._step_ns / 2, -left_ns * _OVERDUE_GROWTH)
+        return self._after_end_ns(left_ns)
+
+    def _after_end_ns(self, left_ns: float) -> float:
+        """From now to the next look, if the present grant should end in `left_ns`."""
         wide_ns = min(self._step_ns * self._spread, float(self._interval_ns))
-        if wide_ns < self._usual_ns:
+        usual_ns = max(self._usual_ns or 0.0, float(FLOOR_NS))
+        if wide_ns < usual_ns:
             return left_ns + wide_ns * self._random.random()
         # A crowd: sit out some grants, but look at the end of one rather than in the middle.
-        least_ns = wide_ns * self._random.uniform(0.6, 1.0)
-        rounds = max(0.0, -(-(least_ns - left_ns) // max(self._usual_ns, FLOOR_NS)))
-        return left_ns + rounds * self._usual_ns + self._step_ns * self._random.random()
+        least_ns = wide_ns * self._random.uniform(0.85, 1.0)
+        rounds = max(0.0, -(-(least_ns - left_ns) // usual_ns))
+        return left_ns + rounds * usual_ns + max(self._deviation_ns, float(FLOOR_NS)) * self._random.random()

@@ -135,8 +135,10 @@ class _Call:
         # A write of ours stands in the store, or may yet, without being our grant.
         self.is_unresolved = False
         self.has_seen_other = False
-        # The last write was made on a version that this call itself had read.
+        # The last write was made on a version that this call itself had read,
+        # and was refused without an earlier write of ours that could be the reason.
         self.is_informed = False
+        self.has_lost_race = False
         self.passes = 0
         self.failures = 0
         self.trouble = ""
@@ -196,6 +198,7 @@ class StorageLock:
         self._idle = self._runtime.event()
         self._closing = self._runtime.event()
         self._last_loss = self._runtime.event()
+        self._poll_interval_ns = config.poll_interval_ns
         self._polls = PollPolicy(config.poll_interval_ns, config.validity_ns, self._runtime)
         self._fence_seen_max = 0
         # The record that our own last release left, with its version: the next
@@ -396,6 +399,9 @@ class StorageLock:
             attempt, known = call.attempts[-1] if call.attempts else None, None
             if step is Step.AGAIN:
                 break
+            if step is Step.LOOK and call.has_lost_race and call.may_wait:
+                # Most likely somebody was quicker just now: look when that grant should end, not at once.
+                return self._polls.pause_after_lost_race_ns()
             if step is Step.GONE:
                 known = Stored(None, None)
             elif step is Step.DONE and version is not None and attempt is not None:
@@ -404,7 +410,8 @@ class StorageLock:
                 # H3: it came too late to be believed. It is our own to take again.
                 known = Stored(version, attempt.record)
         call.failures += 1
-        return self._backoff_ns(call.failures)
+        # Never longer than a poll, so that a release is noticed in time whatever happened before (L3).
+        return min(self._backoff_ns(call.failures), self._poll_interval_ns)
 
     def _attempt(self, call: _Call, known: Stored) -> tuple[Step, Version | None]:
         """One acquiring write on what is known; what its answer means, and the version it made."""
@@ -416,7 +423,9 @@ class StorageLock:
         if step is Step.LOOK:
             # H5: neither a lost answer nor a 412 tells who has it now.
             call.trouble = _describe(reply)
-            if reply.outcome is Outcome.PRECONDITION_FAILED:
+            is_refused = reply.outcome is Outcome.PRECONDITION_FAILED
+            call.has_lost_race = is_refused and call.is_informed and not was_unresolved
+            if is_refused:
                 self._metric("lock.acquire.precondition.failure")
         elif step is not Step.DONE:
             # It did not land.

@@ -1,0 +1,92 @@
+"""§7: Hudi's metric names, as Prometheus reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.provider import LockEvent, LockEventKind
+from lockref.storage.metrics import COUNTERS, GAUGES, TIMERS, LockMetrics, prometheus_name
+from tests.hardened_rig import Rig, lose_request, throttle
+
+
+def metric(name: str, value: float = 1.0) -> LockEvent:
+    return LockEvent(kind=LockEventKind.METRIC, name=name, value=value)
+
+
+def rig_with_metrics() -> tuple[Rig, LockMetrics]:
+    rig, metrics = Rig(), LockMetrics("hudi")
+    rig.lock._listener = metrics
+    return rig, metrics
+
+
+def test_names_follow_hudis():
+    """Prefix and dots become what Prometheus accepts."""
+    assert prometheus_name("lock.acquire.success", "my-table.hudi") == "my_table_hudi_lock_acquire_success"
+    assert prometheus_name("lock.dangling") == "lock_dangling"
+
+
+def test_a_cycle_is_counted():
+    """A grant, a renewal and a release, with their durations."""
+    rig, metrics = rig_with_metrics()
+    rig.lock.try_lock()
+    rig.runtime.advance(2_000_000_000)
+    rig.renew()
+    rig.lock.unlock()
+    assert metrics.value("lock.acquire.attempts") == 1
+    assert metrics.value("lock.acquire.success") == 1
+    assert metrics.value("lock.release.success") == 1
+    assert metrics.value("lock.acquire.duration") == 1
+    assert metrics.value("lock.request.latency") == 4
+    assert metrics.value("lock.expiration.deadline") == 9.5
+    assert metrics.value("lock.acquire.failure") == 0
+
+
+def test_trouble_is_counted():
+    """A throttled acquire, a lost answer, a takeover, a denial, a loss."""
+    rig, metrics = rig_with_metrics()
+    rig.store.plant(rig.live(for_ms=-600))
+    rig.store.script = [lambda _s, perform, _r: perform(), throttle, lose_request]
+    rig.lock.lock(5)
+    rig.runtime.advance(20_000_000_000)
+    rig.runtime.run("watchdog")
+    assert metrics.value("lock.throttled") == 1
+    assert metrics.value("lock.state.unknown") == 1
+    assert metrics.value("lock.dangling") >= 1
+    assert metrics.value("lock.interrupted") == 1
+    rig.lock._tenure = None
+    rig.lock._user = None
+    rig.store.plant(rig.live())
+    rig.lock.try_lock()
+    assert metrics.value("lock.acquired.others.error") == 1
+    assert metrics.value("lock.acquire.failure") == 1
+
+
+def test_fatal_errors_are_told_from_other_losses():
+    """A heartbeat that broke counts as fatal; a lease that ran out does not."""
+    metrics = LockMetrics()
+    metrics(LockEvent(kind=LockEventKind.LOST, reason="the lease ended before it could be renewed"))
+    metrics(LockEvent(kind=LockEventKind.LOST, reason="the heartbeat failed: RuntimeError()"))
+    assert metrics.value("lock.interrupted") == 2
+    assert metrics.value("lock.provider.fatal.error") == 1
+
+
+def test_gauge_is_clamped_and_strangers_are_ignored():
+    """§7: the deadline is never below zero; a provider's own metrics do no harm."""
+    metrics = LockMetrics()
+    metrics(metric("lock.expiration.deadline", -3.0))
+    metrics(metric("someone.elses"))
+    assert metrics.value("lock.expiration.deadline") == 0
+
+
+@pytest.mark.parametrize("name", [*COUNTERS, *TIMERS, *GAUGES])
+def test_exposition_has_every_metric(name):
+    """All of Hudi's names are there from the start, so that a dashboard has no holes."""
+    text = LockMetrics("hudi").exposition().decode()
+    assert prometheus_name(name, "hudi") in text
+
+
+def test_registries_are_separate():
+    """Several locks in one process do not share counters."""
+    one, two = LockMetrics(), LockMetrics()
+    one(metric("lock.dangling"))
+    assert (one.value("lock.dangling"), two.value("lock.dangling")) == (1, 0)
