@@ -11,11 +11,12 @@ honest answers.
 
 from __future__ import annotations
 
+import contextlib
 import json
 
-from lockref import Grant, LockContext, LockTimeout, Outcome, OutcomeUnknown, RecordView, ReleaseFailed
-from lockref.errors import CorruptRecord, LockNotHeld, StoreRejected
-from lockref.runtime import NS_PER_S, MonoNs, WallNs
+from lockref import Grant, LockContext, LockError, LockTimeout, Outcome, OutcomeUnknown, RecordView, ReleaseFailed
+from lockref.errors import CorruptRecord, LockLost, LockNotHeld, StoreRejected
+from lockref.runtime import NS_PER_S, MonoNs, Task, WallNs
 
 MARGIN_NS = NS_PER_S // 2
 
@@ -26,7 +27,10 @@ class LeaseLock:
     def __init__(self, context: LockContext) -> None:
         self._runtime = context.runtime
         self._settings = context.settings
-        self._store = context.open_store(context.settings.validity_ns // 10)
+        self._request_timeout_ns = context.settings.validity_ns // 10
+        self._store = context.open_store(self._request_timeout_ns)
+        self._mutex = context.runtime.mutex()
+        self._user: Task | None = None
         self._owner = context.runtime.token_bytes(8).hex()
         self._grant: Grant | None = None
         self._wall_deadline_ns = 0
@@ -62,26 +66,53 @@ class LeaseLock:
         )
 
     def try_lock(self) -> bool:
-        return self._attempt() is True
+        return self._acquire(0)
 
     def lock(self, timeout_s: float) -> bool:
-        deadline_ns = self._runtime.monotonic_ns() + int(timeout_s * NS_PER_S)
-        was_denied = False
-        while True:
-            answer = self._attempt()
-            if answer:
-                return True
-            was_denied = was_denied or answer is False
-            left_ns = deadline_ns - self._runtime.monotonic_ns()
-            if left_ns <= 0:
-                if was_denied:
-                    return False
-                raise OutcomeUnknown("nobody else's grant was seen, and ours could not be written; try again later")
-            pause_ns = int(self._settings.poll_interval_ns * self._runtime.random.uniform(0.2, 1.0))
-            self._runtime.sleep(min(pause_ns, left_ns))
+        return self._acquire(int(timeout_s * NS_PER_S))
 
-    def _attempt(self) -> bool | None:
-        """True: granted. False: somebody else has it. None: the store left it open."""
+    def _acquire(self, timeout_ns: int) -> bool:
+        # Even a single attempt may need three requests: look, write, look again.
+        give_up_ns = self._runtime.monotonic_ns() + max(timeout_ns, 3 * self._request_timeout_ns)
+        is_granted = False
+        try:
+            while True:
+                answer = self._attempt(give_up_ns)
+                if answer is True:
+                    is_granted = True
+                    return True
+                left_ns = give_up_ns - self._runtime.monotonic_ns()
+                if left_ns <= 0 or timeout_ns == 0:
+                    # The last answer counts: whoever was denied before may have written since, unheard.
+                    if answer is False:
+                        return False
+                    raise OutcomeUnknown("nobody else's grant was seen, and ours could not be written; try again later")
+                pause_ns = int(self._settings.poll_interval_ns * self._runtime.random.uniform(0.2, 1.0))
+                self._runtime.sleep(min(pause_ns, left_ns))
+        finally:
+            if not is_granted:
+                self._leave()
+
+    def _enter(self) -> bool:
+        """One task of this process at a time; one that died has left its grant to lapse."""
+        me = self._runtime.current_task()
+        with self._mutex:
+            if self._user == me and self.holds():
+                raise LockError("this task holds the lock already: it cannot be entered twice")
+            if self._user is not None and self._user != me and (self._user.is_alive() or self.holds()):
+                return False
+            self._user = me
+            return True
+
+    def _leave(self) -> None:
+        with self._mutex:
+            if self._user == self._runtime.current_task():
+                self._user = None
+
+    def _attempt(self, give_up_ns: int) -> bool | None:
+        """True: granted. False: somebody else has it. None: it was left open."""
+        if not self._enter():
+            return False if self.holds() else None
         found = self._store.read(self._settings.key)
         if found.outcome is Outcome.REJECTED:
             raise StoreRejected(f"reading {self._settings.key}: {found.reason}")
@@ -100,6 +131,8 @@ class LeaseLock:
                 return False
         # Time counts from here: whatever the request and its answer take is taken from the lease.
         mono_ns, wall_ns = self._runtime.monotonic_ns(), self._runtime.wall_ns()
+        if mono_ns >= give_up_ns:
+            return None
         token = self._token_seen + 1
         body = self._body(token, wall_ns + self._settings.validity_ns, released=False)
         if found.version is None:
@@ -111,12 +144,15 @@ class LeaseLock:
             raise StoreRejected(f"writing {self._settings.key}: {reply.reason}")
         if reply.outcome is Outcome.PRECONDITION_FAILED or reply.outcome is Outcome.AMBIGUOUS:
             # Even a failed precondition may be our own write, sent twice below us: only a read can tell.
+            if self._runtime.monotonic_ns() >= give_up_ns:
+                return None
             seen = self._store.read(self._settings.key)
             if seen.outcome is not Outcome.APPLIED:
                 return None
             if seen.body != body:
                 other = None if seen.body is None else self.decode_record(seen.body)
-                is_taken = other is not None and not other.is_released and other.owner != self._owner
+                # While the version is the one that we wrote on, our write may still land.
+                is_taken = other is not None and not other.is_released and seen.version != found.version
                 return False if is_taken else None
             version = seen.version
         elif reply.outcome is not Outcome.APPLIED:
@@ -131,9 +167,20 @@ class LeaseLock:
         return None
 
     def unlock(self) -> None:
+        if self._user != self._runtime.current_task() or self._grant is None or self._grant.version is None:
+            raise LockNotHeld("unlock by a task that has not locked it")
+        was_held = self.holds()
+        # From here on nobody believes, whatever becomes of the release.
         grant, self._grant = self._grant, None
-        if grant is None or grant.version is None:
-            raise LockNotHeld("unlock without a lock")
+        try:
+            self._release(grant)
+        finally:
+            self._leave()
+        if not was_held:
+            raise LockLost("the lease had ended before unlock", token=grant.token, reason="it had lapsed")
+
+    def _release(self, grant: Grant) -> None:
+        assert grant.version is not None, "a grant of this lock has one"
         body = self._body(grant.token or 0, self._wall_deadline_ns, released=True)
         for _ in range(3):
             reply = self._store.put_if_version(self._settings.key, body, grant.version)
@@ -154,7 +201,7 @@ class LeaseLock:
         self.unlock()
 
     def close(self) -> None:
-        if self._grant is not None and self.holds():
+        with contextlib.suppress(LockError):
             self.unlock()
 
     def _body(self, token: int, until_ns: int, *, released: bool) -> bytes:

@@ -102,6 +102,12 @@ def test_catalogue_names_are_found_by_id_and_whole() -> None:
     assert load_scenario("e08") == load_scenario("e08-paused-holder")
 
 
+def test_a_whole_catalogue_name_is_no_abbreviation() -> None:
+    """`swarm` names one scenario although `swarm-overload` begins with it, as `--all` relies on."""
+    for path in catalogue():
+        assert load_scenario(path.stem).name == path.stem
+
+
 @given(st.integers(-(10**12), 10**12), st.sampled_from(["ns", "us", "ms", "s"]))
 def test_durations_are_exact(number: int, unit: str) -> None:
     """Units multiply exactly, whatever the size; nothing passes through floating point."""
