@@ -440,16 +440,22 @@ class Kernel:
     def _choose_step(self) -> _Step | None:
         """The step that the schedule wants, removed from the queue; None if nothing is due any more."""
         queue = self._queue
-        ready = [step for step in self._ready if _is_live(step)]
-        while queue and not _is_live(queue[0]):
-            heappop(queue)
-        if not ready and (not queue or queue[0][0] > self._horizon_ns):
-            self._ready = ready
-            return None
+        ready = [step for step in self._ready if _is_live(step)] if self._ready else []
+        if not ready:
+            while queue and not _is_live(queue[0]):
+                heappop(queue)
+            if not queue or queue[0][0] > self._horizon_ns:
+                self._ready = ready
+                return None
+            ready.append(heappop(queue))
         # What is due first stays on the table until it runs, so nothing is put
         # off by more than the window.
-        first_ns = min(ready[0][0], queue[0][0]) if ready and queue else (ready or queue)[0][0]
-        last_ns = min(first_ns + self._tie_window_ns, self._horizon_ns)
+        first_ns = ready[0][0]
+        if queue and queue[0][0] < first_ns:
+            first_ns = queue[0][0]
+        last_ns = first_ns + self._tie_window_ns
+        if last_ns > self._horizon_ns:
+            last_ns = self._horizon_ns
         while queue and queue[0][0] <= last_ns:
             step = heappop(queue)
             if _is_live(step):

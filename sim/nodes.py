@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from lockref.errors import BudgetExceeded
 from lockref.recording import Journal
 from lockref.runtime import MonoNs, WallNs
 from sim.clocks import NodeClock
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
 Work = Callable[[], None]
 OnHeld = Callable[[], None]
 
+CLOCK_READINGS_MAX = 10_000_000
+"""Bound on one process's clock readings in a run, a few seconds of real time."""
+
 
 class NodeRuntime:
     """Implements `lockref.runtime.Runtime` for one process of a node."""
 
-    __slots__ = ("_clock", "_entropy", "_kernel", "_process", "_random", "sleep")
+    __slots__ = ("_clock", "_entropy", "_kernel", "_process", "_random", "_readings_left", "sleep")
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -38,6 +42,7 @@ class NodeRuntime:
         self._random: Stream | None = None
         self._entropy: Stream | None = None
         self.sleep: Callable[[int], None] = self._kernel.wait
+        self._readings_left = CLOCK_READINGS_MAX
 
     @property
     def random(self) -> Stream:
@@ -46,10 +51,23 @@ class NodeRuntime:
         return self._random
 
     def wall_ns(self) -> WallNs:
+        self._readings_left -= 1
+        if not self._readings_left:
+            self._refuse_spinning()
         return self._clock.wall_ns(self._kernel.now_ns)
 
     def monotonic_ns(self) -> MonoNs:
+        self._readings_left -= 1
+        if not self._readings_left:
+            self._refuse_spinning()
         return self._clock.mono_ns(self._kernel.now_ns)
+
+    def _refuse_spinning(self) -> None:
+        """Virtual time stands still while a task runs, so waiting for a clock without sleeping never ends."""
+        task = self._kernel.current.label()
+        raise BudgetExceeded(
+            f"task {task!r} read its clocks {CLOCK_READINGS_MAX} times: it spins; wait with runtime.sleep or an event"
+        )
 
     def spawn(self, work: Work, *, name: str) -> Task:
         return self._process.spawn(work, name=name, is_daemon=True)

@@ -392,9 +392,12 @@ class Injector:
         if fault.restart_after_ns is not None:
             kernel = self._world.kernel
             kernel.expect_task()
+            crashed = node.process
 
             def restart() -> None:
-                node.restart()
+                # Two crashes may promise the same process a successor; it gets one.
+                if node.process is crashed:
+                    node.restart()
                 kernel.expect_no_task()
 
             self._end_after(state, self._clipped(fault.restart_after_ns), restart)

@@ -34,8 +34,8 @@ class Dialect:
     created: a write that made or replaced. exists: create over a present
     object. stale: a condition on another version. absent: a condition where
     there is no object. deleted: a removal. delete_absent: an unconditional
-    removal of nothing; a success for S3. conflict: contention (409; GCS says
-    429).
+    removal of nothing; a success for S3. Contention and throttling are faults,
+    which name their status themselves.
     """
 
     name: str
@@ -47,14 +47,13 @@ class Dialect:
     deleted: int = 204
     delete_absent: int = 404
     delete_conditional_absent: int = 404
-    conflict: int = 409
 
 
 DIALECTS = {
     dialect.name: dialect
     for dialect in (
         Dialect(name="s3", versions=Versions.CONTENT, absent=404, delete_absent=204),
-        Dialect(name="gcs", versions=Versions.RISING, conflict=429),
+        Dialect(name="gcs", versions=Versions.RISING),
         Dialect(name="azure", versions=Versions.UNIQUE, created=201, exists=409, deleted=202),
         Dialect(name="memory", versions=Versions.UNIQUE),
     )
@@ -63,6 +62,7 @@ DIALECTS = {
 STATUS_OUTCOMES: dict[int | None, Outcome] = {
     None: Outcome.AMBIGUOUS,
     404: Outcome.PRECONDITION_FAILED,
+    408: Outcome.AMBIGUOUS,
     409: Outcome.CONFLICT,
     412: Outcome.PRECONDITION_FAILED,
     429: Outcome.THROTTLED,

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from lockref.errors import ConfigError
+from lockref.errors import BudgetExceeded, ConfigError
 from lockref.history import Kind
 from lockref.stores.port import Outcome
+from sim import nodes
 from sim.clocks import WALL_EPOCH_NS
 from sim.faults import vocabulary as v
 from tests.sim.scripted import KEY, MS, Scene, body
@@ -132,6 +133,25 @@ def test_restart_has_a_new_identity_and_the_old_machine():
     assert first[2] == second[2]
     assert node.is_up
     assert scene.rows(Kind.SENT)[0]["node"] == "n1"
+
+
+def test_two_crashes_of_one_process_give_it_one_successor():
+    """A second crash of a dead process may hasten its restart; the later of the two restarts kills nobody."""
+    scene = Scene(
+        v.FaultPlan.of(
+            v.Crash(id="f1", client="n1", at_ns=500 * MS, restart_after_ns=3 * S),
+            v.Crash(id="f2", client="n1", at_ns=600 * MS, restart_after_ns=400 * MS),
+        )
+    )
+
+    def script(node, _store):
+        number = node.runtime.process_id()
+        node.runtime.sleep(5 * S)
+        scene.note("alive", number)
+
+    scene.client("n1", script)
+    scene.run()
+    assert [(note[1], note[2]) for note in scene.log] == [(1, 6000)]
 
 
 def test_messages_of_the_dead_still_land():
@@ -319,3 +339,33 @@ def test_overlapping_pauses_last_to_the_later_end():
         naps_ms=[1000],
     )
     assert of(scene, "n1") == [(3500, 3500, 3500)]
+
+
+def test_clock_change_leaves_a_wait_without_timeout_alone():
+    """Only timers hang on clocks: a task that waits for an event is not woken by a drift."""
+    scene = Scene(v.FaultPlan.of(v.Drift(id="f", client="n1", at_ns=2 * S, rate_ppm=1000)))
+
+    def script(node, _store):
+        event = node.runtime.event()
+        node.runtime.spawn(lambda: (node.runtime.sleep(5 * S), event.set()), name="setter")
+        node.runtime.sleep(S)
+        scene.note(event.wait())
+
+    scene.client("n1", script)
+    scene.run()
+    assert scene.log[0][0] is True
+    assert scene.log[0][1] > 4900
+
+
+def test_spinning_on_a_clock_is_found(monkeypatch):
+    """A lock that waits by reading its clock would never end: the bound on readings says so."""
+    monkeypatch.setattr(nodes, "CLOCK_READINGS_MAX", 1000)
+    scene = Scene()
+
+    def script(node, _store):
+        while node.runtime.monotonic_ns() >= 0:
+            pass
+
+    scene.client("n1", script)
+    with pytest.raises(BudgetExceeded, match="'n1/main' read its clocks 1000 times"):
+        scene.run()

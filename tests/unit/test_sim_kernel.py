@@ -135,6 +135,21 @@ def test_join_waits_for_the_end():
     assert log == [(False, 40), (True, 100, False)]
 
 
+def test_wake_is_for_one_wait_only():
+    """A join that timed out leaves nothing behind: the child's end does not cut a later sleep short."""
+    kernel, log = Kernel(), []
+
+    def parent() -> None:
+        child = kernel.spawn(lambda: kernel.wait(100), name="child")
+        assert not child.join(40)
+        kernel.wait(500)
+        log.append(kernel.now_ns)
+
+    kernel.spawn(parent, name="parent")
+    kernel.run(1000)
+    assert log == [540]
+
+
 def test_deadlock_is_reported_with_names():
     """Nothing left to happen while tasks wait: the run ends as IDLE and names them."""
     kernel = Kernel()
