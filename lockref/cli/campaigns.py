@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from lockref.cli.console import Console, printable
 from lockref.cli.exit_codes import exit_code, worst
+from lockref.cli.failures import Stored
 from reports.checks.spec import CLAUSES
 from reports.formats.block import failure_block
 from reports.formats.junit import junit_xml
@@ -35,12 +36,12 @@ def tallied_results(
     provider: str,
     backend: str = "",
     provenance: Mapping[str, object],
-    name_failure: Callable[[Finding], str] | None = None,
+    store_failure: Callable[[Finding], Stored] | None = None,
 ) -> Results:
     """The one account of judged runs.
 
-    name_failure: stores a failure and answers its id for `lockref replay`;
-    without it failures are named by clause and run, and cannot be replayed.
+    store_failure: keeps a failure for `lockref replay`; without it failures are
+    named by clause and run, and cannot be replayed.
     """
     order = list(CLAUSES)
     clauses = {
@@ -56,19 +57,20 @@ def tallied_results(
     }
     failures = []
     for finding in tally.findings:
-        identity = name_failure(finding) if name_failure else f"{finding.clause}-{finding.run}"
+        stored = store_failure(finding) if store_failure else Stored(id=f"{finding.clause}-{finding.run}", replay="")
         failure = Failure(
-            id=identity,
+            id=stored.id,
             clause=finding.clause,
             message=str(finding.witness.get("message") or CLAUSES[finding.clause]),
             run=finding.run,
-            seed=finding.run if name_failure else None,
+            seed=finding.run if store_failure else None,
             scenario=scenario,
             provider=provider,
             backend=backend,
             at_ns=finding.at_ns,
             similar=finding.similar,
-            replay=f"lockref replay {identity}" if name_failure else "",
+            replay=stored.replay,
+            notes=list(stored.notes),
             witness=finding.witness,
         )
         failure.block = failure_block(failure)
@@ -82,6 +84,7 @@ def tallied_results(
             runs=tally.runs,
             violated=tally.broken_runs,
             reasons=tally.reasons,
+            grants=tally.reach.get("grant", (0, 0))[1],
         ),
         reasons=tally.reasons,
         runs=tally.runs,
@@ -99,7 +102,7 @@ def tallied_results(
 
 
 def campaign_results(
-    campaign: CampaignResult, *, provenance: Mapping[str, object], name_failure: Callable[[Finding], str]
+    campaign: CampaignResult, *, provenance: Mapping[str, object], store_failure: Callable[[Finding], Stored]
 ) -> Results:
     """The account of a campaign of seeds."""
     return tallied_results(
@@ -108,7 +111,7 @@ def campaign_results(
         scenario=campaign.scenario.name,
         provider=campaign.provider,
         provenance={**provenance, "digest": campaign.digest},
-        name_failure=name_failure,
+        store_failure=store_failure,
     )
 
 

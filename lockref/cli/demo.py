@@ -137,7 +137,7 @@ def _simulate(
     )
     if campaign.is_interrupted:
         raise KeyboardInterrupt
-    results = campaign_results(campaign, provenance=about, name_failure=FailureStore(scenario, spec).name)
+    results = campaign_results(campaign, provenance=about, store_failure=FailureStore(scenario, spec).store)
     write_run(folder, *campaign.kept, results)
     return results
 

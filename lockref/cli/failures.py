@@ -10,12 +10,13 @@ import base64
 import hashlib
 import json
 import platform
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lockref
 from lockref.cli.run_folder import HOME, commit
-from lockref.errors import ConfigError, DeterminismError
+from lockref.errors import ConfigError
 from reports.checks import judge
 from scenarios.simulated import run_simulated
 from sim.explore.replay import Failure, ProviderUsed, ShrinkRecord, Versions
@@ -46,31 +47,61 @@ def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
     return frozenset(row["clause"] for row in verdicts.to_pylist() if row["verdict"] == "violated")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """How a failure is known: its id, the line that shows it again (empty if none does), labelled notes."""
+
+    id: str
+    replay: str
+    notes: tuple[tuple[str, str], ...] = ()
+
+
 class FailureStore:
     """Stores the failures of one campaign under `.lockref/failures`."""
 
-    def __init__(self, scenario: Scenario, spec: ProviderSpec, *, folder: Path = FAILURES) -> None:
+    def __init__(self, scenario: Scenario, spec: ProviderSpec, *, source: str = "", folder: Path = FAILURES) -> None:
+        """source: how the user named the scenario, for the line that repeats the seed."""
         self._scenario = scenario
+        self._source = source or scenario.name
         self._spec = spec
         self._folder = folder
         self._shrunk = 0
 
-    def name(self, finding: Finding) -> str:
-        """Store `finding` with its plan and schedule; its id."""
+    def store(self, finding: Finding) -> Stored:
+        """Keep `finding` with its plan and schedule, shrunk if it is among the first.
+
+        A failure that does not come again from its seed is still a failure: it
+        is named, with a note in the place of a replay line.
+        """
         outcome = run_simulated(self._scenario, self._spec, finding.run)
         if finding.clause not in broken_clauses(outcome):
-            raise DeterminismError(
-                f"seed {finding.run} broke {finding.clause} once and not again: "
-                "look for what its run does not determine"
-            )
+            why = "seed does not give it again: the lock keeps state between runs, or is not deterministic"
+            return Stored(id=f"{finding.clause}-{finding.run}", replay="", notes=(("no replay", why),))
         resolved = self._scenario.model_dump(mode="json", by_alias=True)
         identity = self._identity(finding, resolved)
-        record = None
+        shrunk = None
         if self._shrunk < SHRUNK_MAX and finding.is_safety:
             self._shrunk += 1
-            shrunk = self._shrink(finding.clause, outcome)
-            record = _shrink_record(outcome, shrunk)
-            outcome = self._repeat(shrunk.plan, shrunk.deviations, finding.run)
+            before = outcome
+            result = self._shrink(finding.clause, before)
+            shrunk = _shrink_record(before, result)
+            outcome = self._repeat(result.plan, result.deviations, finding.run)
+        self._write(identity, finding, resolved, outcome, shrunk)
+        seed_line = f"lockref sim {self._source} --provider {self._spec.name} --seed {finding.run}"
+        return Stored(
+            id=identity,
+            replay=f"lockref replay {identity}",
+            notes=(*(_shrink_notes(shrunk) if shrunk else ()), ("from seed", seed_line)),
+        )
+
+    def _write(
+        self,
+        identity: str,
+        finding: Finding,
+        resolved: dict[str, object],
+        outcome: RunOutcome,
+        shrunk: ShrinkRecord | None,
+    ) -> None:
         failure = Failure(
             id=identity,
             clause=finding.clause,
@@ -89,14 +120,13 @@ class FailureStore:
                 is_dirty=commit().endswith("+dirty"),
                 python=platform.python_version(),
             ),
-            shrink=record,
+            shrink=shrunk,
         )
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{identity}.json"
         beside = path.with_name(f".{path.name}")
         failure.save(beside)
         beside.replace(path)
-        return identity
 
     def _repeat(self, plan: FaultPlan, deviations: tuple[tuple[int, int], ...], seed: int) -> RunOutcome:
         return run_simulated(self._scenario, self._spec, seed, plan=plan, schedule=Replay(deviations))
@@ -111,6 +141,19 @@ class FailureStore:
         what = [resolved, self._spec.name, finding.clause, finding.kind, finding.fault_kinds, finding.run]
         digest = hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=10).digest()
         return ID_PREFIX + base64.b32encode(digest).decode()[:_ID_LENGTH]
+
+
+def _shrink_notes(shrunk: ShrinkRecord) -> tuple[tuple[str, str], ...]:
+    sizes = (
+        f"faults {shrunk.faults_before} to {shrunk.faults_after}, "
+        f"schedule deviations {shrunk.deviations_before} to {shrunk.deviations_after}"
+    )
+    notes = [("shrunk", sizes)]
+    if shrunk.matters:
+        notes.append(("matters", ", ".join(shrunk.matters)))
+    if shrunk.does_not_matter:
+        notes.append(("no matter", ", ".join(shrunk.does_not_matter)))
+    return tuple(notes)
 
 
 def _shrink_record(outcome: RunOutcome, shrunk: Shrunk) -> ShrinkRecord:

@@ -66,7 +66,7 @@ def command(
     folder = RunFolder.begin("sim", about)
     ends_at = None if max_time is None else time.monotonic() + max_time
     all_results, digests = [], []
-    for scenario in loaded:
+    for name, scenario in zip(names, loaded, strict=True):
         campaign = run_campaign(
             scenario,
             spec,
@@ -77,8 +77,8 @@ def command(
             is_over=lambda: ends_at is not None and time.monotonic() > ends_at,
             on_progress=seed_progress(console, scenario, len(seeds)),
         )
-        failures = FailureStore(scenario, spec)
-        results = campaign_results(campaign, provenance=about, name_failure=failures.name)
+        failures = FailureStore(scenario, spec, source=name)
+        results = campaign_results(campaign, provenance=about, store_failure=failures.store)
         all_results.append(results)
         digests.append(campaign.digest)
         write_run(folder if len(loaded) == 1 else folder.part(scenario.name), *campaign.kept, results)

@@ -29,6 +29,7 @@ def failure_block(failure: Failure) -> str:
     lines += [f"  {line}" for line in _witness_lines(failure.witness, failure.begin_ns)]
     if failure.similar:
         lines.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")
+    lines += [f"  {short(label, 10):<10} {short(text, 160)}" for label, text in failure.notes]
     if failure.replay:
         lines.append(f"  {'replay':<10} {short(failure.replay, 160)}")
     if len(lines) > LINES_MAX:

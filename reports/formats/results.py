@@ -77,7 +77,8 @@ class Failure(_Part):
     """One distinct failure: the first run that shows it, and how many more do.
 
     id: how `lockref replay` knows it, or a name within this document.
-    replay: the command line that shows it again. similar: further runs.
+    replay: the command line that shows it again; empty where nothing can.
+    similar: further runs. notes: label and text, what else is known of it.
     begin_ns: the run's first event; people are told times from there.
     """
 
@@ -94,6 +95,7 @@ class Failure(_Part):
     at_ns: int | None = None
     similar: int = 0
     replay: str = ""
+    notes: list[tuple[str, str]] = Field(default_factory=list)
     block: str = ""
     witness: dict[str, Any] = Field(default_factory=dict)
     timeline: Timeline | None = None
@@ -260,14 +262,20 @@ def bound_percent(runs: int) -> float:
     return 100.0 if runs < 3 else 300.0 / runs
 
 
-def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str]) -> str:
-    """The verdict in one sentence. The word "safe" does not occur."""
+def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str], grants: int = 0) -> str:
+    """The verdict in one sentence. The word "safe" does not occur.
+
+    grants: how often the lock was given in these runs; 0 where nobody counted.
+    """
+    given = f" with {counted(grants, 'grant')}" if grants else ""
     if violated:
-        return f"{counted(violated, 'run')} of {runs:,} broke a safety clause"
+        return f"{violated:,} of {counted(runs, 'run')}{given} broke a safety clause"
     if runs == 0:
         return "no run could be judged"
     tail = f"; inconclusive: {reasons[0]}" if verdict == "inconclusive" and reasons else ""
-    return f"0 violations in {counted(runs, 'run')}: at most {bound_percent(runs):.2g} % at 95 %{tail}"
+    # One or two runs say nothing about the rate among runs: a real run stands for itself.
+    bound = f": at most {bound_percent(runs):.2g} % of runs at 95 %" if runs >= 4 else ""
+    return f"0 violations in {counted(runs, 'run')}{given}{bound}{tail}"
 
 
 def counted(number: int, noun: str) -> str:
