@@ -35,8 +35,6 @@ def _die_with_guard() -> None:
 
 def main(folder: str, argv: list[str]) -> int:
     """Run `argv` until it ends, our parent says so, or our parent ends."""
-    # A terminal's interrupt is for the parent, which then stops us in order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, preexec_fn=_die_with_guard)
     while server.poll() is None:
         readable, _, _ = select.select([0], [], [], _LOOK_EVERY_S)

@@ -121,6 +121,16 @@ def test_a_server_does_not_outlive_a_parent_that_is_killed(ministack):
     assert not Path(folder).exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="parent-death signals are Linux's")
+def test_a_server_does_not_outlive_its_guard(started, tmp_path):
+    """Whoever kills the guard kills the server: nothing is left that nobody watches."""
+    server = started(_python("import signal; print('up', flush=True); signal.pause()"))
+    _await_line(tmp_path / "0.log", server)
+    process = psutil.Process(server.pid)
+    server._guard.kill()
+    assert psutil.wait_procs([process], timeout=20)[1] == []
+
+
 def test_a_server_survives_the_thread_that_started_it(started, tmp_path):
     """Parent-death signals follow threads, not processes; ours must not."""
     servers = []
@@ -137,7 +147,7 @@ def test_stopping_kills_the_descendants_too(started, tmp_path):
     """A server's own children, also one that left the process group."""
     code = (
         "import subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE, start_new_session=True)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'], start_new_session=True)\n"
         "print(child.pid, flush=True)\n"
         "child.wait()"
     )
@@ -161,6 +171,16 @@ def test_a_server_that_listens_beyond_this_machine_is_stopped(started, tmp_path,
     with pytest.raises(BackendUnavailable, match=f"listens on {re.escape(public)}:81, not"):
         server.require_loopback()
     assert server.has_ended
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+def test_no_server_is_handed_out_that_listens_beyond_this_machine(monkeypatch):
+    """The check is part of every start."""
+    real = ServerProcess.listeners
+    monkeypatch.setattr(ServerProcess, "listeners", lambda server: [*real(server), ("0.0.0.0", 81)])
+    with pytest.raises(BackendUnavailable, match="not on this machine alone"), start_backend("ministack"):
+        pass
 
 
 def test_a_server_that_dies_while_starting_shows_its_last_lines(started):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -87,21 +88,27 @@ def test_a_build_that_was_cut_short_is_made_anew(steps, ours, monkeypatch):
     assert is_built(backend, native, ours)
 
 
-def test_builders_of_one_environment_wait_for_each_other(steps, ours):
+def test_builders_of_one_environment_wait_for_each_other(steps, ours, monkeypatch):
     """Workers of a parallel test run ask at the same time, and it is built once."""
     backend = _backend()
     (native,) = backend.natives
-    start = threading.Barrier(4)
+    inside, whole = threading.Barrier(2), environments._run
+    met = []
 
-    def build() -> None:
-        start.wait()
-        ensure_environment(backend, native, ours)
+    def run(backend, step):
+        # Two builders at once would meet here; a single one finds nobody and goes on.
+        with contextlib.suppress(threading.BrokenBarrierError):
+            inside.wait(0.3)
+            met.append(step)
+        whole(backend, step)
 
-    threads = [threading.Thread(target=build) for _ in range(4)]
+    monkeypatch.setattr(environments, "_run", run)
+    threads = [threading.Thread(target=ensure_environment, args=(backend, native, ours)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert met == []
     assert len(steps) == 2
 
 

@@ -179,6 +179,14 @@ def test_conditions_reach_the_request(store, adapter, call, condition):
         assert "/o/p%2Fk?" in request.url
 
 
+@pytest.mark.parametrize(("endpoint", "uses_proxies"), [(ENDPOINT, False), ("http://10.0.0.1:1", True)])
+def test_loopback_endpoints_use_no_proxy(endpoint, uses_proxies):
+    """A proxy from the environment must not see requests to this machine."""
+    session = make_session(endpoint=endpoint, pool_size=1)
+    assert session.trust_env is uses_proxies
+    session.close()
+
+
 def test_an_upload_reports_the_generation_it_made(store, adapter):
     """The version is the generation, as text; a success without one is ambiguous."""
     adapter.answer = (200, {}, json.dumps({"generation": "8"}).encode())

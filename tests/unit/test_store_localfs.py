@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import itertools
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -124,17 +125,65 @@ def test_a_crash_before_the_rename_changes_nothing(tmp_path, monkeypatch):
     assert int(store.put("k", b"newer").version) > int(old) + 1
 
 
-def test_a_torn_slot_of_the_counter_never_repeats_a_version(tmp_path):
-    """The counter's slots are written by turns: whichever is torn, the next version is new."""
+def test_a_torn_counter_never_repeats_a_version(tmp_path, monkeypatch):
+    """The counter's two slots are written by turns: a crash in the middle of either costs no number that was given."""
     store = _store(tmp_path)
-    given = [int(store.put("k", b"x").version) for _ in range(4)]
-    lock = tmp_path / STATE_FOLDER / "lock"
-    raw = bytearray(lock.read_bytes())
-    # A crash while the next number is written tears the slot that holds the older one.
-    torn = (max(given) + 1) % 2 * 32
-    raw[torn : torn + 32] = b"0" * 18 + b"\0" * 14
-    lock.write_bytes(raw)
-    assert int(store.put("k", b"x").version) == max(given) + 1
+    whole = os.pwrite
+
+    def tear(descriptor, data, offset):
+        whole(descriptor, data[:19] + b"\0" * 13, offset)
+        raise InterruptedError("died")
+
+    last = 0
+    for _ in range(4):
+        last = int(store.put("k", b"x").version)
+        monkeypatch.setattr(os, "pwrite", tear)
+        assert store.put("k", b"y").outcome is Outcome.REJECTED
+        monkeypatch.undo()
+        assert int(store.put("k", b"z").version) == last + 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names of descriptors come from /proc")
+def test_everything_is_durable_before_it_is_visible(tmp_path, monkeypatch):
+    """After a power cut: no version given twice (counter first), no empty object (body before rename), no lost one."""
+    store = _store(tmp_path)
+    store.put("folder/k", b"x")
+    steps = []
+    sync, rename = os.fsync, Path.replace
+
+    def record_sync(descriptor):
+        steps.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(descriptor)
+
+    def record_rename(self, target):
+        steps.append("rename")
+        rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(Path, "replace", record_rename)
+    store.put("folder/k", b"y")
+    assert steps == ["lock", "incoming", "rename", "folder"]
+    steps.clear()
+    store.delete("folder/k")
+    assert steps == ["folder"]
+    steps.clear()
+    store.put("new/k", b"z")
+    assert steps == ["lock", "incoming", tmp_path.name, "rename", "new"]
+
+
+def test_a_child_forked_in_the_middle_of_a_write_does_not_keep_the_lock(tmp_path):
+    """A forked child has a copy of every descriptor: the lock is given back by name, not by closing."""
+    store = FileStore(tmp_path, request_timeout_ns=200 * NS_PER_MS)
+    forks = multiprocessing.get_context("fork")
+    end = forks.Event()
+    with store._locked():
+        child = forks.Process(target=end.wait)
+        child.start()
+    try:
+        assert store.put("k", b"x").outcome is Outcome.APPLIED
+    finally:
+        end.set()
+        child.join()
 
 
 def test_a_counter_that_is_wholly_damaged_refuses_writes(tmp_path):
