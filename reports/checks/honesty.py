@@ -124,7 +124,8 @@ def check_honesty(truth: Truth, operations: Operations, called_in: Ints) -> Viol
     over = np.where(behind >= 0, grants_end(truth, behind), -FOREVER)
     lies = [(GRANTED, granted[(behind < 0) | (over < operations.call_at_ns[granted])])]
 
-    denied = np.flatnonzero(operations.is_denied & readable)
+    # Where somebody unrecorded writes, it may be that one's grant.
+    denied = np.flatnonzero(operations.is_denied & readable & ~truth.has_holes[operations.run])
     unexplained = denied[~meets_another_grant(truth, operations, denied, until=force_end_ns(truth))]
     lies.append((DENIED, unexplained[[not _is_excused(truth, operations, int(one)) for one in unexplained]]))
 

@@ -33,6 +33,7 @@ from reports.checks.vacuity import reach_table, unreached
 from reports.checks.verdicts import Ruling, verdict_table
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
+UNRECORDED = "a write replaced a state that no recorded write had made: somebody unrecorded writes, too"
 TOKENLESS = "the lock gives no tokens"
 
 Overall = Literal["held", "violated", "inconclusive"]
@@ -67,7 +68,7 @@ def judge(events: pa.Table, runs: pa.Table) -> Judgement:
     revived = find_revivals(truth, operations)
     unreadable = [(~truth.is_readable, UNREADABLE)]
     safety = [
-        Ruling(check_truth_exclusion(truth), excused=unreadable),
+        Ruling(check_truth_exclusion(truth), excused=unreadable, undecided=[(truth.has_holes, UNRECORDED)]),
         Ruling(check_token_order(truth, revived), excused=[(has_no_tokens(truth), TOKENLESS), *unreadable]),
         Ruling(check_belief_exclusion(case.events, case.tenures)),
         Ruling(check_effect_exclusion(case.events, truth, operations, case.effects)),

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from lockref.history import ABSENT, IF_ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
-from reports.checks.replies import Replies, order_replies
+from reports.checks.replies import Replies, holes, order_replies
 from reports.checks.segments import is_first, ordinals
 from reports.checks.verdicts import Violations
 
@@ -47,7 +47,8 @@ class Chain:
     group: (run, lock), equal for one chain, ascending. row: the event that
     tells of the write; sent_row: the request behind it, -1 for an operator's.
     at_lo_ns, at_hi_ns: between these true times the write took effect (equal
-    in a simulation). is_broken: its condition does not fit what it replaced.
+    in a simulation). is_broken: its condition does not fit what it replaced; is_hole: nor
+    anything else on record, so that somebody unrecorded must have written (real runs).
     """
 
     group: Ints
@@ -67,6 +68,7 @@ class Chain:
     is_conditional: Flags
     is_first: Flags
     is_broken: Flags
+    is_hole: Flags
     is_grant: Flags
     is_renewal: Flags
 
@@ -131,12 +133,25 @@ class Truth:
         flags.reshape(self.runs.count, width)[~calls_any] = True
         return flags
 
+    @cached_property
+    def is_told(self) -> Flags:
+        """Per run: the store itself told of its writes, as a simulated one does."""
+        told = np.zeros(self.runs.count, dtype=np.bool_)
+        told[self.events.run[self.events.rows(Kind.APPLIED)]] = True
+        return told
+
+    @cached_property
+    def has_holes(self) -> Flags:
+        """Per run: some write replaced what no recorded write had made."""
+        holed = np.zeros(self.runs.count, dtype=np.bool_)
+        holed[self.chain.run[self.chain.is_hole]] = True
+        return holed
+
     def _build_chain(self) -> Chain:
         events = self.events
         sent_index = events.sent_by_request
         applied = events.rows(Kind.APPLIED)
-        is_told = np.zeros(self.runs.count, dtype=np.bool_)
-        is_told[events.run[applied]] = True
+        is_told = self.is_told
         op, outcome = events.numbers("op"), events.numbers("outcome")
         applied = applied[
             (outcome[applied] == Outcome.APPLIED)
@@ -156,15 +171,18 @@ class Truth:
             at_hi_ns=at[applied],
             version=events.codes("version")[applied],
         )
-        replied = events.rows(Kind.REPLIED)
-        replied = replied[~is_told[events.run[replied]]]
-        if len(replied):
-            writes = (op[replied] != Op.READ) & self.lock_groups[events.lock_key[replied]]
-            heard = order_replies(events, replied[writes], sent_index)
-            told = Replies.join(told, heard)
-            order = np.argsort(events.lock_key[told.row], kind="stable")
-            told = told.take(order)
+        replied, asked = (self._of_locks(kind, is_told) for kind in (Kind.REPLIED, Kind.SENT))
+        if len(replied) or len(asked):
+            heard = order_replies(events, replied, asked, absent=self.absent_code)
+            told = Replies.join((told, heard))
+            told = told.take(np.argsort(events.lock_key[told.row], kind="stable"))
         return self._describe(told)
+
+    def _of_locks(self, kind: Kind, is_told: Flags) -> Ints:
+        """Rows of a kind that concern a lock, of runs in which no store told of its writes."""
+        rows = self.events.rows(kind)
+        rows = rows[~is_told[self.events.run[rows]]]
+        return rows[self.lock_groups[self.events.lock_key[rows]]]
 
     def _describe(self, writes: Replies) -> Chain:
         events, row = self.events, writes.row
@@ -197,6 +215,7 @@ class Truth:
             # Deleting what is not there changes nothing, whatever the store answered.
             fits |= was_absent & (state[1:] == DELETED)
             broken[1:] = continues[1:] & is_conditional[1:] & ~fits
+        is_hole = holes(group, if_version, version, broken) & ~self.is_told[events.run[row]]
         return Chain(
             group=group,
             row=row,
@@ -214,7 +233,8 @@ class Truth:
             state=state,
             is_conditional=is_conditional,
             is_first=first,
-            is_broken=broken,
+            is_broken=broken & ~is_hole,
+            is_hole=is_hole,
             is_grant=is_live & ~is_renewal,
             is_renewal=is_renewal,
         )

@@ -1,0 +1,139 @@
+"""Chain order in real runs: replies instead of truth, answers that are missing, versions that repeat."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.history import Kind, Op
+from lockref.stores.port import Outcome
+from tests.histories import History
+
+
+def real() -> History:
+    return History(is_simulated=False)
+
+
+def grants(h: History) -> list[tuple[str, str]]:
+    return [(row["node"], row["end_kind"]) for row in h.judged().grants.to_pylist()]
+
+
+def test_an_unanswered_write_that_a_later_one_replaced_had_landed():
+    """S1, A1: n2 replaced a version that only n1's timed-out write can have made."""
+    h = real()
+    h.released(h.granted("n0", call=0, applied=1, returned=2), call=3, applied=4)
+    h.write("n1", Op.ACQUIRE, sent=5, owner="o1", valid_until=9, reply=Outcome.AMBIGUOUS)
+    h.granted("n2", call=0, applied=20, returned=21)
+    assert h.verdict("S1")["verdict"] == "held"
+    assert grants(h) == [("n0", "released"), ("n1", "taken_over"), ("n2", "open")]
+
+
+def test_an_unanswered_write_that_nobody_built_on_had_not_landed():
+    """S1, A1: the version before it was still replaced afterwards."""
+    h = real()
+    h.released(h.granted("n0", call=0, applied=1, returned=2), call=3, applied=4)
+    h.write("n1", Op.ACQUIRE, sent=5, owner="o1", outcome=Outcome.AMBIGUOUS)
+    h.granted("n2", call=0, applied=20, returned=21)
+    assert grants(h) == [("n0", "released"), ("n2", "open")]
+
+
+def test_an_unanswered_write_whose_content_was_read_had_landed():
+    """A1: nobody wrote afterwards, but somebody read it."""
+    h = real()
+    h.granted("n0", call=0, applied=1, returned=2)
+    made = h.write("n0", Op.RELEASE, sent=5, owner="owner-n0", content="released", reply=Outcome.AMBIGUOUS)
+    h.read("n2", 9, version=made, content="released", owner="owner-n0")
+    assert grants(h) == [("n0", "released")]
+
+
+def test_an_unanswered_write_that_nobody_saw_is_left_out():
+    """A1: without evidence a write did not happen."""
+    h = real()
+    h.granted("n0", call=0, applied=1, returned=2)
+    h.write("n0", Op.RELEASE, sent=5, owner="owner-n0", content="released", reply=Outcome.AMBIGUOUS)
+    assert grants(h) == [("n0", "open")]
+
+
+def test_a_resend_of_the_same_bytes_explains_the_reading():
+    """A2: the first try was lost, the second applied; the content read is the second's."""
+    h = real()
+    h.granted("n0", call=0, applied=1, returned=2)
+    h.write("n0", Op.RELEASE, sent=5, owner="owner-n0", content="released", outcome=Outcome.AMBIGUOUS)
+    made = h.write("n0", Op.RELEASE, sent=7, owner="owner-n0", content="released")
+    h.read("n2", 9, version=made, content="released", owner="owner-n0")
+    judged = h.judged()
+    assert len(judged.grants) == 1
+    assert h.verdict("S1")["verdict"] == "held"
+
+
+def test_a_killed_writer_leaves_a_sending_without_an_answer():
+    """A1: a process that died after sending; its write is seen by the one that replaced it."""
+    h = real()
+    h.released(h.granted("n0", call=0, applied=1, returned=2), call=3, applied=4)
+    h.write("n1", Op.ACQUIRE, sent=5, owner="o1", valid_until=9)
+    last_sent = max(i for i, e in enumerate(h._events) if e[2]["kind"] is Kind.REPLIED)
+    del h._events[last_sent]
+    h.granted("n2", call=0, applied=20, returned=21)
+    assert grants(h) == [("n0", "released"), ("n1", "taken_over"), ("n2", "open")]
+
+
+def test_two_unanswered_writes_in_a_row_bridge_the_gap():
+    """A1: an acquire and its renewal, both without an answer."""
+    h = real()
+    h.released(h.granted("n0", call=0, applied=1, returned=2), call=3, applied=4)
+    h.write("n1", Op.ACQUIRE, sent=5, owner="o1", valid_until=9, reply=Outcome.AMBIGUOUS)
+    made = h.version
+    h.read("n1", 6, version=made, content=made, owner="o1")
+    h.write("n1", Op.RENEW, sent=7, owner="o1", valid_until=12, reply=Outcome.AMBIGUOUS)
+    h.granted("n2", call=0, applied=20, returned=21)
+    assert grants(h) == [("n0", "released"), ("n1", "taken_over"), ("n2", "open")]
+
+
+def test_a_create_sent_before_the_delete_that_made_room_for_it():
+    """S1: overlapping writes stand where their conditions say, not where their sending does."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2)
+    create_at, delete_at = 5, 6
+    held = h.version
+    h.version = ""
+    h.write("n2", Op.ACQUIRE, sent=create_at, replied=9, owner="o2", valid_until=99)
+    made = h.version
+    h.write("n1", Op.DELETE, sent=delete_at, replied=8, if_version=held)
+    h.version = made
+    assert h.verdict("S1")["verdict"] == "held"
+    assert grants(h) == [("n1", "deleted"), ("n2", "open")]
+
+
+def test_a_fork_stays_a_fork():
+    """S1: no order makes two writes on one version legal."""
+    h = real()
+    h.released(h.granted("n0", call=0, applied=1, returned=2), call=3, applied=4)
+    base = h.version
+    h.granted("n1", call=0, applied=5, returned=8)
+    h.granted("n2", call=0, applied=6, returned=9, if_version=base)
+    assert h.verdict("S1")["witness"]["kind"] == "fork"
+
+
+def test_an_unrecorded_writer_leaves_the_matter_open():
+    """S1: a version that no recorded write made is a hole in the record, not a fork."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.granted("n2", call=0, applied=9, returned=10, if_version="somebody-elses")
+    assert h.verdict("S1")["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_both_worlds_agree_on_a_repeating_version(is_simulated):
+    """S1, ABA: versions that repeat are put in order first and compared second."""
+    h = History(is_simulated=is_simulated)
+    for at in range(0, 40, 10):
+        a = h.granted("n1", call=at, applied=at + 1, returned=at + 2, version="held")
+        h.write("n1", Op.RELEASE, sent=at + 3, owner=a.owner, version="free")
+    assert h.verdict("S1")["verdict"] == "held"
+    assert len(h.judged().grants) == 4
+
+
+def test_the_first_write_may_replace_what_was_there_before():
+    """S1: a bucket need not be empty when a real run begins."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2, if_version="from-yesterday")
+    assert h.verdict("S1")["verdict"] == "held"
