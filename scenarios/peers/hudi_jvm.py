@@ -195,6 +195,72 @@ class HudiOriginal:
             raise _translated(error) from error
 
 
+class HudiHeartbeatOriginal:
+    """Hudi's `LockProviderHeartbeatManager` on a scheduler whose ticks the caller makes.
+
+    schedule: called as the executor's scheduleAtFixedRate would be, with the
+        work to run at each tick and what cancels it; may raise to refuse.
+    """
+
+    def __init__(
+        self,
+        owner_id: str,
+        renew: Callable[[], bool],
+        *,
+        schedule: Callable[[Callable[[], None]], Callable[[], None]],
+        shutdown: Callable[[], None],
+        stop_timeout_ms: int,
+    ) -> None:
+        start_jvm()
+        jpype = _jpype()
+
+        def schedule_at_fixed_rate(work: Any, _initial: Any, _period: Any, _unit: Any) -> Any:
+            cancel = schedule(work.run)
+
+            def cancelled(_may_interrupt: Any) -> bool:
+                cancel()
+                return True
+
+            return jpype.JProxy("java.util.concurrent.ScheduledFuture", dict={"cancel": cancelled})
+
+        executor = jpype.JProxy(
+            "java.util.concurrent.ScheduledExecutorService",
+            dict={
+                "scheduleAtFixedRate": schedule_at_fixed_rate,
+                "shutdown": shutdown,
+                "awaitTermination": lambda _timeout, _unit: True,
+                "shutdownNow": lambda: None,
+            },
+        )
+        java_class = jpype.JClass(f"{_LOCK}.models.LockProviderHeartbeatManager").class_
+        constructor = next(c for c in java_class.getDeclaredConstructors() if c.getParameterCount() == 7)
+        constructor.setAccessible(True)
+        arguments = [
+            jpype.JString(owner_id),
+            executor,
+            jpype.JLong(1000),
+            jpype.JLong(stop_timeout_ms),
+            _adapters().supplier(lambda: jpype.JBoolean(renew())),
+            jpype.JClass("java.util.concurrent.Semaphore")(1),
+            jpype.JClass("org.slf4j.LoggerFactory").getLogger("hudi"),
+        ]
+        self._manager = constructor.newInstance(jpype.JArray(jpype.JObject)(arguments))
+
+    def start(self, *, owner_is_alive: bool) -> bool:
+        """Start for the calling thread, or for one that never ran."""
+        thread = current_java_thread() if owner_is_alive else _jpype().JClass("java.lang.Thread")()
+        return bool(self._manager.startHeartbeatForThread(thread))
+
+    def stop(self) -> bool:
+        return bool(self._manager.stopHeartbeat(True))
+
+    def is_active(self) -> bool:
+        return bool(self._manager.hasActiveHeartbeat())
+
+    def close(self) -> None:
+        self._manager.close()
+
+
 def clear_interrupt() -> bool:
     """Java's `Thread.interrupted()` of the calling thread: True if a heartbeat had failed (D10, U7)."""
     return bool(_jpype().JClass("java.lang.Thread").interrupted())

@@ -29,9 +29,11 @@ from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, Storage
 from lockref.storage.hudi_provider import HoodieLockException, StorageBasedLockProvider
 from lockref.storage.lockfile import NULL_RECORD, LockFile, parse_strictly_as_hudi, serialize
 from lockref.stores.port import Version
+from tests.conformance import hudi_heartbeats
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TRACES_FILE = DATA / "hudi_traces.json.gz"
+HEARTBEATS_FILE = DATA / "hudi_heartbeats.json.gz"
 PARSING_FILE = DATA / "hudi_parsing.json"
 FACTS_FILE = DATA / "hudi_facts.json"
 EXIT_CAPABILITY_MISSING = CapabilityMissing.exit_code
@@ -509,7 +511,15 @@ def _compare(traces: int, first_seed: int, bodies: int) -> dict[str, Any]:
         for body in PARSING_TABLE
         if reading(parse_with_jackson, body) != reading(parse_strictly_as_hudi, body)
     ]
+    beats = [hudi_heartbeats.make_trace(seed) for seed in range(first_seed, first_seed + traces)]
     return {
+        "heartbeat_differences": [
+            beat
+            for beat in beats
+            if hudi_heartbeats.run(beat, hudi_heartbeats.Original)
+            != hudi_heartbeats.run(beat, hudi_heartbeats.Baseline)
+        ][:3],
+        "heartbeat_steps": sum(map(len, beats)),
         "traces": traces,
         "steps": steps,
         "differences": len(differences),
@@ -539,6 +549,9 @@ def _record(traces: int, first_seed: int) -> dict[str, Any]:
     TRACES_FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
     rows = [[body.hex(), reading(parse_with_jackson, body)] for body in PARSING_TABLE]
     PARSING_FILE.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+    beats = [hudi_heartbeats.make_trace(seed) for seed in range(first_seed, first_seed + traces)]
+    told = [[beat, hudi_heartbeats.run(beat, hudi_heartbeats.Original)] for beat in beats]
+    HEARTBEATS_FILE.write_bytes(gzip.compress(json.dumps(told, separators=(",", ":")).encode(), mtime=0))
     FACTS_FILE.write_text(json.dumps(_facts(), indent=1, ensure_ascii=False) + "\n")
     return {"recorded": len(recorded), "rows": len(rows)}
 

@@ -44,6 +44,12 @@ def test_baseline_and_original_agree_step_by_step_on_random_traces(compared):
     assert compared["differences"] == 0, json.dumps(compared["shown"], indent=1)
 
 
+def test_heartbeat_managers_agree_tick_by_tick(compared):
+    """Section 5, heartbeat manager: same answers, interrupts and state on scripted ticks."""
+    assert compared["heartbeat_steps"] > 4 * compared["traces"]
+    assert compared["heartbeat_differences"] == []
+
+
 def test_our_strict_reader_is_jackson_on_every_row_of_the_parsing_table(compared):
     """Section 1, parsing: accepted, coerced and refused bodies are the same ones, with the same content."""
     assert compared["table_rows"] > 100

@@ -11,8 +11,10 @@ import json
 import pytest
 
 from lockref.storage.lockfile import parse, parse_strictly_as_hudi
+from tests.conformance import hudi_heartbeats
 from tests.conformance.hudi_traces import (
     FACTS_FILE,
+    HEARTBEATS_FILE,
     PARSING_FILE,
     PARSING_TABLE,
     TRACES_FILE,
@@ -35,6 +37,14 @@ def test_the_baseline_replays_every_recorded_trace_of_the_original():
         for entry in RECORDED
         if (found := first_difference(entry["trace"], entry["notes"], run_baseline(entry["trace"])))
     ]
+    assert differences == []
+
+
+def test_the_heartbeat_replays_every_recorded_trace_of_the_original():
+    """Section 5, heartbeat manager: starts, stops and ticks, also from inside one another, as Hudi answered them."""
+    recorded = json.loads(gzip.decompress(HEARTBEATS_FILE.read_bytes()))
+    assert len(recorded) >= 400
+    differences = [trace for trace, told in recorded if hudi_heartbeats.run(trace, hudi_heartbeats.Baseline) != told]
     assert differences == []
 
 
