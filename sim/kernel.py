@@ -327,6 +327,7 @@ class Kernel:
     def expect_no_task(self) -> None:
         """The expected task has been started, or never will be."""
         self._awaited -= 1
+        self._stop_if_finished()
 
     # Running.
 

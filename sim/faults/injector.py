@@ -66,6 +66,10 @@ class Injector:
         self._partitions: list[ArmedFault] = []
         # Requests so far by (client, op, service), each part also as None for "any".
         self._counts: dict[tuple[str, str | None, str | None], int] = {}
+        # Nobody asks for a request's place in its client's life unless a trigger or a chance does.
+        self._is_counting = any(
+            fault.when is not None or getattr(fault, "probability", 1.0) < 1.0 for fault in plan.faults
+        )
         self._end_ns = 0
         self._strikers: dict[str, Callable[[ArmedFault], None]] = {
             "pause": self._pause,
@@ -128,6 +132,8 @@ class Injector:
 
     def at_c0(self, exchange: Exchange) -> None:
         """In the client's task, before the request leaves."""
+        if not self._is_counting:
+            return
         client, op, service = exchange.client, exchange.op, exchange.service
         counts = self._counts
         for key in ((client, op, service), (client, op, None), (client, None, service), (client, None, None)):
@@ -229,7 +235,7 @@ class Injector:
         state = exchange.struck.get("ignore_conditions")
         if state is None:
             return False
-        self._fire(state)
+        self._fire(state, has_mattered=True)
         return True
 
     def on_duplicate(self, exchange: Exchange, reply: object) -> None:
@@ -328,7 +334,7 @@ class Injector:
 
     def _fire(self, state: ArmedFault, *, has_mattered: bool = False, lasts_ns: int = 0) -> None:
         state.fired += 1
-        if has_mattered or state.kind == "ignore_conditions":
+        if has_mattered:
             state.mattered += 1
         self._until(self._world.kernel.now_ns + lasts_ns)
         self._record(state, "fired")

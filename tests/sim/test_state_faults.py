@@ -368,3 +368,38 @@ def test_spinning_on_a_clock_is_found(monkeypatch):
     scene.client("n1", script)
     with pytest.raises(BudgetExceeded, match="'n1/main' read its clocks 1000 times"):
         scene.run()
+
+
+def test_crash_during_a_pause_does_not_wait_for_its_end():
+    """A paused process that crashes is gone at once."""
+    scene = Scene(
+        v.FaultPlan.of(
+            v.Pause(id="f", client="n1", at_ns=500 * MS, for_ns=20 * S),
+            v.Crash(id="g", client="n1", at_ns=2 * S),
+        )
+    )
+    node = scene.client("n1", sleeper(scene, "n1", [1000]))
+
+    def look():
+        scene.world.kernel.wait(3 * S)
+        scene.note([task.is_alive() for task in node.process.tasks])
+
+    scene.world.observe(look, is_awaited=True)
+    scene.run()
+    assert scene.log == [([False], 3000)]
+
+
+def test_dead_process_starts_nothing():
+    """A `finally` block of a crashed process cannot spawn a task that outlives it."""
+    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=500 * MS)))
+
+    def script(node, _store):
+        try:
+            node.runtime.sleep(S)
+        finally:
+            node.runtime.spawn(lambda: scene.note("zombie"), name="zombie")
+
+    scene.client("n1", script)
+    scene.world.observe(lambda: scene.world.kernel.wait(5 * S), is_awaited=True)
+    scene.run()
+    assert scene.log == []
