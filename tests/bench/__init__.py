@@ -1,0 +1,1 @@
+"""`make bench`: ratios measured in one run. Not collected by pytest."""

@@ -1,0 +1,46 @@
+"""Run all benchmarks, or those named: `python -m tests.bench simulator checks lockcycle pipeline startup`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.bench.figures import Figure
+
+PARTS = ("simulator", "checks", "lockcycle", "pipeline", "startup")
+RESULTS = Path(".lockref/bench.json")
+
+
+def main(names: list[str]) -> int:
+    """Measure, print a line for each figure, keep all in `.lockref/bench.json`."""
+    unknown = sorted(set(names) - set(PARTS))
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    machine = f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores"
+    print(f"{machine}, load {os.getloadavg()[0]:.1f}")
+    figures: dict[str, list[Figure]] = {}
+    for name in names or PARTS:
+        print(f"\n{name}")
+        figures[name] = importlib.import_module(f"tests.bench.{name}").measure()
+        for figure in figures[name]:
+            print(figure.line(), flush=True)
+    everything = [figure for part in figures.values() for figure in part]
+    missed = [figure for figure in everything if figure.is_met is False]
+    print(f"\n{len(everything)} figures, {len(missed)} aims missed" + "".join(f"\n  {f.name}" for f in missed))
+    RESULTS.parent.mkdir(exist_ok=True)
+    document = {
+        "machine": machine,
+        "figures": {name: [asdict(figure) for figure in part] for name, part in figures.items()},
+    }
+    RESULTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
