@@ -74,7 +74,9 @@ class HudiLock:
     def _attempt(self, timeout_ns: int | None) -> bool:
         # A pool's worker thread starts each piece of work with its flag cleared.
         self._thread = self._threads.current()
-        self._thread.clear_interrupt()
+        if self._thread.clear_interrupt():
+            # What was lost is not believed again because the flag is gone; only a new grant counts.
+            self._is_granted = False
         provider = self._provider or self._new_provider()
         started_ns = self._runtime.monotonic_ns()
         is_granted = False
