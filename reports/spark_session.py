@@ -35,24 +35,26 @@ _starting = threading.Lock()
 _session: SparkSession | None = None
 
 
-def spark_session(work_dir: Path | str) -> SparkSession:
+def spark_session(work_dir: Path | str, *, is_long: bool = False) -> SparkSession:
     """The session of this process, started on the first call.
 
     work_dir: where Spark keeps its launcher, shuffle files and warehouse.
         Later calls return the running session, which stays in its first folder.
+    is_long: millions of events are to come. Then the JVM's second compiler
+        pays; without, a start and a report take two thirds of the CPU time.
     Raises CapabilityMissing if there is no Java or Spark does not start.
     """
     global _session
     with _starting:
         if _session is None or _session.sparkContext._jsc is None:  # noqa: SLF001  (stopped by somebody)
-            _session = _start(Path(work_dir))
+            _session = _start(Path(work_dir), is_long=is_long)
         return _session
 
 
-def start_in_background(work_dir: Path | str) -> Future[SparkSession]:
+def start_in_background(work_dir: Path | str, *, is_long: bool = False) -> Future[SparkSession]:
     """Begin to start the session; `result()` waits for it and raises what `spark_session` raises."""
     starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
-    pending = starter.submit(spark_session, work_dir)
+    pending = starter.submit(spark_session, work_dir, is_long=is_long)
     starter.shutdown(wait=False)
     return pending
 
@@ -75,12 +77,13 @@ def stop() -> None:
             SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
-def _start(work_dir: Path) -> SparkSession:
+def _start(work_dir: Path, *, is_long: bool) -> SparkSession:
     found = search_java()
     if found.home is None:
         raise CapabilityMissing(f"Spark needs Java; {found.reason}")
     folder = work_dir.resolve() / "spark"
-    home = write_spark_home(folder / "home", java=found.home, heap_mb=heap_mb())
+    options = () if is_long else ("-XX:TieredStopAtLevel=1",)
+    home = write_spark_home(folder / "home", java=found.home, heap_mb=heap_mb(), options=options)
     with _environment(_launch_environment(home, found.home)):
         from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ MARKERS = ("o", "s", "^", "D")
 SIZE_INCHES = (7.2, 3.2)
 PNG_DPI = 160
 
-_RC: dict[str, Any] = {
+_RC: Any = {
     "svg.hashsalt": "lockref",
     # Text stays text: smaller, searchable, in the page's font.
     "svg.fonttype": "none",

@@ -41,7 +41,7 @@ _STYLE = """
 .tl .fault{fill:var(--fault,#8a8f98)}
 .tl .strike{stroke:var(--fault,#8a8f98);stroke-width:2}
 .tl .overlap{stroke:#d55e00;stroke-width:1.2}
-.tl .alarm{fill:var(--alarm,#b34700);font-weight:700}
+.tl .alarm{fill:var(--alarm,#b34700);font-weight:700;paint-order:stroke;stroke:var(--page,#fff);stroke-width:3.5px}
 .tl .moment{stroke:var(--alarm,#b34700);stroke-width:1.4;stroke-dasharray:5 3}
 .tl .write{stroke:var(--ink,#1b1f24);stroke-width:1.6}
 .tl .stale{stroke:var(--alarm,#b34700);stroke-width:2.6}
@@ -70,9 +70,8 @@ def timeline_svg(timeline: Timeline, *, prefix: str = "tl", origin_ns: int = 0, 
     prefix: makes ids unique in a page that shows several. origin_ns: true time
     that reads as zero on the axis. moment_label: what is said at the moment.
     """
-    fault_rows = [
-        row for row in timeline.rows if any(bar.row == row for bar in timeline.intervals if bar.kind == "fault")
-    ]
+    struck = {bar.row for bar in timeline.intervals if bar.kind == "fault"}
+    fault_rows = [row for row in timeline.rows if row in struck]
     client_rows = [row for row in timeline.rows if row not in fault_rows]
     tops: dict[str, float] = {}
     place = float(HEAD)
@@ -255,7 +254,9 @@ def _ticks(frame: _Frame, ticks: Sequence[Tick]) -> list[str]:
             f'<line class="{"stale" if is_stale else "write"}" x1="{x:.1f}" y1="{y - 3:.1f}" x2="{x:.1f}" y2="{y + 9:.1f}"/>'
         )
         if is_stale:
-            parts.append(_text(x + 5, y + 16, f"stale write with {short(tick.label, 12)} accepted", "alarm"))
+            label = f"stale write with {short(tick.label, 12)} accepted"
+            fits = x + CHARACTER * len(label) < WIDTH
+            parts.append(_text(x + (5 if fits else -5), y + 16, label, "alarm", "start" if fits else "end"))
     return parts
 
 

@@ -15,7 +15,7 @@ from reports.formats.text import short
 ERRORS_MAX = 10
 
 
-def annotations(results: Sequence[Results]) -> list[str]:
+def annotation_lines(results: Sequence[Results]) -> list[str]:
     """Lines to print on standard output, one command each; empty where nothing failed."""
     failed = [(one, failure) for one in results for failure in one.failures]
     lines = [_error(one, failure) for one, failure in failed[:ERRORS_MAX]]

@@ -10,7 +10,9 @@ report does not answer can be put to them with any SQL engine.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,10 @@ POINTS_MAX = 10_000
 """Single samples kept for one picture."""
 CLIENTS_MAX = 500
 TIMELINES_MAX = 8
+LONG_BYTES = 64 << 20
+"""From here on, some millions of events, the JVM's second compiler is worth its time."""
+JOBS_MAX = 4
+"""Spark jobs under way at once."""
 
 
 def analyse(
@@ -55,7 +61,7 @@ def analyse(
     if spark is None:
         from reports.spark_session import spark_session
 
-        spark = spark_session(out / "spark")
+        spark = spark_session(out / "spark", is_long=_bytes(sources) > LONG_BYTES)
     results = _Analysis(spark, sources, out).run(title)
     results.provenance = {**(provenance or {}), **_versions(spark), "inputs": [source.name for source in sources]}
     results.capabilities = dict(capabilities or {})
@@ -73,6 +79,16 @@ def _versions(spark: SparkSession) -> dict[str, str]:
         "java": str(jvm.System.getProperty("java.version")),
         "python": platform.python_version(),
     }
+
+
+def _bytes(sources: Sequence[Source]) -> int:
+    """How much there is to read."""
+    paths = [
+        path
+        for source in sources
+        for path in ([source.events] if source.events.is_file() else source.events.rglob("*"))
+    ]
+    return sum(path.stat().st_size for path in paths)
 
 
 class _Analysis:
@@ -93,7 +109,7 @@ class _Analysis:
             self._take_stock(records)
             judged = self._judge(records)
             try:
-                self._measure(records, judged)
+                self._measure(judged)
             finally:
                 judged.unpersist()
         finally:
@@ -140,33 +156,44 @@ class _Analysis:
         groups = group_count(events=sum(self.facts.events.values()), runs=max(1, self.facts.runs), cores=cores())
         return judge_groups(events, runs, groups=groups).persist()
 
-    def _measure(self, records: Records, judged: DataFrame) -> None:
+    def _measure(self, judged: DataFrame) -> None:
+        """Write the tables, then count from them. What does not depend on one another runs side by side:
+        on small histories most of a job's time is planning, which uses one core.
+        """
         from reports.pipeline.verdicts import judgement_schemas, unpacked
 
-        for name in judgement_schemas():
-            self._table(name, unpacked(judged, name))
-        self._count_verdicts()
-        samples = self._table(
-            "samples", latency.call_samples(self.spark).unionByName(latency.handoff_samples(self.spark))
+        spark, facts = self.spark, self.facts
+        self._table("verdicts", unpacked(judged, "verdicts"))
+        others = [name for name in judgement_schemas() if name != "verdicts"]
+        _together(
+            lambda: self._table("calls", latency.calls(spark)),
+            lambda: self._table("requests", latency.requests(spark)),
+            *(partial(self._table, name, unpacked(judged, name)) for name in others),
         )
-        self._table("clients", fairness.clients(self.spark))
-        self._table("fairness", fairness.runs(self.spark))
-        facts = self.facts
-        facts.quantiles = _rows(latency.quantiles(self.spark, samples))
-        facts.outcomes = _rows(latency.outcomes(self.spark))
-        facts.scatter = _rows(latency.scatter(self.spark, POINTS_MAX))
-        facts.fairness = _rows(fairness.by_cell(self.spark))
-        facts.clients = _rows(fairness.clients_by_cell(self.spark, CLIENTS_MAX))
+        _together(
+            lambda: self._table("samples", latency.samples(spark)),
+            lambda: self._table("clients", fairness.clients(spark)),
+            self._count_verdicts,
+        )
+        self._table("fairness", fairness.runs(spark))
+        aggregates = {
+            "quantiles": latency.quantiles(spark),
+            "outcomes": latency.outcomes(spark),
+            "scatter": latency.scatter(spark, POINTS_MAX),
+            "fairness": fairness.by_cell(spark),
+            "clients": fairness.clients_by_cell(spark, CLIENTS_MAX),
+        }
+        rows = _together(*(partial(_rows, frame) for frame in aggregates.values()))
+        for name, found in zip(aggregates, rows, strict=True):
+            setattr(facts, name, found)
         for failure in facts.failures[:TIMELINES_MAX]:
             self._load_timeline(failure)
 
-    def _table(self, name: str, frame: DataFrame) -> DataFrame:
-        """Write a table, and read it back under its name: what follows does not compute it again."""
+    def _table(self, name: str, frame: DataFrame) -> None:
+        """Write a table and name what was written: what follows does not compute it again."""
         path = str(self.out / "tables" / name)
         frame.write.mode("overwrite").parquet(path)
-        written = self.spark.read.schema(frame.schema).parquet(path)
-        written.createOrReplaceTempView(name)
-        return written
+        self.spark.read.schema(frame.schema).parquet(path).createOrReplaceTempView(name)
 
     def _count_verdicts(self) -> None:
         facts = self.facts
@@ -205,6 +232,13 @@ class _Analysis:
         failure.begin_ns = begin[0]["begin_ns"]
         failure.events = events.toArrow().to_pylist()
         failure.grants = self.spark.sql(f"select * {of_run.format('grants')}").toArrow().to_pylist()
+
+
+def _together(*jobs: Callable[[], Any]) -> list[Any]:
+    """Run jobs on threads of their own; their answers in order. The first error is raised when all have ended."""
+    with ThreadPoolExecutor(JOBS_MAX, thread_name_prefix="pipeline") as pool:
+        pending = [pool.submit(job) for job in jobs]
+    return [job.result() for job in pending]
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

@@ -56,21 +56,21 @@ _REQUESTS = """
 """
 
 # The next call of the same task: a hold ends where its owner sets out to release.
-_CALLS_IN_ORDER = """
+_CALLS_IN_ORDER = f"""
     select *, lead(op) over task_order as next_op, lead(call_ns) over task_order as next_call_ns
-    from calls
+    from ({_CALLS})
     window task_order as (partition by run, node, task order by call_ns, request)
 """
 
 _SAMPLES = """
     select run, 'wait' as measure, '' as op, outcome, return_ns - call_ns as value_ns, call_ns as at_ns
-    from ordered_calls where op = 'acquire' and return_ns is not null
+    from calls where op = 'acquire' and return_ns is not null
     union all
     select run, 'release', '', outcome, return_ns - call_ns, call_ns
-    from ordered_calls where op = 'release' and return_ns is not null
+    from calls where op = 'release' and return_ns is not null
     union all
     select run, 'hold', '', outcome, next_call_ns - return_ns, return_ns
-    from ordered_calls where op = 'acquire' and outcome = 'applied' and next_op = 'release'
+    from calls where op = 'acquire' and outcome = 'applied' and next_op = 'release'
     union all
     select run, 'request', op, outcome, replied_ns - sent_ns, sent_ns
     from requests where replied_ns is not null
@@ -81,52 +81,6 @@ _SAMPLES = """
         from events where kind = 'sent' and op in ('acquire', 'renew') and owner is not null
     ) where op = 'renew' and promised_ns is not null
 """
-
-_CELLS = """
-    select run, concat_ws(' · ', nullif(scenario, ''), nullif(provider, ''), nullif(backend, '')) as cell
-    from runs
-"""
-
-
-def register_views(spark: SparkSession, events: DataFrame, runs: DataFrame) -> None:
-    """Name `events` and `runs`, and what is derived from them: calls, ordered_calls, requests, cells."""
-    events.createOrReplaceTempView("events")
-    runs.createOrReplaceTempView("runs")
-    spark.sql(_CALLS).createOrReplaceTempView("calls")
-    spark.sql(_CALLS_IN_ORDER).createOrReplaceTempView("ordered_calls")
-    spark.sql(_REQUESTS).createOrReplaceTempView("requests")
-    spark.sql(_CELLS).createOrReplaceTempView("cells")
-
-
-def call_samples(spark: SparkSession) -> DataFrame:
-    """Waits, releases, holds and requests: (run, measure, op, outcome, value_ns, at_ns)."""
-    return spark.sql(_SAMPLES)
-
-
-def quantiles(spark: SparkSession, samples: DataFrame) -> DataFrame:
-    """Exact quantiles on `GRID` for each (cell, measure, op, outcome), with the number of samples."""
-    samples.createOrReplaceTempView("samples")
-    grid = ", ".join(str(point) for point in GRID)
-    return spark.sql(f"""
-        select cell, measure, op, outcome, count(*) as samples, percentile(value_ns, array({grid})) as at
-        from samples join cells using (run)
-        group by cell, measure, op, outcome
-        order by measure, op, outcome, cell
-    """)
-
-
-def outcomes(spark: SparkSession) -> DataFrame:
-    """How calls and requests ended: (cell, kind, op, outcome, count); 'open' where no answer was recorded."""
-    return spark.sql("""
-        select cell, kind, op, outcome, count(*) as count from (
-            select run, 'call' as kind, op, coalesce(outcome, 'open') as outcome from calls
-            union all
-            select run, 'request', op, coalesce(outcome, 'open') from requests
-        ) join cells using (run)
-        group by cell, kind, op, outcome
-        order by cell, kind, op, count desc, outcome
-    """)
-
 
 # What follows a grant is the next one of its lock. The winner's call is the
 # last acquire that its task began by then: one pass over calls and grants in
@@ -174,14 +128,60 @@ _HANDOFFS = """
     from started where op is not null and from_ns is not null and winner_call_ns is not null
 """
 
+_CELLS = """
+    select run, concat_ws(' · ', nullif(scenario, ''), nullif(provider, ''), nullif(backend, '')) as cell
+    from runs
+"""
 
-def handoff_samples(spark: SparkSession) -> DataFrame:
-    """Hand-offs, in the columns of `call_samples`; needs the view `grants` besides those of `register_views`.
 
-    Negative after expiry: the successor came before the promise ended (S5
-    judges whether that is allowed).
+def register_views(spark: SparkSession, events: DataFrame, runs: DataFrame) -> None:
+    """Name `events`, `runs` and `cells`, from which everything else is derived."""
+    events.createOrReplaceTempView("events")
+    runs.createOrReplaceTempView("runs")
+    spark.sql(_CELLS).createOrReplaceTempView("cells")
+
+
+def calls(spark: SparkSession) -> DataFrame:
+    """One row for each call of a lock, with its answer and what the same task called next."""
+    return spark.sql(_CALLS_IN_ORDER)
+
+
+def requests(spark: SparkSession) -> DataFrame:
+    """One row for each store request, with its answer."""
+    return spark.sql(_REQUESTS)
+
+
+def samples(spark: SparkSession) -> DataFrame:
+    """Every duration: (run, measure, op, outcome, value_ns, at_ns). Needs the views `calls`, `requests`, `grants`.
+
+    A hand-off after expiry may be negative: the successor came before the
+    promise ended (S5 judges whether that is allowed).
     """
-    return spark.sql(_HANDOFFS)
+    return spark.sql(f"{_SAMPLES} union all ({_HANDOFFS})")
+
+
+def quantiles(spark: SparkSession) -> DataFrame:
+    """Exact quantiles on `GRID` for each (cell, measure, op, outcome), with their number. Needs the view `samples`."""
+    grid = ", ".join(str(point) for point in GRID)
+    return spark.sql(f"""
+        select cell, measure, op, outcome, count(*) as samples, percentile(value_ns, array({grid})) as at
+        from samples join cells using (run)
+        group by cell, measure, op, outcome
+        order by measure, op, outcome, cell
+    """)
+
+
+def outcomes(spark: SparkSession) -> DataFrame:
+    """How calls and requests ended: (cell, kind, op, outcome, count); 'open' where no answer was recorded."""
+    return spark.sql("""
+        select cell, kind, op, outcome, count(*) as count from (
+            select run, 'call' as kind, op, coalesce(outcome, 'open') as outcome from calls
+            union all
+            select run, 'request', op, coalesce(outcome, 'open') from requests
+        ) join cells using (run)
+        group by cell, kind, op, outcome
+        order by cell, kind, op, count desc, outcome
+    """)
 
 
 def scatter(spark: SparkSession, limit: int) -> DataFrame:
