@@ -20,7 +20,8 @@ from sim.network import Network
 from sim.nodes import Process
 
 if TYPE_CHECKING:
-    from sim.faults.injector import ArmedFault, Injector
+    from sim.faults.injector import Injector
+    from sim.faults.ledger import ArmedFault
 
 Refusal = tuple[int | None, str]
 """An HTTP status (None: no answer, such as a reset) and a reason for people."""

@@ -403,3 +403,24 @@ def test_dead_process_starts_nothing():
     scene.world.observe(lambda: scene.world.kernel.wait(5 * S), is_awaited=True)
     scene.run()
     assert scene.log == []
+
+
+def test_overlapping_drifts_add_up_and_end_in_any_order():
+    """Two drifts of one clock: their rates add while both last, and nothing of either remains."""
+    scene = Scene(
+        v.FaultPlan.of(
+            v.Drift(id="f", client="n1", at_ns=0, rate_ppm=100_000, for_ns=10 * S),
+            v.Drift(id="g", client="n1", at_ns=5 * S, rate_ppm=200_000, for_ns=10 * S),
+        )
+    )
+    node = scene.client("n1", lambda node, _store: node.runtime.sleep(60 * S))
+    rates = []
+
+    def look():
+        for _ in range(4):
+            scene.world.kernel.wait(4 * S)
+            rates.append(node.clock.rate_ppm)
+
+    scene.world.observe(look)
+    scene.run()
+    assert rates == [100_000, 300_000, 200_000, 0]
