@@ -24,21 +24,12 @@ from lockref.history import TrueNs
 from sim.clocks import NodeClock
 from sim.schedules import Fifo, RandomTies, Replay, Schedule
 from sim.substrates import carrier_factory
+from sim.tasks import NEVER, NOT_WAITING, Task, TaskKilled
 
 __all__ = ["Budget", "Fifo", "Kernel", "RandomTies", "Replay", "RunEnd", "Schedule", "Task", "TaskKilled"]
 
-NEVER = 2**62
-"""Later than any instant of a run: 146 years of virtual nanoseconds."""
-
-NOT_WAITING = -1
-"""The due time of a task that runs or has ended."""
-
 LAST_EVENTS = 10
 """How many events a BudgetExceeded shows."""
-
-
-class TaskKilled(BaseException):
-    """Unwinds a task whose process crashed. Not an Exception: no lock may catch it by mistake."""
 
 
 class RunEnd(StrEnum):
@@ -60,85 +51,6 @@ class Budget:
 
     events_max: int = 1_000_000
     virtual_ns_max: int = 7 * 24 * 3600 * 1_000_000_000
-
-
-class Task:
-    """One simulated activity. Implements `lockref.runtime.Task`."""
-
-    __slots__ = (
-        "clock", "due_ns", "epoch", "hold_until_ns", "is_daemon", "is_done", "is_killed", "is_started", "joiners",
-        "kernel", "local_due_ns", "name", "node", "number", "on_held", "park", "resume", "work",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        work: Callable[[], None],
-        *,
-        number: int,
-        name: str,
-        node: str,
-        clock: NodeClock | None,
-        is_daemon: bool,
-    ) -> None:
-        self.kernel = kernel
-        self.work = work
-        self.number = number
-        self.name = name
-        self.node = node
-        self.clock = clock
-        self.is_daemon = is_daemon
-        self.resume: Callable[[], object] = self._start
-        self.park: Callable[[], object] = _park_unstarted
-        # `epoch` counts waits. A step in the queue is for one wait and one due
-        # time; when either has changed, the step is stale and ignored.
-        self.epoch = 0
-        self.due_ns = NOT_WAITING
-        self.local_due_ns: int | None = None
-        self.hold_until_ns = 0
-        self.on_held: Callable[[], None] | None = None
-        self.is_started = False
-        self.is_done = False
-        self.is_killed = False
-        self.joiners: list[tuple[Task, int]] = []
-
-    def is_alive(self) -> bool:
-        return not self.is_done
-
-    def join(self, timeout_ns: int | None = None) -> bool:
-        """Wait for the end; True if it has ended. A task cannot join itself."""
-        kernel = self.kernel
-        if not self.is_done:
-            me = kernel.current
-            assert me is not self, "a task joined itself"
-            self.joiners.append((me, me.epoch + 1))
-            kernel.wait(timeout_ns)
-        return self.is_done
-
-    def label(self) -> str:
-        """For messages: node and name."""
-        return f"{self.node}/{self.name}" if self.node else self.name
-
-    def _start(self) -> None:
-        """The first resume: a carrier is made on the kernel's stack, to which it will return."""
-        self.is_started = True
-        carrier = self.kernel.carry(self._run, self.label())
-        self.resume, self.park = carrier.resume, carrier.park
-        carrier.resume()
-
-    def _run(self) -> None:
-        try:
-            self.work()
-        except TaskKilled:
-            if not self.is_killed:
-                raise
-        finally:
-            self.is_done = True
-            self.kernel.task_ended(self)
-
-
-def _park_unstarted() -> None:
-    raise AssertionError("only a started task may wait: use Node.start or World.observe")
 
 
 # One step: due time, order of making, the task to resume (None: a callback),
