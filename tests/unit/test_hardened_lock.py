@@ -207,6 +207,24 @@ def test_grant_that_comes_too_late_is_not_given(rig, rule):
     assert rig.store.record().expired
 
 
+def test_loss_of_a_grant_that_was_never_given_is_nobodys_business(rig):
+    """H3, H12: the watchdog may see the deadline before the caller was told; no loss is signalled then."""
+    spawn = rig.runtime.spawn
+
+    def spawn_and_run(work, *, name):
+        task = spawn(work, name=name)
+        if "watchdog" in name:
+            rig.runtime.run("watchdog")
+        return task
+
+    rig.runtime.spawn = spawn_and_run
+    rig.store.script = [ok, late_reply(BELIEVABLE_NS)]
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.lock(1)
+    assert rig.losses == []
+    assert rig.names("lost") == []
+
+
 def test_late_grant_is_taken_again_while_time_remains(rig):
     """H3: the record is our own, nobody believes in it, so it is replaced at once by a fresh lease."""
     rig.store.script = [ok, late_reply(BELIEVABLE_NS)]
@@ -614,6 +632,16 @@ def test_read_errors_are_retried_within_the_callers_time(rig):
     assert rig.lock.lock(5)
 
 
+def test_backoff_never_outlasts_the_poll_interval(rig):
+    """L3: however long the store was out of reach, a free lock is found within one interval."""
+    rig.store.rule_for_all = error_503
+    looks = []
+    rig.store.before = lambda _name: looks.append(rig.runtime.mono)
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.lock(60)
+    assert max(b - a for a, b in pairwise(looks)) <= CONFIG.poll_interval_ns
+
+
 @pytest.mark.parametrize("timeout_s", [1, 5, 30])
 @pytest.mark.parametrize("rule", [lose_request, lose_reply, throttle, error_503])
 def test_calls_keep_their_time(rig, rule, timeout_s):
@@ -942,6 +970,16 @@ def test_close_gives_back_and_refuses_further_use(rig):
     assert rig.store.log == []
     with pytest.raises(LockError, match="closed"):
         rig.lock.try_lock()
+
+
+def test_close_tries_to_undo_once(rig):
+    """Idempotent: an unreachable store is asked at the first close only."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = lose_request
+    rig.lock.close()
+    rig.store.log.clear()
+    rig.lock.close()
+    assert rig.store.log == []
 
 
 def test_close_by_another_task_does_not_release(rig):
