@@ -17,6 +17,7 @@ from lockref.storage.config import (
     StorageLockConfig,
     check_scheme,
     lock_file_location,
+    locks_folder,
     split_lock_uri,
 )
 
@@ -104,6 +105,12 @@ def test_where_the_lock_object_lies(base_path, bucket, key):
     assert (place.bucket, place.key) == (bucket, key)
     assert f"{place.folder}/table_lock.json" == key
     assert StorageLockConfig(base_path=base_path).location == place
+
+
+def test_slashes_collapse_without_a_scheme_too():
+    """Section 1, path: a plain path is normalised before it is refused."""
+    assert locks_folder("/tmp//table//") == "/tmp/table/.hoodie/.locks"
+    assert locks_folder("s3://lake//x://y/") == "s3://lake/x:/y/.hoodie/.locks"
 
 
 def test_s3_and_s3a_name_the_same_object():
