@@ -26,7 +26,8 @@ The rules:
 Intervals are closed: two clocks may give one reading, and half-open ends would
 then call concurrent operations ordered (the argument is in porcupine's
 model.go). Two operations of one client that touch are concurrent, too; which
-release belongs to which grant follows the order in which the client called. Validated against brute force in tests/quality/test_sweep_agrees.py.
+release belongs to which grant follows the order in which the client called.
+Validated against brute force in tests/quality/test_sweep_agrees.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,407 @@
+"""L1-L6, F1-F3, vacuity, classes and measures, each from both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.history import Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks import judge, overall, overall_liveness, unreached
+from reports.checks.fairness import gini, jain
+from reports.checks.judgement import measure
+from tests.histories import History, tables, verdict
+
+TIMING = {
+    "validity_ns": 100,
+    "poll_interval_ns": 10,
+    "request_timeout_ns": 5,
+    "wait_timeout_ns": 400,
+    "drift_bound_ns": 0,
+    "faults_end_ns": 0,
+}
+"""Hand-over within 10 + 2 · 5 = 20; a grant within 120 of the last write; a call within 405."""
+
+
+def timed(**run: object) -> History:
+    return History(run={**TIMING, **run})
+
+
+# L1-L3: gaps.
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(24, "held"), (25, "violated")])
+def test_a_waiter_is_served_soon_after_a_release(next_at, expected):
+    """L3: released at 4 with a waiter since 0: 20 later is the last instant."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(a, call=3, applied=4)
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L3")["verdict"] == expected
+    assert h.verdict("L1")["verdict"] == "held"
+
+
+def test_a_release_without_a_waiter_bounds_nothing():
+    """L3: nobody asked until later."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=290, applied=300, returned=301)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+def test_waiting_during_the_faults_bounds_nothing():
+    """L3 starts where the faults end."""
+    h = timed(faults_end_ns=90)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=0, applied=105, returned=106)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+def test_faults_that_never_end_leave_liveness_out():
+    """L1-L3, L6 do not apply without an end of the faults; L5 does."""
+    h = timed(faults_end_ns=None)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=0, applied=390, returned=391)
+    for clause in ("L1", "L2", "L3", "L6"):
+        assert h.verdict(clause)["verdict"] == "not_applicable"
+    assert h.verdict("L5")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(121, "held"), (122, "violated")])
+def test_a_dead_holders_lock_is_granted_after_its_validity(next_at, expected):
+    """L2: valid to 101 after the crash, 20 more for the hand-over."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.fault("n1", 3, "crash", "begin")
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L2")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(121, "held"), (122, "violated")])
+def test_a_waiter_gets_an_abandoned_lock_in_time(next_at, expected):
+    """L1: no write for the grant after 1: the lock is granted within 120 of that."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L1")["verdict"] == expected
+
+
+def test_a_holder_that_renews_keeps_the_lock():
+    """L1: a waiter may wait as long as the holder is alive and wants it."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    for at in range(50, 350, 50):
+        h.renewed(a, at=at)
+    h.released(a, call=360, applied=361)
+    h.granted("n2", call=0, applied=362, returned=363)
+    assert h.verdict("L1")["verdict"] == "held"
+
+
+def test_a_heartbeat_that_outlives_its_tenure_starves_the_waiters():
+    """L1, M8: renewals after the client had given up are no reason to wait."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.released(a, call=3, returned=5, outcome=Outcome.AMBIGUOUS)
+    for at in range(50, 350, 50):
+        h.renewed(a, at=at)
+    h.fails("n2", call=0, returned=350)
+    assert h.verdict("L1")["verdict"] == "violated"
+
+
+def test_a_lock_that_nobody_ever_gets_is_stuck():
+    """L1: a free lock and a waiter, and no grant at all."""
+    h = timed()
+    h.fails("n1", call=0, returned=350)
+    assert h.verdict("L1")["verdict"] == "violated"
+
+
+def test_rate_errors_stretch_the_bounds():
+    """L3: local seconds of a clock that is 50 % slow are two true ones."""
+    h = timed(rate_error_ppm=500_000)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=0, applied=44, returned=45)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+# L4: told in time.
+
+
+@pytest.mark.parametrize(("last", "expected"), [(101, "held"), (102, "violated")])
+def test_belief_ends_with_the_validity(last, expected):
+    """L4: valid to 101; saying yes later means that nobody told the holder."""
+    h = timed()
+    h.believes(h.granted("n1", call=0, applied=1, returned=2, valid_for=100), 2, last)
+    assert h.verdict("L4")["verdict"] == expected
+
+
+def test_a_renewal_prolongs_belief():
+    """L4: what was renewed may be believed."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.renewed(a, at=90)
+    h.believes(a, 2, 150)
+    assert h.verdict("L4")["verdict"] == "held"
+
+
+# L5: calls end.
+
+
+@pytest.mark.parametrize(("returned", "expected"), [(405, "held"), (406, "violated")])
+def test_calls_return_within_their_timeout_and_one_request(returned, expected):
+    """L5: 400 to wait and 5 for the request under way."""
+    h = timed()
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=returned)
+    assert h.verdict("L5")["verdict"] == expected
+
+
+def test_a_paused_process_cannot_return():
+    """L5: the time for which the process was stopped is not the lock's."""
+    h = timed()
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=500)
+    h.fault("n1", 10, "pause", "begin")
+    h.fault("n1", 110, "pause", "end")
+    assert h.verdict("L5")["verdict"] == "held"
+
+
+def test_a_call_that_never_returns_is_a_violation():
+    """L5: the run is over and the call is not."""
+    h = timed()
+    h.call("n1", Op.ACQUIRE, 0)
+    assert h.verdict("L5")["witness"]["kind"] == "call never returned"
+
+
+def test_crashed_callers_and_cut_off_runs_owe_no_return():
+    """L5: whoever died, or whose record ends early, is excused."""
+    crashed = timed()
+    crashed.call("n1", Op.ACQUIRE, 0)
+    crashed.fault("n1", 5, "crash", "begin")
+    assert crashed.verdict("L5")["verdict"] == "held"
+    cut = timed(is_cut_off=True)
+    cut.call("n1", Op.ACQUIRE, 0)
+    assert cut.verdict("L5")["verdict"] == "held"
+
+
+def test_without_timing_nothing_is_bounded():
+    """L1-L3, L5, L6 do not apply to a run whose timing nobody gave."""
+    h = History(run={"faults_end_ns": 0})
+    h.call("n1", Op.ACQUIRE, 0)
+    for clause in ("L1", "L2", "L3", "L5", "L6"):
+        assert h.verdict(clause)["verdict"] == "not_applicable"
+
+
+# L6: orphans.
+
+
+def orphaned(renewed_at: int) -> History:
+    h = timed()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, Outcome.AMBIGUOUS)
+    h.write("n1", Op.RENEW, sent=renewed_at, owner="o1", valid_until=renewed_at + 100, task="heartbeat")
+    h.granted("n2", call=300, applied=301, returned=302)
+    return h
+
+
+@pytest.mark.parametrize(("renewed_at", "expected"), [(6, "held"), (7, "violated")])
+def test_what_a_failed_acquire_left_is_over_after_one_validity(renewed_at, expected):
+    """L6: returned at 6, so the orphan must be over by 106."""
+    assert orphaned(renewed_at).verdict("L6")["verdict"] == expected
+
+
+# F1-F3.
+
+
+def passed_over(times: int, claims: list[str]) -> History:
+    h = timed(claims=claims, clients=2)
+    h.fails("n1", call=0, returned=390)
+    for place in range(times):
+        at = 10 + 20 * place
+        h.released(h.granted("n2", call=at, applied=at, returned=at + 1), call=at + 5, applied=at + 6)
+    return h
+
+
+@pytest.mark.parametrize(("claims", "expected"), [(["F1:3"], "held"), (["F1:2"], "violated"), ([], "not_applicable")])
+def test_bypasses_are_counted_against_the_claim(claims, expected):
+    """F1: n1 waited while n2 was granted three times."""
+    assert passed_over(3, claims).verdict("F1")["verdict"] == expected
+
+
+def test_a_claim_without_a_number_means_one_round():
+    """F1: as many bypasses as there are clients."""
+    assert passed_over(2, ["F1"]).verdict("F1")["verdict"] == "held"
+    assert passed_over(3, ["F1"]).verdict("F1")["verdict"] == "violated"
+
+
+def test_a_claim_that_is_no_number_is_refused():
+    """F1: a provider's own mistake, named."""
+    with pytest.raises(ConfigError, match="F1:many"):
+        passed_over(1, ["F1:many"]).judged()
+
+
+@pytest.mark.parametrize(("claims", "expected"), [(["F2"], "violated"), ([], "not_applicable")])
+def test_a_client_that_gets_nothing_is_starved(claims, expected):
+    """F2: n1 asked and was never served while n2 was."""
+    assert passed_over(1, claims).verdict("F2")["verdict"] == expected
+
+
+def test_jain_and_gini_know_their_ends():
+    """F3: equal shares, and one of four having it all."""
+    import numpy as np
+
+    equal, lone = np.array([3, 3, 3, 3]), np.array([0, 0, 0, 12])
+    assert (jain(equal), jain(lone)) == (1.0, 0.25)
+    assert (gini(equal), gini(lone)) == (0.0, 0.75)
+
+
+def test_fairness_is_measured_without_any_claim():
+    """F3: shares, streaks, waits and bypasses of two clients."""
+    h = passed_over(3, [])
+    row = measure(*h.tables()).fairness.to_pylist()[0]
+    assert (row["clients"], row["grants"], row["streak_max"], row["bypass_max"]) == (2, 3, 3, 3)
+    assert row["jain"] == 0.5
+    assert row["reacquire_median_ns"] == 20
+
+
+def test_waits_holds_and_handoffs_are_measured():
+    """What reports draw quantiles of: n2 waited 24 and was served 20 after the release."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4, returned=5)
+    h.granted("n2", call=1, applied=24, returned=25)
+    measured = measure(*h.tables())
+    calls = measured.calls.to_pylist()
+    assert [(row["op"], row["wait_ns"], row["hold_ns"]) for row in calls] == [
+        ("acquire", 2, 1),
+        ("acquire", 24, None),
+        ("release", 2, None),
+    ]
+    assert [(row["after"], row["handoff_ns"]) for row in measured.handoffs.to_pylist()] == [("release", 20)]
+
+
+# Vacuity and classes.
+
+
+def reached(h: History) -> dict[str, int]:
+    return {row["situation"]: row["count"] for row in h.judged().reach.to_pylist() if row["count"]}
+
+
+def test_situations_are_counted_from_the_history():
+    """Vacuity: one history with most of what may happen."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100, token=1)
+    h.renewed(a, at=20)
+    h.believes(a, 2, 150)
+    h.fault("n1", 30, "pause", "begin", "p")
+    h.fault("n1", 160, "pause", "end", "p")
+    b = h.granted("n2", call=5, applied=130, returned=131, token=2)
+    h.write("n1", Op.RENEW, sent=161, owner=a.owner, if_version=a.version, outcome=Outcome.PRECONDITION_FAILED)
+    h.effect(b, at=140)
+    h.effect(a, at=165, is_accepted=False)
+    h.write("n2", Op.RELEASE, sent=170, owner=b.owner, reply=Outcome.AMBIGUOUS)
+    h.fails("n3", call=132, returned=140)
+    h.fault("", 180, "partition", "begin", "x")
+    h.fault("n3", 181, "step", "begin", "y")
+    h.fault("n3", 182, "crash", "begin", "z")
+    assert reached(h) == {
+        "grant": 2, "denied": 1, "contention": 2, "renewal": 1, "release": 1, "takeover_after_expiry": 1,
+        "renewal_race": 1, "lost_reply_release": 1, "paused_holder_resumed": 1, "late_write_attempted": 1,
+        "rejected_write": 1, "effect": 1, "expired_while_believed": 1, "partition": 1, "clock_fault": 1, "crash": 1,
+        "fault:pause": 1, "fault:partition": 1, "fault:step": 1, "fault:crash": 1,
+    }  # fmt: skip
+
+
+def test_a_demanded_situation_must_be_reached_by_some_run():
+    """Vacuity: the batch counts, not the run; what no run reached makes it inconclusive, by name."""
+    calm, contended = timed(must_happen=["denied"]), timed(must_happen=["denied"])
+    calm.granted("n1", call=0, applied=1, returned=2)
+    contended.granted("n1", call=0, applied=1, returned=2)
+    contended.fails("n2", call=3, returned=4)
+    alone = judge(*tables(calm))
+    assert alone.unreached == (("by hand", "by hand", "denied"),)
+    assert overall(alone) == "inconclusive"
+    assert overall(judge(*tables(calm, contended))) == "held"
+
+
+def test_a_batch_without_any_grant_proves_nothing():
+    """Vacuity: nothing demanded, nothing granted."""
+    judgement = History().judged()
+    assert overall(judgement) == "inconclusive"
+    assert unreached(judgement.reach, tables(History())[1]) == [("by hand", "by hand", "grant")]
+
+
+def test_a_violation_outranks_what_did_not_happen():
+    """What was seen was seen, whatever else was not."""
+    h = timed(must_happen=["partition"])
+    h.believes(h.granted("n1", call=0, applied=1, returned=2), 2, 9)
+    h.believes(h.granted("n2", call=0, applied=3, returned=4), 4, 8)
+    assert overall(h.judged()) == "violated"
+
+
+def test_liveness_has_its_own_overall():
+    """A lock may be safe and stuck."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.released(a, call=3, applied=4)
+    h.granted("n2", call=0, applied=60, returned=61)
+    assert (overall(h.judged()), overall_liveness(h.judged())) == ("held", "violated")
+
+
+def overlap(op: Op = Op.APPEND, token: bool = False, late: str | None = None) -> History:
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=2, token=1 if token else None)
+    b = h.granted("n2", call=0, applied=4, returned=5, token=2 if token else None)
+    h.believes(a, 2, 9)
+    h.believes(b, 5, 8)
+    h.effect(b, at=6, op=op)
+    if late:
+        h.effect(a, at=7, op=op, is_accepted=late == "accepted")
+    return h
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        (overlap(), "latent overlap"),
+        (overlap(token=True), "latent overlap"),
+        (overlap(Op.WRITE, token=True), "fenced overlap"),
+        (overlap(token=True, late="rejected"), "fenced overlap"),
+        (overlap(late="accepted"), "harm"),
+        (overlap(Op.WRITE, token=True, late="accepted"), "harm"),
+    ],
+)
+def test_overlaps_are_classed_by_what_they_came_to(history, expected):
+    """Clean, fenced, latent, harm: a list takes what comes, a register compares tokens."""
+    assert history.judged().classes["class"].to_pylist() == [expected]
+
+
+def test_a_run_without_overlap_is_clean_and_a_token_that_falls_is_not():
+    """The two other classes."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=2)
+    h.released(a, call=3, applied=4)
+    assert h.judged().classes["class"].to_pylist() == ["clean"]
+    h.granted("n2", call=5, applied=6, returned=7, token=1)
+    assert h.judged().classes["class"].to_pylist() == ["token regression"]
+
+
+def test_rows_in_any_order_are_judged_alike():
+    """The table may come shuffled, as Spark hands it over."""
+    events, runs = tables(overlap(late="accepted"), overlap(), timed())
+    shuffled = events.take(list(reversed(range(len(events)))))
+    assert judge(shuffled, runs).verdicts.equals(judge(events, runs).verdicts)
+
+
+def test_a_run_nobody_described_is_judged_by_defaults():
+    """Events of a run without a row in the runs table."""
+    events, runs = tables(overlap())
+    judgement = judge(events, runs.slice(0, 0))
+    assert verdict(judgement, "S3")["verdict"] == "violated"
+    assert verdict(judgement, "L1")["verdict"] == "not_applicable"
+
+
+def test_the_kinds_of_rows_that_checks_know_are_all_kinds():
+    """A new kind of event must be thought about here."""
+    assert [kind.name for kind in Kind] == [
+        "CALL", "RETURN", "SENT", "APPLIED", "REPLIED", "BELIEVED", "DISBELIEVED", "EFFECT", "FAULT", "CLOCK",
+    ]  # fmt: skip
