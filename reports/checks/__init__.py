@@ -5,7 +5,8 @@ of verdicts. It knows the history record alone: never the simulator, never a
 lock. docs/spec.md states every clause with its allowances.
 """
 
-from reports.checks.judgement import Judgement, judge, overall, overall_liveness
+from reports.checks.confidence import bound_95, wilson_95
+from reports.checks.judgement import Judgement, Measures, judge, measure, overall, overall_liveness
 from reports.checks.spec import CLAUSES
 from reports.checks.vacuity import REACH_SCHEMA, SITUATIONS, unreached
 from reports.checks.verdicts import VERDICT_SCHEMA
@@ -16,8 +17,12 @@ __all__ = [
     "SITUATIONS",
     "VERDICT_SCHEMA",
     "Judgement",
+    "Measures",
+    "bound_95",
     "judge",
+    "measure",
     "overall",
     "overall_liveness",
     "unreached",
+    "wilson_95",
 ]
