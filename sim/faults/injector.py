@@ -259,7 +259,7 @@ class Injector:
         for state in self._triggers[cut]:
             trigger = state.fault.when
             is_healed = self._ledger.is_healed
-            if trigger and not state.fired and not is_healed and self._is_reached(state, trigger, exchange):
+            if trigger and not is_healed and self._is_reached(state, trigger, exchange):
                 self._strikes.strike(state)
 
     def _refusal(self, exchange: Exchange, cut: str) -> Refusal | None:

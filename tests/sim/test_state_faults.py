@@ -391,11 +391,12 @@ def test_crash_during_a_pause_does_not_wait_for_its_end():
 
 def test_dead_process_starts_nothing():
     """A `finally` block of a crashed process cannot spawn a task that outlives it."""
-    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=500 * MS)))
+    crash = v.Crash(id="f", client="n1", when=v.Trigger(client="n1", op="acquire", cut="c0"))
+    scene = Scene(v.FaultPlan.of(crash))
 
-    def script(node, _store):
+    def script(node, store):
         try:
-            node.runtime.sleep(S)
+            store.put(KEY, body("a"))
         finally:
             node.runtime.spawn(lambda: scene.note("zombie"), name="zombie")
 

@@ -116,6 +116,39 @@ def test_window_lets_a_schedule_reorder_near_ties():
     assert order_of(Replay([(0, 1)]), 5) == late
 
 
+class LastOfMany:
+    """Takes what was made last, except at the first decision."""
+
+    is_fifo = False
+
+    def choose(self, decision, actors):
+        return 0 if decision == 0 else len(actors) - 1
+
+
+def test_window_never_puts_off_longer_than_its_length():
+    """What is due first bounds what may run before it, even when it was made last."""
+    kernel, log = Kernel(LastOfMany(), tie_window_ns=5), []
+
+    def first() -> None:
+        log.append("a")
+        kernel.call_at(11, lambda: log.append("made by a"))
+
+    kernel.call_at(10, first)
+    kernel.call_at(14, lambda: log.append("b"))
+    kernel.call_at(18, lambda: log.append("c"))
+    kernel.run(1000)
+    assert log == ["a", "b", "made by a", "c"]
+
+
+def test_window_does_not_reach_beyond_the_horizon():
+    """A run up to 12 executes nothing that is due at 14, however near."""
+    kernel, log = Kernel(LastOfMany(), tie_window_ns=5), []
+    for due in (5, 6, 10, 14):
+        kernel.call_at(due, lambda due=due: log.append(due))
+    kernel.run(12)
+    assert sorted(log) == [5, 6, 10]
+
+
 # Bounded exhaustive search
 
 
