@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends.pins import LOOPBACK, Backend
-from scenarios.backends.processes import LOG_LINES, free_port
+from scenarios.backends.processes import LOG_LINES, free_port, is_loopback_address
 from scenarios.backends.start import RunningBackend, await_ready, local_address, store_uri
 
 _ENGINE_TIMEOUT_S: Final = 3
@@ -78,6 +78,18 @@ class _Container:
         return str(raw.decode("utf-8", errors="replace")) or "(its log is empty)"
 
 
+def _require_loopback(backend: Backend, ports: dict[str, list[dict[str, str]] | None]) -> None:
+    """Errors: BackendUnavailable if the engine published a port beyond this machine."""
+    public = [
+        f"{place['HostIp']}:{place['HostPort']}"
+        for places in ports.values()
+        for place in places or []
+        if not is_loopback_address(place["HostIp"])
+    ]
+    if public:
+        raise BackendUnavailable(f"the container of {backend.name} is published on {', '.join(public)}: stopped")
+
+
 @contextlib.contextmanager
 def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_path: Path) -> Iterator[RunningBackend]:
     """Start the pinned image, wait until it is ready, stop it on the way out.
@@ -115,6 +127,7 @@ def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_pa
         ready_s = time.monotonic() - started_s
         wrapped = container.get_wrapped_container()
         wrapped.reload()
+        _require_loopback(backend, wrapped.attrs["NetworkSettings"]["Ports"])
         yield RunningBackend(
             name=backend.name,
             uri=store_uri(address),

@@ -93,7 +93,7 @@ class ServerProcess:
 
     def require_loopback(self) -> None:
         """Errors: BackendUnavailable, with the server stopped, if it listens beyond this machine."""
-        public = [f"{address}:{port}" for address, port in self.listeners() if not _is_loopback(address)]
+        public = [f"{address}:{port}" for address, port in self.listeners() if not is_loopback_address(address)]
         if public:
             self.stop()
             raise BackendUnavailable(
@@ -136,5 +136,6 @@ def _inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV_", "VIRTUAL_ENV"))}
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback_address(address: str) -> bool:
+    """True for addresses that only this machine reaches."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback

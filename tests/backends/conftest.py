@@ -15,6 +15,7 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
 from scenarios.backends import RunningBackend, backend_status, start_backend
 
+PATIENCE_S = 90  # A machine that runs the whole suite starts servers several times slower than an idle one.
 SERVERS = ("ministack", "moto", "localstack", "fake-gcs-server")
 _numbers = itertools.count()
 
@@ -29,7 +30,7 @@ def _started(name: str):
     status = backend_status(name)
     if not status.available:
         pytest.skip(f"{name}: {status.reason}")
-    with start_backend(name) as running:
+    with start_backend(name, timeout_s=PATIENCE_S) as running:
         yield running
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 from lockref.stores.uri import StoreAddress, open_store
 from scenarios.backends import BACKENDS, backend_status, docker_engine, resolve_backend, start_backend
+from scenarios.backends.docker import _require_loopback
 from scenarios.backends.pins import Backend, Image, Launch, Native
 from scenarios.backends.processes import ServerProcess, free_port
 from scenarios.backends.start import await_ready
@@ -318,6 +320,15 @@ def test_the_same_server_runs_as_a_container(name):
         if "did not start" in str(error):
             pytest.skip(f"the image cannot be had: {error}")
         raise
+
+
+@pytest.mark.parametrize(("host", "is_refused"), [("127.0.0.1", False), ("0.0.0.0", True), ("::", True)])
+def test_a_container_that_is_published_beyond_this_machine_is_refused(host, is_refused):
+    """An engine's settings may publish elsewhere than asked."""
+    ports = {"80/tcp": [{"HostIp": host, "HostPort": "8080"}], "81/tcp": None}
+    expectation = pytest.raises(BackendUnavailable, match="8080") if is_refused else contextlib.nullcontext()
+    with expectation:
+        _require_loopback(BACKENDS["moto"], ports)
 
 
 def test_without_an_engine_a_container_is_unavailable_with_a_reason(monkeypatch, tmp_path):
