@@ -35,8 +35,9 @@ types: $(READY) ## mypy, strict
 bench: $(READY) ## ratios, measured in one run
 	$(BIN)/python -m tests.bench
 
-docs: $(READY) ## JSON schema of scenarios and the table of the catalogue
-	$(BIN)/lockref scenario schema > scenarios/schema.json
+docs: $(READY) ## what is generated: JSON schema of scenarios, the example in its guide
+	$(BIN)/lockref scenario schema --output scenarios/schema.json
+	$(BIN)/python -m tests.docs.embed
 
 clean: ## remove the environment and all results
 	rm -rf $(VENV) .lockref .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

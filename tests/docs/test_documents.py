@@ -1,0 +1,120 @@
+"""Every command that a document shows is run, every file that one links is there, every Python block runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lockref.cli.main import run
+from tests.docs import DOCUMENTS, ROOT, blocks
+
+COMMAND = re.compile(r"^lockref .+")
+PLACES = re.compile(r"\[[^\]]+\]\(([^)#\s]+)\)")
+
+SHORTER = (
+    (re.compile(r"--seeds \d+\.\.\d+"), "--seeds 1..3"),
+    (re.compile(r"--contenders \d+"), "--contenders 4"),
+    (re.compile(r"--for \d+s"), "--for 1s"),
+)
+"""What a document shows large is run small: it is the form that must be right."""
+
+NEEDS_SERVER = re.compile(r"^lockref (demo|bench)\b")
+NEEDS_SPARK = re.compile(r"^lockref (demo|report)\b")
+
+
+def _commands() -> list[tuple[str, str]]:
+    found = []
+    for document in DOCUMENTS:
+        for _, text in blocks(document):
+            for line in text.replace("\\\n", " ").splitlines():
+                command = line.split("  #")[0].strip()
+                if COMMAND.match(command):
+                    found.append((document.name, command))
+    return sorted(set(found))
+
+
+COMMANDS = _commands()
+PLAIN = [case for case in COMMANDS if not NEEDS_SERVER.match(case[1]) and not NEEDS_SPARK.match(case[1])]
+SERVED = [case for case in COMMANDS if case[1].startswith("lockref bench")]
+
+
+def test_the_documents_show_commands() -> None:
+    """A change of style in the documents must not leave these tests without anything to run."""
+    assert len(PLAIN) >= 8
+    assert SERVED
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A folder with what the documents assume: their example, a lock and a scenario of one's own, a stored failure."""
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    shutil.copy(ROOT / "docs" / "examples" / "lease_lock.py", tmp_path / "my_lock.py")
+    (tmp_path / "my_lock.py").write_text(
+        (tmp_path / "my_lock.py").read_text().replace("class LeaseLock", "class MyLock")
+    )
+    (tmp_path / "my.yaml").write_text("version: 1\nname: my\n")
+    (tmp_path / "pause.yaml").write_text("version: 1\nname: pause\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _shortened(command: str) -> list[str]:
+    for pattern, replacement in SHORTER:
+        command = pattern.sub(replacement, command)
+    if "--all" in command:
+        command = command.replace("--all", "e01 e08")
+    if "LK-" in command:
+        run(["sim", "e08", "--provider", "hudi", "--seeds", "1"])
+        stored = min(Path(".lockref/failures").glob("LK-*.json")).stem
+        command = re.sub(r"LK-\S*", stored, command)
+    if "latest" in command or "FOLDER" in command:
+        run(["sim", "e01", "--seeds", "1..3"])
+        command = command.replace("FOLDER", ".lockref/runs/latest")
+    return shlex.split(command)[1:]
+
+
+@pytest.mark.parametrize(("document", "command"), PLAIN, ids=[command for _, command in PLAIN])
+def test_a_shown_command_runs(document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command in a document ends with a verdict (0, 1, 3, 4), never with a usage error or a defect."""
+    code = run(_shortened(command))
+    told = capsys.readouterr()
+    assert code in (0, 1, 3, 4), f"{document}: `{command}` exits {code}: {told.err}"
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+@pytest.mark.parametrize(("document", "command"), SERVED, ids=[command for _, command in SERVED])
+def test_a_shown_contention_runs(
+    document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
+) -> None:
+    """`bench` commands run against a real server; another's address gives way to that of ours."""
+    arguments = [ministack_uri if argument.startswith("s3://") else argument for argument in _shortened(command)]
+    code = run(arguments)
+    assert code in (0, 3), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    """A relative link names a file that exists."""
+    missing = [
+        place
+        for place in PLACES.findall(document.read_text(encoding="utf-8"))
+        if ":" not in place and not (document.parent / place).exists()
+    ]
+    assert not missing
+
+
+def test_the_whole_lock_is_shown_as_it_is() -> None:
+    """docs/bring-your-own-lock.md shows the example file to the letter, so that copying either gives the same."""
+    shown = [text for language, text in blocks(ROOT / "docs" / "bring-your-own-lock.md") if language == "python"]
+    assert (ROOT / "docs" / "examples" / "lease_lock.py").read_text(encoding="utf-8") in shown
+
+
+def test_the_scenario_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    """scenarios/schema.json is what `make docs` writes."""
+    assert run(["scenario", "schema"]) == 0
+    assert capsys.readouterr().out == (ROOT / "scenarios" / "schema.json").read_text(encoding="utf-8")
