@@ -89,7 +89,7 @@ def _start(work_dir: Path, *, is_long: bool) -> SparkSession:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(f"local[{cores()}]").appName("lockref")
-        for name, value in settings(folder).items():
+        for name, value in settings(folder, is_long=is_long).items():
             builder = builder.config(name, value)
         try:
             session = builder.getOrCreate()
@@ -99,7 +99,7 @@ def _start(work_dir: Path, *, is_long: bool) -> SparkSession:
     return session
 
 
-def settings(folder: Path) -> dict[str, str]:
+def settings(folder: Path, *, is_long: bool = False) -> dict[str, str]:
     """Every Spark setting that we choose; `folder` takes what Spark writes."""
     chosen = {
         # Loopback only. Otherwise Spark listens on the host's address.
@@ -124,6 +124,11 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(PROJECT_ROOT), os.environ.get("PYTHONPATH", "")]),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
+    if not is_long:
+        # Compiling a query to Java costs more than interpreting it over some hundred thousand rows.
+        chosen["spark.sql.codegen.wholeStage"] = "false"
+        chosen["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
+        chosen["spark.sql.shuffle.partitions"] = str(cores())
     if sys.version_info < (3, 12):
         chosen["spark.python.daemon.module"] = "reports.pipeline.daemon"
     return chosen

@@ -66,10 +66,11 @@ def _of(results: Results, measure: str, outcome: str | None = None) -> list[Quan
 
 def _label(row: Quantiles, rows: Sequence[Quantiles]) -> str:
     """What tells this series from the others: its operation, its outcome, its cell, as far as they differ."""
-    parts = []
-    for name in ("op", "outcome", "cell"):
-        if len({getattr(other, name) for other in rows}) > 1 and getattr(row, name):
-            parts.append(str(getattr(row, name)).replace("_", " "))
+    parts = [
+        str(getattr(row, name)).replace("_", " ")
+        for name in ("op", "outcome", "cell")
+        if len({getattr(other, name) for other in rows}) > 1 and getattr(row, name)
+    ]
     return short(" · ".join(parts) or row.cell or row.measure, LABEL_MAX)
 
 
@@ -341,18 +342,24 @@ def _scatter(rows: list[Scatter], *, name: str, title: str, caption: str, ylabel
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2)
 
     counts = ", ".join(f"{len(groups[answer]):,} {answer}" for answer in order)
+    table = [
+        (
+            answer,
+            f"{len(groups[answer]):,}",
+            duration(min(value for _, value in groups[answer])),
+            duration(max(value for _, value in groups[answer])),
+        )
+        for answer in order
+    ]
     return _finish(
         name,
         title,
         caption,
         f"{title}: {counts}.",
         draw_on,
-        table=(("answer", "marks", "shortest", "longest"), [
-            (answer, f"{len(groups[answer]):,}", duration(min(v for _, v in groups[answer])), duration(max(v for _, v in groups[answer])))
-            for answer in order
-        ]),
+        table=(("answer", "marks", "shortest", "longest"), table),
         notices=[f"shows {drawn:,} of {total:,} samples"] if drawn < total else [],
-    )  # fmt: skip
+    )
 
 
 def clients(results: Results) -> Figure | None:

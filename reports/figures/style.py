@@ -85,7 +85,7 @@ def as_png(figure: Figure) -> bytes:
 
 
 def inline(svg: str, *, prefix: str, label: str) -> str:
-    """SVG text to put into a page: no prolog, ids made unique by `prefix`, the page's ink and grid, `label` as its name.
+    """SVG text to put into a page: no prolog, unique ids by `prefix`, the page's ink and grid, `label` as its name.
 
     label: plain text; escaped here.
     """

@@ -206,9 +206,8 @@ def _bar(frame: _Frame, bar: Interval) -> list[str]:
     left, right = frame.x(bar.begin_ns), frame.x(bar.end_ns)
     is_belief = bar.kind == "believed"
     y, height = (top + 7, 19) if is_belief else (top + 29, 14)
-    parts = [
-        f'<rect class="{bar.kind}" x="{left:.1f}" y="{y:.1f}" width="{max(1.5, right - left):.1f}" height="{height}" rx="2"/>'
-    ]
+    width = max(1.5, right - left)
+    parts = [f'<rect class="{bar.kind}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" rx="2"/>']
     label = short(bar.label, 12)
     if label and right - left > CHARACTER * len(label) + 4:
         parts.append(_text((left + right) / 2, y + height - 4, label, "onbar" if is_belief else "", "middle"))
@@ -250,9 +249,8 @@ def _ticks(frame: _Frame, ticks: Sequence[Tick]) -> list[str]:
             continue
         is_stale = token is not None and token < newest
         newest = max(newest, token if token is not None else -1)
-        parts.append(
-            f'<line class="{"stale" if is_stale else "write"}" x1="{x:.1f}" y1="{y - 3:.1f}" x2="{x:.1f}" y2="{y + 9:.1f}"/>'
-        )
+        kind = "stale" if is_stale else "write"
+        parts.append(f'<line class="{kind}" x1="{x:.1f}" y1="{y - 3:.1f}" x2="{x:.1f}" y2="{y + 9:.1f}"/>')
         if is_stale:
             label = f"stale write with {short(tick.label, 12)} accepted"
             fits = x + CHARACTER * len(label) < WIDTH

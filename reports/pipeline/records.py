@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COLUMNS = tuple(SCHEMA.names)
 _INTEGERS = frozenset(("run", *INTEGER_COLUMNS))
 # What a row cannot be without, and how a reader calls its absence.
-_REQUIRED = (("run", "missing run"), ("seq", "missing seq"), ("at_ns", "missing time"), ("node", "missing node"))
+_REQUIRED = (("run", "missing run"), ("at_ns", "missing time"), ("node", "missing node"))
 _PLAUSIBLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.StringType, T.NullType)
 _RAW = T.StructType(
     [*(T.StructField(name, T.StringType()) for name in COLUMNS), T.StructField("_corrupt", T.StringType())]
@@ -100,15 +100,19 @@ def _checked_events(spark: SparkSession, source: Source) -> DataFrame:
             if name == "run":
                 # A number out of range must not wander into another source's range.
                 number = F.when((number >= 0) & (number <= RUN_MAX), number + F.lit(source.run_base))
+            elif name == "seq":
+                # Lines written by hand need not be numbered: their order in the file is theirs in time.
+                number = F.coalesce(number, F.monotonically_increasing_id())
             typed.append(number.alias(name))
         else:
-            typed.append(value.alias(name))
+            typed.append((F.coalesce(value, F.lit("none")) if name in ("op", "outcome") else value).alias(name))
     problems += [F.when(F.col(f"`{name}`").isNull(), F.lit(reason)) for name, reason in _REQUIRED]
     run = F.col("run").try_cast("bigint")
     problems.append(F.when((run < 0) | (run > RUN_MAX), F.lit("run number out of range")))
     for name, members in ENUM_COLUMNS.items():
         known = [member.name.lower() for member in members]
-        unknown = F.col(name).isNull() | ~F.col(name).isin(known)
+        # Only the kind must be said; an event without an operation or an outcome has none.
+        unknown = ~F.col(name).isin(known) | (F.col(name).isNull() if name == "kind" else F.lit(False))
         problems.append(F.when(unknown, F.lit(f"unknown {name}")))
     rows = raw.withColumn("problem", F.coalesce(*problems))
     return rows.select(*typed, "problem")
@@ -144,7 +148,7 @@ def _runs(spark: SparkSession, source: Source) -> DataFrame:
     """The runs of a source with `source` and `problem`."""
     if source.runs is None:
         return _runs_inferred(spark, source)
-    if source.suffix == "parquet":
+    if source.runs.suffix == ".parquet":
         read = spark.read.parquet(str(source.runs))
         present = set(read.columns)
         texts = read.select(

@@ -1,0 +1,256 @@
+"""The pipeline says what the in-process judge says, and loses nothing in silence."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from lockref.errors import HistoryUnreadable
+from lockref.history import runs_table, to_table
+from reports.checks import judge, overall, overall_liveness
+from reports.formats.results import load_results
+from reports.pipeline import analyse
+from tests.spark.histories import PLANTS, Scribe, history, run_row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+Write = Callable[[Path, pa.Table, pa.Table], Path]
+
+
+def write_parquet(folder: Path, events: pa.Table, runs: pa.Table) -> Path:
+    folder.mkdir(parents=True)
+    pq.write_table(events, folder / "events.parquet")
+    pq.write_table(runs, folder / "runs.parquet")
+    return folder
+
+
+def write_jsonl(folder: Path, events: pa.Table, runs: pa.Table) -> Path:
+    folder.mkdir(parents=True)
+    for name, table in (("events", events), ("runs", runs)):
+        lines = [
+            json.dumps({key: value for key, value in row.items() if value is not None}) for row in table.to_pylist()
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+def verdicts_of(out: Path) -> list[dict[str, Any]]:
+    table = pq.read_table(out / "tables" / "verdicts")
+    return table.sort_by([("run", "ascending"), ("clause", "ascending")]).to_pylist()
+
+
+def judged(events: pa.Table, runs: pa.Table) -> list[dict[str, Any]]:
+    return judge(events, runs).verdicts.sort_by([("run", "ascending"), ("clause", "ascending")]).to_pylist()
+
+
+def collect_batches() -> list[tuple[list[str], int, int]]:
+    """Batches of planted defects that Hypothesis made up, collected first so that Spark is asked once."""
+    found: list[tuple[list[str], int, int]] = []
+
+    @seed(20260101)
+    @settings(max_examples=12, database=None, deadline=None, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(st.lists(st.sampled_from(PLANTS), min_size=1, max_size=8), st.integers(0, 10**6), st.integers(1, 5))
+    def collect(plants: list[str], first_seed: int, turns: int) -> None:
+        found.append((plants, first_seed, turns))
+
+    collect()
+    return found
+
+
+def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path: Path) -> None:
+    """One definition of safe: every run, clause, count, instant and witness agrees on invented, planted histories."""
+    recorders, rows = [], []
+    for plants, first_seed, turns in collect_batches():
+        for place, plant in enumerate(plants):
+            recorders.append(Scribe(first_seed + place, plant=plant, turns=turns).recorder)
+            rows.append(run_row(len(rows), first_seed + place))
+    events, runs = to_table(recorders), runs_table(rows)
+    # Spark reads files in any order; so must the judge be asked.
+    shuffled = events.take(pa.array(np.random.default_rng(5).permutation(len(events))))
+    folder = write_parquet(tmp_path / "h", shuffled, runs)
+    results = analyse([folder], tmp_path / "out", spark)
+    expected = judged(events, runs)
+    assert verdicts_of(tmp_path / "out") == expected
+    assert {row["clause"] for row in expected if row["verdict"] == "violated"} >= {"S1", "S3", "S4"}
+    judgement = judge(events, runs)
+    assert results["verdict"] == overall(judgement) == "violated"
+    assert results["liveness"] in (overall_liveness(judgement), "not_applicable")
+    assert results["classes"] == {
+        row["values"]: row["counts"] for row in pc.value_counts(judgement.classes["class"]).to_pylist()
+    }
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_grouping_does_not_change_a_verdict(spark: SparkSession, tmp_path: Path, groups: int) -> None:
+    """Runs are judged alike whichever others share their group, those without any event included."""
+    from reports.pipeline.inputs import find_sources
+    from reports.pipeline.records import read_records
+    from reports.pipeline.verdicts import judge_groups, unpacked
+
+    events, runs = history(["", "stale_write", "fork", "overlap"])
+    silent = runs_table([run_row(9, 9)])
+    described = pa.concat_tables([runs, silent])
+    records = read_records(spark, find_sources([write_parquet(tmp_path / "h", events, described)]))
+    table = unpacked(judge_groups(records.events, records.runs, groups=groups), "verdicts").toArrow()
+    found = table.sort_by([("run", "ascending"), ("clause", "ascending")]).to_pylist()
+    assert found == judged(events, described)
+
+
+def test_json_lines_and_parquet_give_the_same_results(spark: SparkSession, tmp_path: Path) -> None:
+    """The format of a history changes nothing: verdicts, latencies, fairness and outcomes agree."""
+    events, runs = history(["", "stale_write", ""])
+    of_parquet = analyse([write_parquet(tmp_path / "p", events, runs)], tmp_path / "op", spark)
+    of_lines = analyse([write_jsonl(tmp_path / "j", events, runs)], tmp_path / "oj", spark)
+    same = ("verdict", "statement", "clauses", "classes", "reach", "latency", "outcomes", "fairness", "clients")
+    assert {name: of_parquet[name] for name in same} == {name: of_lines[name] for name in same}
+    assert verdicts_of(tmp_path / "op") == verdicts_of(tmp_path / "oj")
+
+
+def test_inputs_with_the_same_run_numbers_stay_apart(spark: SparkSession, tmp_path: Path) -> None:
+    """Two folders that both have run 0: both are judged, and a failure names its folder and its own number."""
+    held = write_parquet(tmp_path / "held", *history(["", ""]))
+    broken = write_parquet(tmp_path / "broken", *history(["", "stale_write"]))
+    results = analyse([held, broken], tmp_path / "out", spark)
+    assert results["runs"] == 4
+    assert {(failure["run"], failure["source"]) for failure in results["failures"]} == {(1, str(broken))}
+
+
+def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    """Each kind of malformed record is counted by reason; its run is damaged, so "held" is not said."""
+    events, runs = history(["", "", "", ""])
+    folder = write_jsonl(tmp_path / "h", events, runs)
+    good = {"seq": 9000, "at_ns": 1, "node": "n1", "kind": "call", "op": "acquire", "outcome": "none"}
+    bad = [
+        '{"run": 0, "seq":',
+        json.dumps(["no", "object"]),
+        json.dumps({**good, "run": 1, "at_ns": "soon"}),
+        json.dumps({**good, "run": 1, "kind": "levitated"}),
+        json.dumps({**good, "run": 2, "op": "borrow"}),
+        json.dumps({**good, "run": 2, "at_ns": None}),
+        json.dumps(good),
+        json.dumps({**good, "run": 77}),
+    ]
+    path = folder / "events.jsonl"
+    path.write_text("\n".join(bad) + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    results = analyse([folder], tmp_path / "out", spark)
+    assert {row["reason"]: row["records"] for row in results["quarantine"]} == {
+        "not a JSON object": 2,
+        "wrong type: at_ns is not an integer": 1,
+        "unknown kind": 1,
+        "unknown op": 1,
+        "missing time": 1,
+        "missing run": 1,
+        "run without metadata": 1,
+    }
+    assert (results["verdict"], results["runs"], results["damaged"]) == ("inconclusive", 2, 3)
+    written = [json.loads(line) for part in (tmp_path / "out/quarantine").glob("*.json") for line in part.open()]
+    assert len(written) == len(bad)
+    assert any("levitated" in row["record"] for row in written)
+
+
+def test_a_torn_last_line_cuts_its_run_off_and_damages_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    """A writer that was killed in the middle of its last line leaves a history that is judged up to there."""
+    folder = write_jsonl(tmp_path / "h", *history(["", ""]))
+    path = folder / "events.jsonl"
+    path.write_text(path.read_text(encoding="utf-8")[:-25], encoding="utf-8")
+    results = analyse([folder], tmp_path / "out", spark)
+    assert (results["cut_off"], results["damaged"], results["quarantine"]) == (1, 0, [])
+    assert results["verdict"] == "held"
+
+
+def test_wrong_column_types_in_parquet_are_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+    """A Parquet column of text where integers belong: what reads as none goes to quarantine, the rest is judged."""
+    events, runs = history(["", ""])
+    times = [str(value) for value in events["at_ns"].to_pylist()]
+    times[0] = "noon"
+    wrong = events.set_column(events.column_names.index("at_ns"), "at_ns", pa.array(times))
+    results = analyse([write_parquet(tmp_path / "h", wrong, runs)], tmp_path / "out", spark)
+    assert [(row["reason"], row["records"]) for row in results["quarantine"]] == [
+        ("wrong type: at_ns is not an integer", 1)
+    ]
+    assert (results["runs"], results["damaged"]) == (1, 1)
+
+
+def test_a_file_without_one_event_is_no_history(spark: SparkSession, tmp_path: Path) -> None:
+    """A foreign file is refused with what was found in it, instead of a verdict over nothing."""
+    folder = tmp_path / "h"
+    folder.mkdir()
+    (folder / "events.jsonl").write_text('[1,2\n{"a": 1}\n', encoding="utf-8")
+    with pytest.raises(HistoryUnreadable, match=r"holds no event .*not a JSON object"):
+        analyse([folder], tmp_path / "out", spark)
+
+
+def test_demanded_situations_that_never_happened_leave_it_open(spark: SparkSession, tmp_path: Path) -> None:
+    """Vacuity: a scenario that demands a crash and has none is inconclusive, and says what is missing."""
+    events, runs = history([""], must_happen=["grant", "crash"])
+    results = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
+    assert results["verdict"] == "inconclusive"
+    assert results["reasons"] == ["never happened in invented with turns: crash"]
+
+
+def test_latencies_are_those_of_the_history(spark: SparkSession, tmp_path: Path) -> None:
+    """Waits, holds, requests and hand-offs are exact: quantiles equal those computed from the events by hand."""
+    events, runs = history(["", ""], turns=9)
+    results = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
+    rows = events.to_pylist()
+    calls = {(row["run"], row["request"]): row["at_ns"] for row in rows if row["kind"] == "call"}
+    acquired = [row for row in rows if row["kind"] == "return" and row["op"] == "acquire"]
+    waits = sorted(row["at_ns"] - calls[row["run"], row["request"]] for row in acquired)
+    found = {(row["measure"], row["op"], row["outcome"]): row for row in results["latency"]}
+    wait = found["wait", "", "applied"]
+    assert (wait["samples"], wait["min_ns"], wait["max_ns"]) == (len(waits), waits[0], waits[-1])
+    assert wait["p50_ns"] == round(float(np.percentile(waits, 50)))
+    applied = [row for row in rows if row["kind"] == "applied"]
+    handoffs = [
+        after["at_ns"] - max(before["at_ns"], _call_before(rows, after))
+        for before, after in itertools.pairwise(applied)
+        if (before["op"], after["op"]) == ("release", "acquire") and before["run"] == after["run"]
+    ]
+    handoff = found["handoff", "after release", "applied"]
+    assert (handoff["samples"], handoff["max_ns"]) == (len(handoffs), max(handoffs))
+    granted = sum(row["granted"] for row in results["clients"])
+    assert granted == len(acquired) == found["hold", "", "applied"]["samples"]
+
+
+def _call_before(rows: list[dict[str, Any]], grant: dict[str, Any]) -> int:
+    own = [
+        row["at_ns"]
+        for row in rows
+        if row["run"] == grant["run"] and row["node"] == grant["node"] and row["seq"] < grant["seq"]
+        and row["kind"] == "call" and row["op"] == "acquire"
+    ]  # fmt: skip
+    return max(own)
+
+
+def test_results_json_reads_back(spark: SparkSession, tmp_path: Path) -> None:
+    """`results.json` is complete: reading it gives what `analyse` returned, timeline and provenance included."""
+    folder = write_parquet(tmp_path / "h", *history(["stale_write"]))
+    results = analyse([folder], tmp_path / "out", spark, title="T", provenance={"commit": "abc"})
+    assert load_results(tmp_path / "out" / "results.json").model_dump(mode="json") == results
+    assert results["provenance"]["commit"] == "abc"
+    timeline = results["failures"][0]["timeline"]
+    assert {bar["kind"] for bar in timeline["intervals"]} >= {"believed", "granted", "fault", "overlap"}
+
+
+def test_nothing_is_left_in_the_working_folder(spark: SparkSession) -> None:
+    """Spark listens on loopback and writes only under its work folder; no page of its own."""
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.driver.bindAddress") == conf.get("spark.driver.host") == "127.0.0.1"
+    assert conf.get("spark.ui.enabled") == "false"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert not [name for name in ("spark-warehouse", "metastore_db", "derby.log") if Path(name).exists()]
