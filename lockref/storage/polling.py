@@ -10,9 +10,14 @@ what it sees anyway, and without one request more:
 - it knows when the present grant began: validUntil − L of its first record;
 - so it looks when that grant should be over. Found still held, it looks again
   after a while that grows with the time already overdue;
-- if somebody else was quicker, there are many of us: it spreads its looks ever
+- if another owner was quicker, there are many of us: it spreads its looks ever
   wider, until they are as rare as the configured interval, which is Hudi's
   poll. Grants of its own make it bolder again.
+
+A client that locks again right after its own release would shut the others out
+(E34): it knows first that the lock is free. So it steps back for a moment, now
+and then, or every time while it has seen others; the moment is in proportion to
+how long grants last, and waiters look just then.
 
 The interval stays the longest pause in any case, so that a waiter finds an
 early release as soon as Hudi's would. Without anything learned it polls like
@@ -34,6 +39,9 @@ _LEARNING = 0.25
 _OVERDUE_GROWTH = 0.5
 _LOSS_FACTOR = 2.0
 _WIN_FACTOR = 0.5
+_COURTESY_SHARE = 0.25
+_COURTESY_ALONE = 0.4
+_QUIET_WINS = 3
 
 
 class PollPolicy:
@@ -54,13 +62,25 @@ class PollPolicy:
         self._spread = 1.0
         self._holder: tuple[str | None, int | None] | None = None
         self._began_ns = 0
+        # Grants in a row without a sign of anybody else; a new client has seen nobody.
+        self._quiet_wins = _QUIET_WINS
 
     def begin(self) -> None:
         """A call begins: the holder seen last has probably changed since, which says nothing about a crowd."""
         self._holder = None
 
+    def courtesy_ns(self) -> int:
+        """How long after our own release to leave the lock to others before we write again (E34)."""
+        usual_ns = min(self._usual_ns or 0.0, float(self._interval_ns))
+        if self._quiet_wins < _QUIET_WINS:
+            return round(usual_ns * self._random.uniform(0.5, 1.5))
+        if self._random.random() < _COURTESY_SHARE:
+            return round(usual_ns * self._random.uniform(0, _COURTESY_ALONE))
+        return 0
+
     def won(self) -> None:
         """We were granted the lock: the crowd is smaller than feared."""
+        self._quiet_wins += 1
         self._spread = max(1.0, self._spread * _WIN_FACTOR)
 
     def held(self, duration_ns: int) -> None:
@@ -87,9 +107,11 @@ class PollPolicy:
 
     def _lost(self) -> None:
         """Somebody was quicker than we were."""
+        self._quiet_wins = 0
         self._spread = min(self._spread * _LOSS_FACTOR, max(1.0, self._interval_ns / self._step_ns))
 
     def _observe(self, record: LockFile, now_wall_ns: int) -> None:
+        self._quiet_wins = 0
         holder = (record.owner, record.fence)
         if holder == self._holder:
             return
@@ -97,7 +119,8 @@ class PollPolicy:
         written_ns = record.valid_until_ms * NS_PER_MS - self._validity_ns
         began_ns = written_ns if now_wall_ns - self._validity_ns < written_ns <= now_wall_ns else now_wall_ns
         if self._holder is not None:
-            self._lost()
+            if record.owner != self._holder[0]:
+                self._lost()
             before = self._holder[1]
             if before is not None and record.fence is not None and record.fence > before:
                 self._learn((began_ns - self._began_ns) / (record.fence - before))
@@ -130,8 +153,8 @@ class PollPolicy:
         wide_ns = min(self._step_ns * self._spread, float(self._interval_ns))
         usual_ns = max(self._usual_ns or 0.0, float(FLOOR_NS))
         if wide_ns < usual_ns:
-            return left_ns + wide_ns * self._random.random()
+            return max(left_ns + wide_ns * self._random.random(), wide_ns * 0.9)
         # A crowd: sit out some grants, but look at the end of one rather than in the middle.
-        least_ns = wide_ns * self._random.uniform(0.85, 1.0)
+        least_ns = wide_ns * self._random.uniform(0.95, 1.0)
         rounds = max(0.0, -(-(least_ns - left_ns) // usual_ns))
         return left_ns + rounds * usual_ns + max(self._deviation_ns, float(FLOOR_NS)) * self._random.random()

@@ -200,6 +200,7 @@ class StorageLock:
         self._last_loss = self._runtime.event()
         self._poll_interval_ns = config.poll_interval_ns
         self._polls = PollPolicy(config.poll_interval_ns, config.validity_ns, self._runtime)
+        self._yields_until_ns = 0
         self._fence_seen_max = 0
         # The record that our own last release left, with its version: the next
         # cycle may write at once instead of reading first.
@@ -315,6 +316,8 @@ class StorageLock:
         try:
             self._cleanup_epoch += 1
             self._polls.begin()
+            if call.may_wait:
+                self._step_back(call)
             is_granted = self._contend(call)
             return is_granted
         finally:
@@ -339,6 +342,9 @@ class StorageLock:
         """H9: one task of this process at a time; the others wait for it, or are told no."""
         me = self._runtime.current_task()
         while True:
+            tenure = self._tenure
+            if tenure is not None and not tenure.task.is_alive():
+                self._lose(tenure, "the task that locked it has ended without unlocking")
             with self._mutex:
                 # A user that died inside its critical section has no claim any more (H13).
                 if self._user is None or not self._user.is_alive():
@@ -371,6 +377,14 @@ class StorageLock:
                 return self._answer_without_grant(call)
             # The last look falls just before the end of the caller's time.
             self._closing.wait(min(pause_ns, left_ns - _LAST_LOOK_NS))
+            self._check_usable()
+
+    def _step_back(self, call: _Call) -> None:
+        """E34: a client that has just released lets those look who have been waiting, a moment and no longer."""
+        now_ns = self._runtime.monotonic_ns()
+        until_ns = min(self._yields_until_ns, now_ns + (call.deadline_ns - now_ns) // 2)
+        if until_ns > now_ns:
+            self._closing.wait(until_ns - now_ns)
             self._check_usable()
 
     def _pass(self, call: _Call) -> int | None:
@@ -628,11 +642,17 @@ class StorageLock:
             case Step.LOOK:
                 return self._resolve_renewal(tenure)
             case _:
-                tenure.pending.remove(attempt)
+                with self._mutex:
+                    # After an unlock the list belongs to the release.
+                    if self._tenure is tenure:
+                        tenure.pending.remove(attempt)
                 return self._retry_renewal_ns(tenure)
 
     def _resolve_renewal(self, tenure: _Tenure) -> MonoNs | None:
         """H5, H8: after a 412 or a lost answer, adopt our own write, or know that it is over."""
+        if self._tenure is not tenure:
+            # H11: unlocked meanwhile; the release looks for itself.
+            return None
         try:
             stored = self._read()
         except LockError as error:
@@ -771,6 +791,7 @@ class StorageLock:
             self._start_cleanup()
         elif ending is _Ending.FREED:
             self._metric("lock.release.success")
+            self._yields_until_ns = self._runtime.monotonic_ns() + self._polls.courtesy_ns()
             self._note(AuditState.END, tenure, ended)
         if not was_held:
             raise self._loss_error(tenure)

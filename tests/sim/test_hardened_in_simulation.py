@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,20 @@ def test_handoff_is_faster_than_hudis_for_no_more_requests(clients, hold_ms, cyc
     assert ours.grants == hudis.grants == clients * cycles
     assert ours.requests <= 1.05 * hudis.requests
     assert statistics.mean(ours.handoffs_ms) <= share * statistics.mean(hudis.handoffs_ms)
+
+
+def test_greedy_clients_take_turns():
+    """E34, F3: two clients that lock again at once share the lock, where nobody ever leaves it free."""
+    seen = play(
+        [StorageLock] * 2, cycles=60, hold_ns=lambda _rng: 200 * NS_PER_MS, think_ns=lambda _rng: 0, settings=CALM
+    )
+    owners = [row["owner"] for row in to_table([seen.world.recorder]).to_pylist() if is_grant(row)]
+    turns = sum(before != after for before, after in pairwise(owners[:60]))
+    assert turns >= 15
+
+
+def is_grant(row: dict[str, Any]) -> bool:
+    return row["kind"] == "applied" and row["op"] == "acquire" and row["outcome"] == "applied"
 
 
 def test_unreachable_store_is_unknown_and_the_wait_ends_in_time():

@@ -359,6 +359,7 @@ def test_another_task_may_lock_after_the_owner_died(rig):
     assert rig.lock.try_lock() is False
     assert rig.lock.lock(15)
     assert rig.lock.fencing_token == 2
+    assert [loss.token for loss in rig.losses] == [1]
 
 
 def test_loss_is_never_signalled_after_unlock(rig):
@@ -682,6 +683,22 @@ def test_polls_are_jittered_and_no_denser_than_hudis(rig):
     assert len(gaps) > 10
     assert min(gaps) >= 0.7
     assert max(gaps) <= 1.0
+
+
+def test_greedy_client_steps_back_before_it_locks_again(rig):
+    """E34: right after a release others may look first; never for a `try_lock`, never beyond half the caller's time."""
+    rig.lock._polls.courtesy_ns = lambda: 2 * NS_PER_S
+    rig.lock.try_lock()
+    rig.lock.unlock()
+    began_ns = rig.runtime.mono
+    assert rig.lock.try_lock()
+    assert rig.runtime.mono == began_ns
+    rig.lock.unlock()
+    assert rig.lock.lock(10)
+    assert rig.runtime.mono == began_ns + 2 * NS_PER_S
+    rig.lock.unlock()
+    assert rig.lock.lock(2)
+    assert rig.runtime.mono == began_ns + 3 * NS_PER_S
 
 
 # ---- H7, H24: release ----

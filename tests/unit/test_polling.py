@@ -117,3 +117,35 @@ def test_after_a_lost_race_the_winner_is_left_alone(polls):
     assert 0.75 * INTERVAL_NS <= polls.pause_after_lost_race_ns() <= INTERVAL_NS
     teach(polls, 400)
     assert 400 * NS_PER_MS <= polls.pause_after_lost_race_ns() <= 450 * NS_PER_MS
+
+
+def test_greedy_neighbour_is_not_a_crowd(polls):
+    """E34: one owner that takes the lock again and again is no reason to look more rarely."""
+    teach(polls, 100)
+    polls.begin()
+    for fence in range(1, 20):
+        look(polls, held_since(5000, fence=fence, owner="greedy"), 5000)
+    pauses = [look(polls, held_since(5000, fence=20, owner="greedy"), 5000) for _ in range(50)]
+    assert max(pauses) < 150 * NS_PER_MS
+
+
+def test_client_alone_steps_back_now_and_then(polls):
+    """E34: with nobody in sight the courtesy costs a twentieth of the time at most."""
+    assert {polls.courtesy_ns() for _ in range(20)} == {0}
+    teach(polls, 100)
+    pauses = [polls.courtesy_ns() for _ in range(400)]
+    assert 0.6 < pauses.count(0) / 400 < 0.9
+    assert max(pauses) <= 40 * NS_PER_MS
+    assert sum(pauses) / 400 <= 0.08 * 100 * NS_PER_MS
+
+
+def test_client_in_company_steps_back_every_time(polls):
+    """E34: having seen others, it leaves the lock free for about one grant; after three quiet grants it stops."""
+    teach(polls, 100)
+    look(polls, held_since(1000), 1000)
+    assert all(50 * NS_PER_MS <= polls.courtesy_ns() <= 150 * NS_PER_MS for _ in range(20))
+    for _ in range(3):
+        polls.won()
+    assert min(polls.courtesy_ns() for _ in range(20)) == 0
+    polls.pause_after_lost_race_ns()
+    assert polls.courtesy_ns() >= 50 * NS_PER_MS
