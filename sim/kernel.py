@@ -281,10 +281,7 @@ class Kernel:
         self._horizon_ns = horizon_ns = min(until_ns, self.budget.virtual_ns_max)
         self._linger_ns = linger_ns
         self._stop_if_finished()
-        if self.schedule.is_fifo:
-            self._run_in_order()
-        else:
-            self._run_by_choice()
+        self._loop()
         if not self._awaited:
             return RunEnd.FINISHED
         if not self._queue and not self._ready:
@@ -294,36 +291,47 @@ class Kernel:
         self.now_ns = TrueNs(max(self.now_ns, horizon_ns))
         return RunEnd.HORIZON
 
-    def _run_in_order(self) -> None:
-        """The loop for the default schedule: a good half of all time is spent here, so `_step` is written out."""
+    def _loop(self) -> None:
+        """Take step after step. A good half of all time is spent here, so `_step` is written out."""
         queue, condemned, root = self._queue, self._condemned, self._root
         trace_from = self.budget.events_max - LAST_EVENTS
-        events = self.events
+        # First-in, first-out knows no ties: no step is due a negative time after another.
+        tie_window_ns = -1 if self.schedule.is_fifo else self._tie_window_ns
         try:
-            while queue:
-                step = heappop(queue)
-                at_ns, _, task, payload = step
-                if at_ns > self._horizon_ns:
-                    heappush(queue, step)
+            while True:
+                if self._ready:
+                    chosen = self._choose_step()
+                    if chosen is None:
+                        return
+                    step = chosen
+                    at_ns, _, task, payload = step
+                    at_ns = max(at_ns, self.now_ns)
+                elif queue:
+                    step = heappop(queue)
+                    at_ns, _, task, payload = step
+                    if at_ns > self._horizon_ns:
+                        heappush(queue, step)
+                        return
+                    if task is not None and (task.due_ns != at_ns or task.epoch != payload):
+                        continue
+                    if queue and queue[0][0] - at_ns <= tie_window_ns:
+                        self._ready.append(step)
+                        continue
+                else:
                     return
+                self.now_ns = at_ns
+                self.events += 1
+                if self.events > trace_from:
+                    self._trace(step)
                 if task is None:
-                    self.now_ns = at_ns
-                    events += 1
-                    if events > trace_from:
-                        self._trace(events, step)
                     payload()
-                elif task.due_ns == at_ns and task.epoch == payload:
-                    self.now_ns = at_ns
-                    events += 1
-                    if events > trace_from:
-                        self._trace(events, step)
-                    if task.hold_until_ns > at_ns:
-                        self._step(task)
-                    else:
-                        task.due_ns = NOT_WAITING
-                        self.current = task
-                        task.resume()
-                        self.current = root
+                elif task.hold_until_ns > at_ns:
+                    self._hold(task)
+                else:
+                    task.due_ns = NOT_WAITING
+                    self.current = task
+                    task.resume()
+                    self.current = root
                 if condemned:
                     self._reap()
         except BaseException as error:
@@ -332,32 +340,15 @@ class Kernel:
             raise
         finally:
             self.current = root
-            self.events = events
-
-    def _run_by_choice(self) -> None:
-        """The loop for every other schedule: all steps that count as tied are on the table at once."""
-        trace_from = self.budget.events_max - LAST_EVENTS
-        while (step := self._choose_step()) is not None:
-            if step[0] > self.now_ns:
-                self.now_ns = step[0]
-            self.events += 1
-            if self.events > trace_from:
-                self._trace(self.events, step)
-            if step[2] is None:
-                step[3]()
-            else:
-                self._step(step[2])
-            if self._condemned:
-                self._reap()
 
     def _choose_step(self) -> _Step | None:
-        """The step that the schedule wants, removed from the queue; None if nothing is due any more."""
+        """The step that the schedule wants of those on the table; None if nothing is due any more."""
         queue = self._queue
-        ready = [step for step in self._ready if _is_live(step)] if self._ready else []
+        ready = [step for step in self._ready if _is_live(step)]
         if not ready:
             while queue and not _is_live(queue[0]):
                 heappop(queue)
-            if not queue or queue[0][0] > self._horizon_ns:
+            if not queue:
                 self._ready = ready
                 return None
             ready.append(heappop(queue))
@@ -366,9 +357,10 @@ class Kernel:
         first_ns = ready[0][0]
         if queue and queue[0][0] < first_ns:
             first_ns = queue[0][0]
-        last_ns = first_ns + self._tie_window_ns
-        if last_ns > self._horizon_ns:
-            last_ns = self._horizon_ns
+        if first_ns > self._horizon_ns:
+            self._ready = ready
+            return None
+        last_ns = min(first_ns + self._tie_window_ns, self._horizon_ns)
         while queue and queue[0][0] <= last_ns:
             step = heappop(queue)
             if _is_live(step):
@@ -391,13 +383,12 @@ class Kernel:
         """The awaited tasks that have not ended, by node and name."""
         return tuple(task.label() for task in self.tasks if not task.is_done and not task.is_daemon)
 
-    def _trace(self, events: int, step: _Step) -> None:
+    def _trace(self, step: _Step) -> None:
         """Near the bound: remember what happens, and stop at it."""
-        self.events = events
         at_ns, _, task, payload = step
         what = f"task {task.label()}" if task is not None else _name_of(payload)
         self._last.append(f"{at_ns / 1e9:.9f} s {what}")
-        if events > self.budget.events_max:
+        if self.events > self.budget.events_max:
             self._exceeded(f"events_max={self.budget.events_max}")
 
     def _exceeded(self, bound: str) -> None:
