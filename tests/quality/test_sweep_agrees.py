@@ -142,8 +142,29 @@ def sorted_tokens(ops: list[LockOp], rng: random.Random) -> list[LockOp]:
     ]
 
 
+def op(client: str, result: Result, call_ns: int, return_ns: int, token: int | None = None) -> LockOp:
+    return LockOp(client=client, result=result, call_ns=call_ns, return_ns=return_ns, token=token)
+
+
+DIRECTED = [
+    # A release that takes long, overtaken by a whole tenure: the free time begins where the later one ended.
+    [
+        op("a", Result.GRANTED, 0, 0, 1),
+        op("a", Result.RELEASED, 1, 1),
+        op("a", Result.GRANTED, 1, 1, 2),
+        op("a", Result.RELEASED, 2, 10),
+        op("b", Result.GRANTED, 3, 3, 3),
+        op("b", Result.RELEASED, 4, 4),
+        op("c", Result.DENIED, 6, 7),
+    ],
+]
+"""Histories that chance draws too rarely."""
+
+
 def verdicts(sweeper=sweep, histories: int = HISTORIES, seed: int = 1):
     """(history, brute force, sweep) of each drawn history."""
+    for ops in DIRECTED:
+        yield ops, brute_force(ops), sweeper(ops)
     rng = random.Random(seed)
     for _ in range(histories):
         ops = sorted_tokens(random_history(rng, tokens=True), rng)

@@ -280,6 +280,14 @@ def test_a_denial_needs_anothers_grant_at_some_instant_of_the_call(begin, end, e
     assert h.verdict("S7")["verdict"] == expected
 
 
+def test_a_denial_may_touch_anothers_grant():
+    """S7: closed intervals: n2's grant began at the instant at which n1's call returned."""
+    h = History(wall_ahead={"n1": 10_000})
+    h.released(h.granted("n2", call=0, applied=1, returned=2), call=3, applied=4)
+    h.fails("n1", call=0, returned=1)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
 @pytest.mark.parametrize(("call", "expected"), [(121, "held"), (122, "violated")])
 def test_a_lapsed_record_may_deny_as_long_as_clocks_may_disagree(call, expected):
     """S7: validity until 101, a clock bound of 10 on either side: honest to 121."""

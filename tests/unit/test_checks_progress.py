@@ -41,6 +41,15 @@ def test_a_waiter_is_served_soon_after_a_release(next_at, expected):
     assert h.verdict("L1")["verdict"] == "held"
 
 
+def test_a_waiter_that_gave_up_at_the_bound_was_not_wronged():
+    """L3: it waited exactly the bound; the lock lay free for longer, but nobody waited."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.fails("n2", call=0, returned=24)
+    h.granted("n3", call=290, applied=300, returned=301)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
 def test_a_release_without_a_waiter_bounds_nothing():
     """L3: nobody asked until later."""
     h = timed()

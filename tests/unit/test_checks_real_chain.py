@@ -65,6 +65,45 @@ def test_a_resend_of_the_same_bytes_explains_the_reading():
     assert h.verdict("S1")["verdict"] == "held"
 
 
+def test_a_blind_resend_of_the_same_bytes_counts_once():
+    """A2: the same without conditions: what was read is one release, not two."""
+    h = real()
+    h.granted("n0", call=0, applied=1, returned=2)
+    h.write("n0", Op.RELEASE, sent=5, owner="owner-n0", content="r", if_version="", outcome=Outcome.AMBIGUOUS)
+    made = h.write("n0", Op.RELEASE, sent=7, owner="owner-n0", content="r", if_version="")
+    h.read("n2", 9, version=made, content="r", owner="owner-n0")
+    reach = {row["situation"]: row["count"] for row in h.judged().reach.to_pylist()}
+    assert reach["release"] == 1
+
+
+def test_an_unanswered_renewal_makes_no_room_for_a_create():
+    """S1: only a delete leaves nothing behind; a create over an existing object stays one."""
+    h = real()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.RENEW, sent=5, owner=a.owner, valid_until=99, outcome=Outcome.AMBIGUOUS)
+    h.granted("n2", call=0, applied=6, returned=7, if_version="absent")
+    assert h.verdict("S1")["witness"]["kind"] == "create over existing"
+
+
+def test_an_unanswered_delete_makes_room_for_a_create():
+    """A1: the other side: the delete must have landed."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.DELETE, sent=5, reply=Outcome.AMBIGUOUS)
+    h.granted("n2", call=0, applied=6, returned=7)
+    assert h.verdict("S1")["verdict"] == "held"
+    assert grants(h) == [("n1", "deleted"), ("n2", "open")]
+
+
+def test_an_unanswered_delete_explains_no_strangers_version():
+    """A1: a delete leaves nothing, so it cannot have made the version that somebody replaced."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.DELETE, sent=5, outcome=Outcome.AMBIGUOUS)
+    h.granted("n2", call=0, applied=9, returned=10, if_version="somebody-elses")
+    assert grants(h) == [("n1", "taken_over"), ("n2", "open")]
+
+
 def test_a_killed_writer_leaves_a_sending_without_an_answer():
     """A1: a process that died after sending; its write is seen by the one that replaced it."""
     h = real()

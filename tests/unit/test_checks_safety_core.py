@@ -236,3 +236,56 @@ def test_a_real_run_is_judged_from_replies():
     h.granted("n3", call=20, applied=21, returned=22)
     h.granted("n4", call=20, applied=22, returned=23, if_version=base)
     assert h.verdict("S1")["witness"]["kind"] == "fork"
+
+
+def test_an_unconditional_write_breaks_no_chain():
+    """S1 asks whether conditions held; whoever sets none is S6's business."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(a, call=3, applied=4, if_version="")
+    assert h.verdict("S1")["verdict"] == "held"
+
+
+def test_a_delete_on_a_version_that_is_gone_breaks_the_chain():
+    """S1, M21: a store that applies a stale conditional delete."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.renewed(a, at=5)
+    h.write("n1", Op.DELETE, sent=6, if_version=a.version)
+    assert h.verdict("S1")["verdict"] == "violated"
+
+
+def test_deleting_what_is_not_there_changes_nothing():
+    """S1: stores answer a second delete as they like."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.DELETE, sent=5)
+    h.write("n1", Op.DELETE, sent=6, if_version=a.version)
+    assert h.verdict("S1")["verdict"] == "held"
+
+
+def test_a_conditional_write_on_an_absent_object_breaks_the_chain():
+    """S1, M20: compare-and-swap on nothing must not create."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.DELETE, sent=5)
+    h.granted("n2", call=0, applied=6, returned=7, if_version=a.version)
+    assert h.verdict("S1")["verdict"] == "violated"
+
+
+def test_a_second_intruder_is_seen_behind_the_first():
+    """S3: the third tenure overlaps the first, though not the second, which ended before."""
+    h = History()
+    h.believes(h.granted("n1", call=0, applied=1, returned=2), 2, 50)
+    h.believes(h.granted("n2", call=0, applied=4, returned=5), 5, 6)
+    h.believes(h.granted("n3", call=0, applied=9, returned=10), 10, 11)
+    assert h.verdict("S3")["count"] == 2
+
+
+def test_touching_counts_behind_ones_own_longest_belief():
+    """S3: n1's own long tenure reaches farthest, but n2's ends at the very instant at which n1's next begins."""
+    h = History()
+    h.believes(h.granted("n1", call=0, applied=1, returned=1), 1, 100)
+    h.believes(h.granted("n2", call=0, applied=2, returned=2), 2, 50)
+    h.believes(h.granted("n1", call=3, applied=50, returned=50), 50, 60)
+    assert h.verdict("S3")["count"] == 2

@@ -1,0 +1,177 @@
+"""Would the tests notice if a check were wrong? Each mutant changes one comparison of the checks; each must be caught.
+
+A mutant is one module's source with one passage replaced, put in place of the
+original everywhere in the checks. The judge's mutants face the hand-made
+histories of tests/unit/test_checks_*.py, the sweep's the differential of
+tests/quality/test_sweep_agrees.py. A mutant that nothing catches means a
+missing test; one that cannot be caught is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import sys
+import types
+from collections.abc import Iterator
+
+import pytest
+
+from tests.quality import test_sweep_agrees as differential
+from tests.unit import (
+    test_checks_chain_clauses,
+    test_checks_progress,
+    test_checks_real_chain,
+    test_checks_safety_core,
+)
+
+SUITES = (test_checks_safety_core, test_checks_chain_clauses, test_checks_real_chain, test_checks_progress)
+
+JUDGE_MUTANTS = [
+    ("truth", "fits |= was_absent & (state[1:] == DELETED)", "fits |= state[1:] == DELETED"),
+    ("truth", "~was_absent & ((if_version[1:] == version[:-1])", "((if_version[1:] == version[:-1])"),
+    ("truth", "broken[1:] = continues[1:] & is_conditional[1:] & ~fits", "broken[1:] = continues[1:] & ~fits"),
+    ("truth", "(token[1:] == token[:-1]) & (state[:-1] == LIVE)", "(token[1:] == token[:-1])"),
+    ("truth", "(owner[1:] == owner[:-1]) & (token", "(token"),
+    ("belief", "close[1:] = (tenures.first_ns[1:] <= tenures.last_ns[:-1])", "close[1:] = (tenures.first_ns[1:] < tenures.last_ns[:-1])"),  # noqa: E501
+    ("belief", "np.flatnonzero(begin[1:] <= latest[:-1])", "np.flatnonzero(begin[1:] <= end[:-1])"),
+    ("belief", "if client[holder] == client[position]:", "if False:"),
+    ("belief", "end[earlier] >= begin[position]:\n            return earlier", "end[earlier] > begin[position]:\n            return earlier"),  # noqa: E501
+    ("effect", "& (condition[1:] != version[:-1])", "& (condition[1:] > version[:-1])"),
+    ("effect", "((operation[1:] != operation[:-1]) | (operation[1:] < 0))", "(operation[1:] >= -1)"),
+    ("effect", "reason[readable & (grant < 0)] = NO_GRANT", "reason[readable & (grant < -1)] = NO_GRANT"),
+    ("segments", "np.maximum.accumulate(part)[:-1])", "part[:-1])"),
+    ("tokens", "or_equal=True", "or_equal=False"),
+    ("takeover", "is_beyond_clocks = at < end - drift - allowance", "is_beyond_clocks = at < end - allowance"),
+    ("takeover", "is_beyond_clocks = at < end - drift - allowance", "is_beyond_clocks = at <= end - drift - allowance"),
+    ("takeover", "& (at < end - allowance)", "& (at <= end - allowance)"),
+    ("takeover", "(own_clock < stamp)", "(own_clock > stamp)"),
+    ("ownership", "started > finished", "started >= finished"),
+    ("ownership", "(is_early | ~chain.is_conditional[here])", "is_early"),
+    ("ownership", "(is_early | ~chain.is_conditional[here])", "~chain.is_conditional[here]"),
+    ("ownership", "foul = chain.is_renewal[here] & ~same_node", "foul = chain.is_renewal[here] & same_node"),
+    ("honesty", "(over < operations.call_at_ns[granted])", "(over > operations.call_at_ns[granted])"),
+    ("honesty", 'clock.place(operations.run[which], call), side="left")', 'clock.place(operations.run[which], call), side="right")'),  # noqa: E501
+    ("honesty", 'clock.place(operations.run[which], back), side="right") - 1', 'clock.place(operations.run[which], back), side="left") - 1'),  # noqa: E501
+    ("honesty", "valid + 2 * drift + rate", "valid + 1 * drift + rate"),
+    ("honesty", "> operations.return_at_ns[call]\n", "< operations.return_at_ns[call]\n"),
+    ("honesty", "return entered > left", "return entered >= left"),
+    ("liveness", "gaps.until_ns - since > limit", "gaps.until_ns - since >= 10 * limit"),
+    ("liveness", "int(waited.max()) > limit[gap]", "int(waited.max()) >= limit[gap]"),
+    ("liveness", "tenures.last_ns > end + allowance", "tenures.last_ns >= end + allowance"),
+    ("liveness", "took > bounds.call_ns[operations.run]", "took > 2 * bounds.call_ns[operations.run]"),
+    ("liveness", "(over > limit) & bounds.has_end", "(over >= limit) & bounds.has_end"),
+    ("vacuity", "(within[0] - within[1] > landed)", "(within[0] - within[1] >= landed)"),
+    ("fairness", "counts > allowed[run]", "counts >= allowed[run]"),
+    ("replies", "if views and write.content not in told:", "if views:"),
+    ("replies", "return write.is_delete and condition == _ABSENT", "return True"),
+]  # fmt: skip
+
+SWEEP_MUTANTS = [
+    ("sweep", "if tenure.begin_ns > tenure.op.return_ns:", "if tenure.begin_ns >= tenure.op.return_ns:"),
+    ("sweep", "tenure.begin_ns = max(tenure.op.call_ns, free_ns)", "tenure.begin_ns = tenure.op.call_ns"),
+    ("sweep", "max(previous.end_lo_ns, previous.begin_ns)", "previous.end_lo_ns"),
+    ("sweep", "tenure.op.token == previous.op.token", "False"),
+    ("sweep", "tenure.end_ns = min(tenure.end_hi_ns, following)", "tenure.end_ns = tenure.end_hi_ns"),
+    ("sweep", "gap = bisect_left(ends, op.call_ns)", "gap = bisect_right(ends, op.call_ns)"),
+    ("sweep", "tenures[gap].begin_ns <= op.return_ns", "tenures[gap].begin_ns < op.return_ns"),
+    ("sweep", "op.return_ns < earliest.return_ns", "op.return_ns > earliest.return_ns"),
+    ("sweep", "<= used or not", "< used or not"),
+    ("sweep", "or not _has_room(tenures, gap)", ""),
+    ("sweep", "- below > 1", "- below > 0"),
+    ("sweep", "FIRST_TOKEN - 1 if gap == 0", "FIRST_TOKEN if gap == 0"),
+    ("sweep", "min(op.call_ns, held.unsure_ns), op.return_ns", "op.call_ns, op.return_ns"),
+    ("sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = max(held.end_lo_ns, op.call_ns)"),
+    ("sweep", "if held is None:\n                return", "if False:\n                return"),
+]  # fmt: skip
+
+EQUIVALENT = {
+    # A begin is never before the call, so an end window that began before the grant changes the next begin only where
+    # the grant itself was pushed beyond its own release's call; the next call decides again unless all three overlap.
+    ("sweep", "max(previous.end_lo_ns, previous.begin_ns)"),
+}
+"""Mutants that may survive, each with its reason; one that is caught after all must leave the list."""
+
+
+def mutated(name: str, before: str, after: str) -> types.ModuleType:
+    """The module with one passage replaced. The passage must stand in it exactly once."""
+    original = importlib.import_module(f"reports.checks.{name}")
+    source = inspect.getsource(original)
+    assert source.count(before) == 1, f"{before!r} stands {source.count(before)} times in {name}"
+    module = types.ModuleType(original.__name__)
+    module.__file__ = original.__file__
+    # Its dataclasses look themselves up by module name, which still finds the original.
+    exec(compile(source.replace(before, after), str(original.__file__), "exec"), module.__dict__)
+    return module
+
+
+def install(monkeypatch: pytest.MonkeyPatch, name: str, mutant: types.ModuleType) -> None:
+    """Put the mutant's functions and classes in place of the original's, wherever the checks imported them."""
+    original = sys.modules[f"reports.checks.{name}"]
+    own = {
+        key: value
+        for key, value in vars(original).items()
+        if getattr(value, "__module__", None) == original.__name__ and callable(value)
+    }
+    for key, module in list(sys.modules.items()):
+        if not key.startswith("reports.checks."):
+            continue
+        for name_of, value in own.items():
+            # The original keeps its classes: pickles and isinstance know them by it.
+            if vars(module).get(name_of) is value and (module is not original or inspect.isfunction(value)):
+                monkeypatch.setattr(module, name_of, vars(mutant)[name_of])
+
+
+def cases() -> Iterator[tuple[types.FunctionType, dict[str, object]]]:
+    """Every test of the suites with every set of its parameters."""
+    for suite in SUITES:
+        for key, test in vars(suite).items():
+            if not key.startswith("test_") or not isinstance(test, types.FunctionType):
+                continue
+            marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+            for chosen in itertools.product(*[_parameters(mark) for mark in marks]):
+                yield test, {name: value for part in chosen for name, value in part.items()}
+
+
+def _parameters(mark: pytest.Mark) -> list[dict[str, object]]:
+    names = mark.args[0]
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    return [dict(zip(names, row if len(names) > 1 else (row,), strict=True)) for row in mark.args[1]]
+
+
+def is_caught_by_histories() -> bool:
+    for test, parameters in cases():
+        try:
+            test(**parameters)
+        except Exception:  # noqa: BLE001  (however a mutant fails, it is caught)
+            return True
+    return False
+
+
+def test_the_suites_pass_unchanged():
+    """Without a mutant nothing is caught: what catches mutants is the mutation."""
+    assert not is_caught_by_histories()
+
+
+@pytest.mark.parametrize(("name", "before", "after"), JUDGE_MUTANTS)
+def test_a_wrong_comparison_in_the_judge_is_caught(monkeypatch, name, before, after):
+    """Checks are code: one comparison changed, some hand-made history must fall."""
+    install(monkeypatch, name, mutated(name, before, after))
+    assert is_caught_by_histories()
+
+
+@pytest.mark.parametrize(("name", "before", "after"), SWEEP_MUTANTS)
+def test_a_wrong_comparison_in_the_sweep_is_caught(name, before, after):
+    """The differential finds it, thanks to small times that tie; argued equivalents alone may survive."""
+    mutant = mutated(name, before, after)
+    # The mutant has classes of its own; it must be asked in the original's terms.
+    for shared in ("Result", "LockOp"):
+        setattr(mutant, shared, getattr(sys.modules["reports.checks.sweep"], shared))
+    caught = False
+    try:
+        for _, is_legal, found in differential.verdicts(mutant.sweep, histories=6_000):
+            caught = caught or (found is None) != is_legal
+    except AttributeError:
+        caught = True
+    assert caught != ((name, before) in EQUIVALENT)
