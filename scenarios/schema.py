@@ -9,7 +9,6 @@ exported JSON Schema (`scenario_schema`) serves editors.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -18,7 +17,8 @@ from pydantic import AfterValidator, Field
 from lockref.errors import did_you_mean
 from reports.checks.vacuity import SITUATIONS
 from scenarios.faultspec import FAULT_KINDS, ClientName, FaultSpec, Model
-from scenarios.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant, duration_ns
+from scenarios.thresholds import parse_threshold
+from scenarios.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant
 
 FORMAT_VERSION = 1
 CLIENTS_MAX = 1024
@@ -38,18 +38,8 @@ def _known_situation(name: str) -> str:
     return name
 
 
-_THRESHOLD = re.compile(r"(wait|hold|handoff|handoff_after_death|request)\.(p50|p90|p95|p99|max|mean)\s*(<=|<)\s*(\S+)")
-
-
 def _threshold(text: str) -> str:
-    match = _THRESHOLD.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(
-            f"is {text!r}; expected such as 'handoff.p99 < 12s' "
-            "(wait, hold, handoff, handoff_after_death, request; p50, p90, p95, p99, max, mean)"
-        )
-    duration_ns(match[4])
-    return text.strip()
+    return parse_threshold(text).text
 
 
 class Lock(Model):
