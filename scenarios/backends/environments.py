@@ -110,7 +110,7 @@ def ensure_environment(backend: Backend, native: Native, interpreter: Interprete
     folder = _folder(backend, native, interpreter)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(folder.with_suffix(".lock")):
+        with _one_at_a_time(folder.with_name(f"{folder.name}.lock")):
             if not (folder / _MARKER).exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 _build(backend, native, interpreter, folder)

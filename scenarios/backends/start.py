@@ -29,7 +29,7 @@ from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import BACKENDS, LOOPBACK, Backend, Native
 from scenarios.backends.processes import ServerProcess, free_port
 
-READY_TIMEOUT_S: Final = 30
+READY_TIMEOUT_S: Final = 60  # The very first start of a server also compiles its modules.
 REACH_TIMEOUT_S: Final = 5
 BUCKET_DEFAULT: Final = "lockref"
 VIA: Final = ("native", "docker")
