@@ -410,7 +410,7 @@ class StorageLock:
             if self._is_over(call):
                 break
             step, version = self._attempt(call, known)
-            attempt, known = call.attempts[-1] if call.attempts else None, None
+            attempt, known = call.attempts[-1], None
             if step is Step.AGAIN:
                 break
             if step is Step.LOOK and call.has_lost_race and call.may_wait:
@@ -418,7 +418,7 @@ class StorageLock:
                 return self._polls.pause_after_lost_race_ns()
             if step is Step.GONE:
                 known = Stored(None, None)
-            elif step is Step.DONE and version is not None and attempt is not None:
+            elif step is Step.DONE and version is not None:
                 if self._grant(call, Lease(version, attempt)):
                     return None
                 # H3: it came too late to be believed. It is our own to take again.
@@ -445,7 +445,6 @@ class StorageLock:
             # It did not land.
             call.trouble = _describe(reply)
             call.is_unresolved = was_unresolved
-            call.attempts.pop()
             if step is Step.REFUSED:
                 raise StoreRejected(
                     f"locking {self._key}: the store refused the write ({call.trouble}): "
@@ -642,10 +641,6 @@ class StorageLock:
             case Step.LOOK:
                 return self._resolve_renewal(tenure)
             case _:
-                with self._mutex:
-                    # After an unlock the list belongs to the release.
-                    if self._tenure is tenure:
-                        tenure.pending.remove(attempt)
                 return self._retry_renewal_ns(tenure)
 
     def _resolve_renewal(self, tenure: _Tenure) -> MonoNs | None:

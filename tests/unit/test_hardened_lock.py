@@ -314,8 +314,10 @@ def test_replaced_record_ends_belief(rig):
     assert rig.renew() is None
     assert not rig.lock.holds()
     assert rig.losses
+    rig.store.log.clear()
     with pytest.raises(LockLost):
         rig.lock.unlock()
+    assert rig.store.log == []
     assert rig.store.record().owner == "somebody"
 
 
@@ -393,6 +395,7 @@ def test_renewal_answered_after_unlock_is_not_adopted(rig):
     rig.store.before = lambda name: done or done.append(name) or rig.lock.unlock()
     assert rig.renew() is None
     assert done == ["replace"]
+    assert rig.store.log[-2:] == ["replace", "release"]
     assert rig.store.record().expired
     assert rig.lock.grant is None
 
@@ -598,6 +601,21 @@ def test_lost_race_is_a_no(rig):
     rig.store.before = lambda name: rig.store.plant(rig.live()) if name == "replace" else None
     assert rig.lock.try_lock() is False
     assert rig.store.log == ["read", "replace", "read"]
+
+
+def test_waiter_that_lost_a_race_does_not_look_at_once(rig):
+    """H20: a 412 means that a grant has just begun; the next request comes when it may be over."""
+    rig.store.plant(LockFile("old", 1, expired=True))
+    at_ns = []
+
+    def other_is_quicker(name):
+        at_ns.append(rig.runtime.mono)
+        if name == "replace" and len(at_ns) == 2:
+            rig.store.plant(rig.live(for_ms=2000))
+
+    rig.store.before = other_is_quicker
+    assert rig.lock.lock(20)
+    assert at_ns[2] - at_ns[1] >= NS_PER_S // 2
 
 
 @pytest.mark.parametrize("timeout_s", [0, 3])
