@@ -186,6 +186,9 @@ class Recorder:
         return recorder
 
     def _intern(self, text: str) -> int:
+        code = self._codes.get(text)
+        if code is not None:
+            return code
         with self._new_text:
             code = self._codes.get(text)
             if code is None:

@@ -93,7 +93,8 @@ class Task:
     def _run(self) -> None:
         try:
             self.work()
-        except TaskKilled:
+        except (TaskKilled, Exception):
+            # What a dead task raises while it is unwound, nobody is there to hear.
             if not self.is_killed:
                 raise
         finally:

@@ -425,3 +425,36 @@ def test_overlapping_drifts_add_up_and_end_in_any_order():
     scene.world.observe(look)
     scene.run()
     assert rates == [100_000, 300_000, 200_000, 0]
+
+
+def test_errors_of_the_dead_are_not_heard():
+    """A `finally` block that fails while a crashed process is unwound does not end the run."""
+    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=500 * MS)))
+
+    def script(node, _store):
+        try:
+            node.runtime.sleep(S)
+        finally:
+            node.runtime.mutex().release()
+
+    scene.client("n1", script)
+    scene.client("n2", sleeper(scene, "n2", [1000]))
+    scene.run()
+    assert of(scene, "n2") == [(1000, 1000, 1000)]
+
+
+def test_unfinished_tasks_write_nothing_when_the_run_is_over():
+    """The end of a run is no event: `finally` blocks of unfinished clients leave no row and no request."""
+    scene = Scene()
+
+    def script(node, store):
+        try:
+            node.runtime.sleep(100 * S)
+        finally:
+            store.put(KEY, body("late"))
+
+    node = scene.client("n1", script)
+    scene.run(until_ms=1000)
+    assert len(scene.world.recorder) == 0
+    assert scene.store.present_keys() == []
+    assert node.is_up, "it did not crash"
