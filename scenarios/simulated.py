@@ -9,15 +9,17 @@ one comes to believe that it holds the lock.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lockref.errors import BudgetExceeded, ConfigError
+from lockref.errors import BudgetExceeded, ConfigError, LockError
 from lockref.history import Recorder
 from lockref.provider import LockContext, LockEvent
 from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import ObjectStore
+from scenarios.cast import Cast
 from scenarios.plan import draw_plan
 from scenarios.schema import Scenario
 from scenarios.settle import Settled, habits_of, settle
@@ -85,13 +87,15 @@ class _RemoteLink:
 class _Laboratory:
     """One world with a scenario's clients in it."""
 
-    def __init__(self, scenario: Scenario, settled: Settled, spec: ProviderSpec, world: World) -> None:
+    def __init__(self, scenario: Scenario, settled: Settled, cast: Cast, world: World) -> None:
         self.scenario = scenario
         self.settled = settled
-        self.spec = spec
+        self.cast = cast
         self.world = world
         self.settings = settled.lock_settings(options=scenario.lock.options)
-        self.store: ObjectStoreService = world.object_store(dialect=scenario.store.dialect, decode=spec.decode)
+        self.store: ObjectStoreService = world.object_store(
+            dialect=scenario.store.dialect, decode=cast.under_test.decode
+        )
         self.remote = Remote(world, "resource")
         resource = RESOURCES[scenario.workload.kind]()
         self.reads_first = resource.reads_first
@@ -122,7 +126,7 @@ class _Laboratory:
             settings=self.settings,
             listener=heard,
         )
-        provider = self.spec.factory(context)
+        provider = self.cast.of(node.name).factory(context)
         life = self.scenario.workload.life
         tasks = ("main", "second") if life == "two_threads" else ("main",)
         for task in tasks:
@@ -138,6 +142,7 @@ class _Laboratory:
                 reads_first=self.reads_first,
                 lock=self.settings.key,
                 on_belief=self._observe,
+                shares_provider=len(tasks) > 1,
             )
             mine.append(client)
             self.clients.append((client, process))
@@ -148,7 +153,9 @@ class _Laboratory:
             two_threads((mine[0], mine[1]), habits, (streams[0], streams[1]))
         else:
             ONE_TASK[life](mine[0], habits, streams[0])
-        provider.close()
+        # The client has done its work; what its lock says about leaving changes nothing any more.
+        with suppress(LockError):
+            provider.close()
 
     def _connect(self, node: Node, request_timeout_ns: int) -> ObjectStore:
         self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
@@ -199,7 +206,7 @@ def run_simulated(
         budget=Budget(events_max=EVENTS_MAX),
         recorder=Recorder() if recorder is None else recorder,
     )
-    laboratory = _Laboratory(scenario, settled, provider, world)
+    laboratory = _Laboratory(scenario, settled, Cast(scenario, provider), world)
     is_cut_off = False
     try:
         world.run(_horizon_ns(scenario, settled, plan), linger_ns=settled.validity_ns)

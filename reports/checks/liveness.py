@@ -27,6 +27,7 @@ from reports.checks.segments import is_first, rows_of_group
 from reports.checks.takeover import PPM, or_zero, rate_allowance
 from reports.checks.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
 from reports.checks.verdicts import Ruling, Violations
+from reports.checks.waiting import crash_after, unserved_waits
 
 REAL_SLACK_NS = 1_000_000_000
 """What a real run is allowed beyond any bound: threads of one process wait for each other there."""
@@ -70,7 +71,7 @@ def check_liveness(case: Case) -> list[Ruling]:
     unread = [(~case.truth.is_readable, "the lock's records cannot be decoded, so grants are unknown")]
     untimed = [(~bounds.has_validity, NO_TIMING)]
     return [
-        Ruling(gaps["L1"], excused=[*untimed, *unread, *no_end]),
+        Ruling(_with_unread(case, bounds, gaps["L1"]), excused=[*untimed, *no_end]),
         Ruling(gaps["L2"], excused=[*untimed, *unread, *no_end]),
         Ruling(gaps["L3"], excused=[(~bounds.has_handover, NO_TIMING), *unread, *no_end]),
         Ruling(_check_told_in_time(case), excused=unread),
@@ -164,10 +165,11 @@ def _gap_violations(case: Case, bounds: Bounds) -> dict[str, Violations]:
         "L2": bounds.handover_ns[gaps.run],
         "L3": bounds.handover_ns[gaps.run],
     }
+    readable = case.truth.is_readable[gaps.run]
     judged = {
-        "L1": bounds.has_validity[gaps.run],
-        "L2": bounds.has_validity[gaps.run] & died,
-        "L3": bounds.has_handover[gaps.run] & gaps.is_released,
+        "L1": bounds.has_validity[gaps.run] & readable,
+        "L2": bounds.has_validity[gaps.run] & died & readable,
+        "L3": bounds.has_handover[gaps.run] & gaps.is_released & readable,
     }
     return {clause: _long_waits(case, gaps, clause, since[clause], limit[clause], judged[clause]) for clause in since}
 
@@ -196,7 +198,7 @@ def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, 
         keys = case.events.lock_key[operations.call_row[acquires]]
         order = np.argsort(keys, kind="stable")
         acquires, keys = acquires[order], keys[order]
-        until = np.where(operations.return_row >= 0, operations.return_at_ns, _last_seen(case))
+        until = _over_ns(case)
         for gap in long_gaps.tolist():
             waiting = acquires[rows_of_group(keys, int(gaps.group[gap]))]
             begin = np.maximum(operations.call_at_ns[waiting], since[gap])
@@ -219,29 +221,48 @@ def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, 
     return Violations(clause=clause, run=gaps.run[where], at_ns=since[where] + limit[where], witness=witness)
 
 
-def _last_seen(case: Case) -> Ints:
-    """Per operation: until when its call can have waited if it is open: its node's crash or the run's end."""
+def _with_unread(case: Case, bounds: Bounds, known: Violations) -> Violations:
+    """L1 where records cannot be read: grants and their ends as the calls tell of them."""
+    operations, faults_end = case.operations, bounds.faults_end_ns
+    runs = ~case.truth.is_readable & bounds.has_validity & bounds.has_end
+    bad = list(
+        unserved_waits(case, runs, over_ns=_over_ns(case), since_ns=faults_end, limit_ns=bounds.grant_ns)
+        if runs.any()
+        else ()
+    )
+    calls = np.array([call for call, _, _ in bad], dtype=np.int64)
+    since = np.array([begin for _, begin, _ in bad], dtype=np.int64)
+    split = len(known.run)
+
+    def witness(index: int) -> dict[str, Any]:
+        if index < split:
+            return known.witness(index)
+        call, begin, end = bad[index - split]
+        who = case.events.text("node", int(operations.node[call]))
+        return {
+            "text": f"{who} waited {end - begin} ns for a lock that nobody was told to have",
+            "kind": "waited too long",
+            "lock": case.events.text("lock", int(operations.lock[call])),
+            "bound_ns": int(bounds.grant_ns[operations.run[call]]),
+            "interval_ns": [begin, end],
+        }
+
+    run = operations.run[calls]
+    at_ns = np.concatenate((known.at_ns, since + bounds.grant_ns[run]))
+    return Violations(clause="L1", run=np.concatenate((known.run, run)), at_ns=at_ns, witness=witness)
+
+
+def _over_ns(case: Case) -> Ints:
+    """Per operation: when it was over: its return, or for an open one its node's crash or the run's end."""
     operations = case.operations
     until = case.end_ns[operations.run].copy()
     open_calls = np.flatnonzero(operations.return_row < 0)
     for call in open_calls.tolist():
-        died = _crash_after(case, call)
+        died = crash_after(case, call)
         if died is not None:
             until[call] = died
-    return until
-
-
-def _crash_after(case: Case, call: int) -> int | None:
-    """When the caller's node crashed after this call began; None if it did not."""
-    operations, disturbances = case.operations, case.disturbances
-    crashes = disturbances.are(frozenset({"crash"}), "begin")
-    hit = np.flatnonzero(
-        crashes
-        & (disturbances.run == operations.run[call])
-        & (disturbances.node == operations.node[call])
-        & (disturbances.row > operations.call_row[call])
-    )
-    return int(disturbances.at_ns[hit[0]]) if len(hit) else None
+    over: Ints = np.where(operations.return_row >= 0, operations.return_at_ns, until)
+    return over
 
 
 def _check_told_in_time(case: Case) -> Violations:
@@ -317,7 +338,7 @@ def _truly_late(case: Case, bounds: Bounds, suspects: Ints, took: Ints) -> Itera
     ends = disturbances.are(PAUSE_KINDS, "end")
     for call in suspects.tolist():
         if operations.return_row[call] < 0:
-            if _crash_after(case, call) is None and not _was_paused_at_end(case, call, begins, ends):
+            if crash_after(case, call) is None and not _was_paused_at_end(case, call, begins, ends):
                 yield call
             continue
         here = (disturbances.run == operations.run[call]) & (disturbances.node == operations.node[call])

@@ -41,11 +41,13 @@ class Client:
 
     on_belief: told when this client has come to believe; the simulation's
         omniscient observer listens.
+    shares_provider: another client uses the same lock object, so that between
+        its own tenures nobody can tell for whom `holds` speaks.
     """
 
     __slots__ = (
-        "_link", "_lock", "_next_number", "_on_belief", "_reads_first", "_record", "_true_ns", "node", "provider",
-        "runtime", "task", "tenure",
+        "_given_back", "_link", "_lock", "_next_number", "_on_belief", "_reads_first", "_record", "_shares_provider",
+        "_true_ns", "node", "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +64,7 @@ class Client:
         reads_first: bool,
         lock: str,
         on_belief: Callable[[Client], None] | None = None,
+        shares_provider: bool = False,
     ) -> None:
         self.node = node
         self.task = task
@@ -75,6 +78,9 @@ class Client:
         self._reads_first = reads_first
         self._lock = lock
         self._on_belief = on_belief
+        self._shares_provider = shares_provider
+        # The tenure before, while no call is under way: a lock that still says yes speaks for it (M27).
+        self._given_back: Tenure | None = None
 
     def _event(
         self, kind: Kind, op: Op, outcome: Outcome = Outcome.NONE, request: int = ABSENT, tenure: Tenure | None = None
@@ -94,6 +100,7 @@ class Client:
     def acquire(self, wait_ns: int) -> None:
         """Call `lock` (or `try_lock` where there is no time to wait); a grant begins a tenure."""
         number = self._next_number()
+        self._given_back = None
         self._event(Kind.CALL, Op.ACQUIRE, request=number)
         try:
             granted = self.provider.lock(wait_ns / NS_PER_S) if wait_ns else self.provider.try_lock()
@@ -150,7 +157,7 @@ class Client:
     def release(self) -> None:
         """Stop believing, then call `unlock`; also after a loss, as a `with` block would."""
         self.disbelieve()
-        self.tenure = None
+        tenure, self.tenure = self.tenure, None
         number = self._next_number()
         self._event(Kind.CALL, Op.RELEASE, request=number)
         try:
@@ -159,6 +166,7 @@ class Client:
             self._event(Kind.RETURN, Op.RELEASE, _outcome(error), number)
         else:
             self._event(Kind.RETURN, Op.RELEASE, Outcome.APPLIED, number)
+        self._given_back = tenure
 
     def disbelieve(self) -> None:
         """The end of belief, written once in a tenure."""
@@ -168,9 +176,16 @@ class Client:
             self._event(Kind.DISBELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
 
     def observed(self) -> None:
-        """The omniscient observer asks, at an instant of somebody else's choosing."""
+        """The omniscient observer asks, at an instant of somebody else's choosing.
+
+        Of a lock that was given back, too: its yes prolongs the belief of the tenure before.
+        """
         tenure = self.tenure
-        if tenure is not None and tenure.believes and self.provider.holds():
+        if tenure is None and not self._shares_provider:
+            tenure = self._given_back
+        elif tenure is not None and not tenure.believes:
+            return
+        if tenure is not None and self.provider.holds():
             self._event(Kind.BELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
 
     def heard(self, event: LockEvent) -> None:

@@ -132,6 +132,50 @@ def test_rate_errors_stretch_the_bounds():
     assert h.verdict("L3")["verdict"] == "held"
 
 
+# L1 where nobody can read the records: what clients were told must do.
+
+
+def unread(released_at: int | None) -> History:
+    """n1 is granted at 2 in a record without an owner; it gives back at `released_at`, or never."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, owner="")
+    if released_at is not None:
+        h.released(a, call=3, returned=released_at)
+    return h
+
+
+@pytest.mark.parametrize(("returned", "expected"), [(125, "held"), (126, "violated")])
+def test_unread_a_waiter_is_served_after_a_release(returned, expected):
+    """L1: given back at 5 with a waiter since 0; 120 later somebody must have it, whatever the records say."""
+    h = unread(5)
+    h.fails("n2", call=0, returned=returned)
+    assert h.verdict("L1")["verdict"] == expected
+    assert h.verdict("L3")["verdict"] == "not_applicable"
+
+
+def test_unread_a_lock_in_use_is_a_reason_to_wait():
+    """L1: nobody gave it back and nobody died."""
+    h = unread(None)
+    h.fails("n2", call=0, returned=390)
+    assert h.verdict("L1")["verdict"] == "held"
+
+
+def test_unread_a_dead_holder_is_no_reason_to_wait():
+    """L1, M2: its process died at 10; a lease would have lapsed by 130."""
+    h = unread(None)
+    h.fault("n1", 10, "crash", "begin")
+    h.fails("n2", call=0, returned=131)
+    assert h.verdict("L1")["verdict"] == "violated"
+
+
+def test_unread_a_call_without_an_answer_may_have_left_something():
+    """L1: n3 ended without knowing at 50, so waiting counts from then."""
+    h = unread(5)
+    h.fails("n3", call=20, returned=50, outcome=Outcome.AMBIGUOUS)
+    h.fails("n2", call=0, returned=170)
+    assert h.verdict("L1")["verdict"] == "held"
+
+
 # L4: told in time.
 
 
