@@ -64,11 +64,11 @@ class _Frame:
         return GUTTER + (inside - self.begin_ns) / span * (WIDTH - GUTTER - RIGHT)
 
 
-def timeline_svg(timeline: Timeline, *, prefix: str = "tl", origin_ns: int = 0, moment_label: str = "") -> str:
+def timeline_svg(timeline: Timeline, *, prefix: str = "tl", moment_label: str = "") -> str:
     """The picture as one `<svg>` element; fits a page of any width, light or dark.
 
-    prefix: makes ids unique in a page that shows several. origin_ns: true time
-    that reads as zero on the axis. moment_label: what is said at the moment.
+    prefix: makes ids unique in a page that shows several. moment_label: what is
+    said at the moment.
     """
     struck = {bar.row for bar in timeline.intervals if bar.kind == "fault"}
     fault_rows = [row for row in timeline.rows if row in struck]
@@ -82,9 +82,9 @@ def timeline_svg(timeline: Timeline, *, prefix: str = "tl", origin_ns: int = 0, 
     for row in client_rows:
         tops[row] = place
         place += ROW
-    frame = _Frame(timeline.begin_ns, timeline.end_ns, origin_ns, tops, place)
+    frame = _Frame(timeline.begin_ns, timeline.end_ns, timeline.origin_ns, tops, place)
     height = place + AXIS
-    label = description(timeline, origin_ns=origin_ns)
+    label = description(timeline)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="tl" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
         f'aria-label="{attribute(label)}">',
@@ -105,8 +105,9 @@ def timeline_svg(timeline: Timeline, *, prefix: str = "tl", origin_ns: int = 0, 
     return "\n".join(parts)
 
 
-def description(timeline: Timeline, *, origin_ns: int = 0) -> str:
+def description(timeline: Timeline) -> str:
     """The picture in a sentence or two, for those who do not see it."""
+    origin_ns = timeline.origin_ns
     clients = {bar.row for bar in timeline.intervals if bar.kind in ("believed", "granted")}
     overlaps = [bar for bar in timeline.intervals if bar.kind == "overlap"]
     refused = sum(1 for tick in timeline.ticks if not tick.is_accepted)
@@ -122,8 +123,9 @@ def description(timeline: Timeline, *, origin_ns: int = 0) -> str:
     return text
 
 
-def timeline_table(timeline: Timeline, *, origin_ns: int = 0) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def timeline_table(timeline: Timeline) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Header and rows that say what the picture shows, in order of time."""
+    origin_ns = timeline.origin_ns
     names = {"believed": "believed", "granted": "named by the store", "fault": "fault", "overlap": "both believed"}
     entries = [
         (
@@ -205,12 +207,20 @@ def _bar(frame: _Frame, bar: Interval) -> list[str]:
     top = frame.tops[bar.row]
     left, right = frame.x(bar.begin_ns), frame.x(bar.end_ns)
     is_belief = bar.kind == "believed"
-    y, height = (top + 7, 19) if is_belief else (top + 29, 14)
+    y, height = (top + 6, 19) if is_belief else (top + 34, 12)
     width = max(1.5, right - left)
     parts = [f'<rect class="{bar.kind}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" rx="2"/>']
     label = short(bar.label, 12)
     if label and right - left > CHARACTER * len(label) + 4:
-        parts.append(_text((left + right) / 2, y + height - 4, label, "onbar" if is_belief else "", "middle"))
+        parts.append(
+            _text(
+                (left + right) / 2,
+                y + height - (5 if is_belief else 2.5),
+                label,
+                "onbar" if is_belief else "",
+                "middle",
+            )
+        )
     return parts
 
 
@@ -225,7 +235,7 @@ def _overlaps(frame: _Frame, overlaps: Sequence[Interval], prefix: str) -> list[
         left, right = frame.x(bar.begin_ns), max(frame.x(bar.end_ns), frame.x(bar.begin_ns) + 3)
         parts.append(
             f'<rect class="overlap" x="{left:.1f}" y="{upper + 3:.1f}" width="{right - left:.1f}" '
-            f'height="{lower - upper + 27:.1f}" fill="url(#{prefix}-hatch)"/>'
+            f'height="{lower - upper + 24:.1f}" fill="url(#{prefix}-hatch)"/>'
         )
         label = f"both believe for {duration(bar.end_ns - bar.begin_ns)}"
         start = left - CHARACTER * len(label) - 6
@@ -242,15 +252,15 @@ def _ticks(frame: _Frame, ticks: Sequence[Tick]) -> list[str]:
     parts = []
     newest = -1
     for tick in ticks:
-        x, y = frame.x(tick.at_ns), frame.tops[tick.row] + 26
+        x, y = frame.x(tick.at_ns), frame.tops[tick.row] + 25
         token = int(tick.label) if tick.label.isascii() and tick.label.isdigit() else None
         if not tick.is_accepted:
-            parts.append(f'<path class="write" d="M{x - 4:.1f} {y - 1:.1f}l8 8m0 -8l-8 8" fill="none"/>')
+            parts.append(f'<path class="write" d="M{x - 4:.1f} {y:.1f}l8 8m0 -8l-8 8" fill="none"/>')
             continue
         is_stale = token is not None and token < newest
         newest = max(newest, token if token is not None else -1)
         kind = "stale" if is_stale else "write"
-        parts.append(f'<line class="{kind}" x1="{x:.1f}" y1="{y - 3:.1f}" x2="{x:.1f}" y2="{y + 9:.1f}"/>')
+        parts.append(f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + 8:.1f}"/>')
         if is_stale:
             label = f"stale write with {short(tick.label, 12)} accepted"
             fits = x + CHARACTER * len(label) < WIDTH

@@ -62,8 +62,12 @@ class Tick(_Part):
 
 
 class Timeline(_Part):
-    """Who held, who believed and who wrote in one run, around a moment. `dropped`: marks beyond the cap."""
+    """Who held, who believed and who wrote in one run, around a moment.
 
+    origin_ns: the run's first event, which reads as zero. dropped: marks beyond the cap.
+    """
+
+    origin_ns: int = 0
     begin_ns: int
     end_ns: int
     moment_ns: int | None = None
@@ -222,36 +226,6 @@ def load_results(path: Path) -> Results:
         where = ".".join(str(part) for part in first["loc"]) or "document"
         message = f"{where}: {first['msg']}; expected {FORMAT}, as written by `lockref report`"
         raise ConfigError(message, location=Location(str(path))) from error
-
-
-def combined(judged: Results, measured: Results) -> Results:
-    """The verdicts of `judged` with the latencies, fairness and pictures of `measured`.
-
-    For a campaign that judged every seed but kept some of the histories only:
-    the verdict speaks for all runs, the measurements for the kept ones, and a
-    notice says so.
-    """
-    pictures = {(failure.clause, failure.run): failure for failure in measured.failures if failure.timeline}
-    failures = []
-    for failure in judged.failures:
-        drawn = pictures.get((failure.clause, failure.run))
-        told = {"timeline": drawn.timeline, "begin_ns": drawn.begin_ns} if drawn is not None else {}
-        failures.append(failure.model_copy(update=told))
-    names = ("latency", "outcomes", "fairness", "clients", "scatters", "quarantine")
-    notices = [*judged.notices, *measured.notices]
-    if measured.runs < judged.runs:
-        kept = counted(measured.runs, "run")
-        notices.append(f"latencies, fairness and pictures are of the {kept} whose histories were kept")
-    return judged.model_copy(
-        update={
-            **{name: getattr(measured, name) for name in names},
-            "failures": failures,
-            "notices": notices,
-            "provenance": {**measured.provenance, **judged.provenance},
-            "capabilities": judged.capabilities or measured.capabilities,
-            "files": {**measured.files, **judged.files},
-        }
-    )
 
 
 def bound_percent(runs: int) -> float:

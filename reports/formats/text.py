@@ -7,6 +7,7 @@ that may reach a terminal, a table cell or an annotation.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 NAME_MAX = 60
@@ -19,6 +20,13 @@ def short(text: str, limit: int = NAME_MAX) -> str:
     if len(text) <= limit and len(shown) <= limit:
         return shown
     return shown[: limit - 1] + "…"
+
+
+def printable(text: str, limit: int) -> str:
+    """`text` with its line ends kept and everything else that cannot be shown made visible; cut at `limit`."""
+    lines = text[:limit].split("\n")
+    shown = "\n".join("".join(c if _is_printable(c) else _visible(c) for c in line) for line in lines)
+    return shown if len(text) <= limit else shown + "…"
 
 
 def _is_printable(character: str) -> bool:
@@ -45,6 +53,14 @@ def duration(nanoseconds: int | float | None) -> str:
         if size >= 0.9995 * unit_ns:
             return f"{_three_digits(nanoseconds / unit_ns)} {unit}"
     return f"{nanoseconds:.0f} ns"
+
+
+_LONG_NS = re.compile(r"\b(\d{4,19}) ns\b")
+
+
+def readable(text: str) -> str:
+    """A sentence of the checks with its nanoseconds in units that people read."""
+    return _LONG_NS.sub(lambda match: duration(int(match.group(1))), text)
 
 
 def _three_digits(value: float) -> str:

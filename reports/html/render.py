@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from reports.formats.results import Results
-from reports.formats.text import duration, seconds, short
+from reports.formats.text import duration, printable, seconds, short
 from reports.html.markdown import write_markdown
 from reports.html.sections import Section, build_section, embedded, overview
+
+TEXT_MAX = 4000
+"""Characters of one text on the page: a failure block has about two thousand."""
 
 
 def render(
@@ -38,6 +42,7 @@ def page_text(sections: Sequence[Section], *, title: str) -> str:
         loader=PackageLoader("reports.html", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_presentable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -45,6 +50,11 @@ def page_text(sections: Sequence[Section], *, title: str) -> str:
     data = embedded([section.results for section in sections])
     template = environment.get_template("report.html.j2")
     return template.render(title=title, sections=sections, overview=overview(sections), data=data)
+
+
+def _presentable(value: object) -> object:
+    """What every expression of the template goes through: no text is endless or carries control characters."""
+    return printable(value, TEXT_MAX) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _write_figures(sections: Sequence[Section], folder: Path) -> None:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from reports.figures import Figure, draw, timeline_svg
 from reports.figures.style import inline
-from reports.figures.timeline import description, timeline_table
+from reports.figures.timeline import timeline_table
 from reports.formats.results import Clause, Failure, Quantiles, Reach, Results, counted
 from reports.formats.text import duration, short
 
@@ -142,14 +142,14 @@ def _violation(failure: Failure, anchor: str) -> Violation:
     timeline = failure.timeline
     if timeline is None or not timeline.rows:
         return Violation(anchor, failure, heading, None)
-    drawn = timeline_svg(timeline, prefix=anchor, origin_ns=failure.begin_ns, moment_label=f"{failure.clause} broken")
+    drawn = timeline_svg(timeline, prefix=anchor, moment_label=f"{failure.clause} broken")
     notices = [f"{timeline.dropped:,} marks far from the violation were left out"] if timeline.dropped else []
     caption = (
         "Solid: the client believes it holds the lock. Pale: the store names it as owner. The number is the fencing "
         "token (or the end of the owner's name). Strokes are protected writes the resource accepted, crosses those it "
         "refused. Hatched: two clients believed at once. Grey lanes: faults."
     )
-    table = Table.cut(timeline_table(timeline, origin_ns=failure.begin_ns))
+    table = Table.cut(timeline_table(timeline))
     picture = Picture(
         f"{anchor}-timeline",
         f"Who held the lock around the violation, run {failure.run}",
@@ -158,7 +158,6 @@ def _violation(failure: Failure, anchor: str) -> Violation:
         table,
         notices,
     )
-    assert description(timeline), "a picture without words"
     return Violation(anchor, failure, heading, picture)
 
 

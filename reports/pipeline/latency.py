@@ -185,7 +185,7 @@ def outcomes(spark: SparkSession) -> DataFrame:
 
 
 def scatter(spark: SparkSession, limit: int) -> DataFrame:
-    """Single samples of waits, requests and leases: (cell, measure, outcome, total, points of (instant, value)).
+    """Single samples of waits and leases: (cell, measure, outcome, total, points of (instant, value)).
 
     At most `limit` per measure over all cells, chosen by a hash of the sample,
     so that the same history gives the same picture.
@@ -196,7 +196,7 @@ def scatter(spark: SparkSession, limit: int) -> DataFrame:
             select cell, measure, outcome, at_ns - min(at_ns) over (partition by run) as at_ns, value_ns,
                    count(*) over (partition by cell, measure, outcome) as total,
                    row_number() over (partition by measure order by xxhash64(run, at_ns, value_ns)) as place
-            from samples join cells using (run) where measure in ('wait', 'request', 'lease')
+            from samples join cells using (run) where measure in ('wait', 'lease')
         ) where place <= {limit}
         group by cell, measure, outcome order by measure, cell, outcome
     """)

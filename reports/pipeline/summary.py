@@ -30,6 +30,7 @@ from reports.formats.results import (
     counted,
     statement,
 )
+from reports.formats.text import readable
 from reports.pipeline.inputs import split_run
 from reports.pipeline.latency import GRID, QUOTED
 from reports.pipeline.timeline import build_timeline
@@ -242,7 +243,7 @@ def _reach(facts: Facts) -> list[Reach]:
 def _failure(facts: Facts, row: FailureRow) -> Failure:
     index, run = split_run(row.run)
     source = facts.sources[index]
-    message = str(row.witness.get("text") or CLAUSES.get(row.clause, ""))
+    message = readable(str(row.witness.get("text") or CLAUSES.get(row.clause, "")))
     failure = Failure(
         id=f"{row.clause}-run{run}" + (f"-input{index}" if len(facts.sources) > 1 else ""),
         clause=row.clause,
@@ -258,7 +259,9 @@ def _failure(facts: Facts, row: FailureRow) -> Failure:
         similar=row.runs - 1,
         replay=_replay(row, source),
         witness=row.witness,
-        timeline=build_timeline(row.events, grants=row.grants, moment_ns=row.at_ns, witness=row.witness)
+        timeline=build_timeline(
+            row.events, grants=row.grants, moment_ns=row.at_ns, witness=row.witness, origin_ns=row.begin_ns
+        )
         if row.events
         else None,
     )
@@ -293,7 +296,7 @@ def _notices(facts: Facts) -> list[str]:
         found.append(
             f"{counted(facts.cut_off, 'run')} ended before the end of the scenario and were judged up to there"
         )
-    for measure in ("wait", "request"):
+    for measure in ("wait", "lease"):
         total = sum(row["total"] for row in facts.scatter if row["measure"] == measure)
         shown = sum(len(row["points"]) for row in facts.scatter if row["measure"] == measure)
         if shown < total:

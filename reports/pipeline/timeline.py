@@ -25,6 +25,7 @@ def build_timeline(
     grants: Iterable[dict[str, Any]] = (),
     moment_ns: int | None,
     witness: dict[str, Any],
+    origin_ns: int = 0,
     marks_max: int = MARKS_MAX,
 ) -> Timeline:
     """Fold one run's events (rows of the history, any order) and grants into bars and ticks.
@@ -53,6 +54,7 @@ def build_timeline(
         bars = sorted(bars, key=lambda bar: abs(bar.begin_ns - middle))[: marks_max // 2]
         ticks = sorted(ticks, key=lambda tick: abs(tick.at_ns - middle))[: marks_max - len(bars)]
     return Timeline(
+        origin_ns=origin_ns,
         begin_ns=first,
         end_ns=last,
         moment_ns=moment_ns,

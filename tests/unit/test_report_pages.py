@@ -1,0 +1,285 @@
+"""The page, the Markdown and the pictures: complete, reproducible, closed, and deaf to hostile names."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from reports.figures import draw, timeline_svg
+from reports.figures.timeline import description, timeline_table
+from reports.formats.results import (
+    Clause,
+    ClientCount,
+    Failure,
+    Fairness,
+    Interval,
+    OutcomeCount,
+    Quantiles,
+    Quarantined,
+    Reach,
+    Results,
+    Scatter,
+    Tick,
+    Timeline,
+)  # fmt: skip
+from reports.html import render
+from reports.html.markdown import markdown
+from reports.html.sections import build_section
+from reports.pipeline.timeline import build_timeline
+
+HOSTILE = "</script><script>alert(1)</script>\n\x1b[31m\u202e$\\frac{x}$ \"' & `x` | [a](b) <!--" + "A" * 10_000
+MS = 1_000_000
+SECOND = 1000 * MS
+
+
+def quantiles(measure: str, *, op: str = "", outcome: str = "applied", cell: str = "c", scale: int = MS) -> Quantiles:
+    curve = [(step / 100, scale * (step + 1)) for step in range(100)] + [(1.0, scale * 150)]
+    return Quantiles(
+        cell=cell, measure=measure, op=op, outcome=outcome, samples=1000, min_ns=scale, p50_ns=51 * scale,
+        p90_ns=91 * scale, p95_ns=96 * scale, p99_ns=100 * scale, p999_ns=120 * scale, max_ns=150 * scale, curve=curve,
+    )  # fmt: skip
+
+
+def timeline(name: str = "n1") -> Timeline:
+    return Timeline(
+        begin_ns=0, end_ns=20 * SECOND, moment_ns=13 * SECOND, rows=[f"pause {name}", name, "n2"],
+        intervals=[
+            Interval(kind="fault", row=f"pause {name}", begin_ns=2 * SECOND, end_ns=12 * SECOND, label="pause"),
+            Interval(kind="believed", row=name, begin_ns=SECOND, end_ns=13 * SECOND, label="7"),
+            Interval(kind="granted", row=name, begin_ns=SECOND, end_ns=11 * SECOND, label="7"),
+            Interval(kind="believed", row="n2", begin_ns=12 * SECOND, end_ns=15 * SECOND, label="8"),
+            Interval(kind="overlap", row="n2", begin_ns=12 * SECOND, end_ns=13 * SECOND, label=name),
+        ],
+        ticks=[Tick(row="n2", at_ns=12 * SECOND, is_accepted=True, label="8"),
+               Tick(row=name, at_ns=13 * SECOND, is_accepted=True, label="7"),
+               Tick(row=name, at_ns=13 * SECOND, is_accepted=False, label="7")],
+    )  # fmt: skip
+
+
+def full(name: str = "n1", title: str = "Trial") -> Results:
+    """Results with every part filled; `name` goes everywhere a history's text can go."""
+    return Results(
+        title=title, verdict="violated", liveness="held", statement="1 run of 10 broke a safety clause", runs=10,
+        events=1000, clauses={"S4": Clause(verdict="violated", runs=10, violated=1, text="no stale write")},
+        classes={"harm": 1, "clean": 9}, reach=[Reach(situation="crash", runs=0, count=0, is_required=True)],
+        failures=[
+            Failure(id="LK-1", clause="S4", message=name, run=3, seed=3, scenario=name, provider=name, block=name,
+                    replay="lockref replay LK-1", at_ns=13 * SECOND, timeline=timeline(name), witness={"text": name}),
+        ],
+        latency=[quantiles("wait", cell=name), quantiles("wait", outcome="ambiguous", cell=name),
+                 quantiles("request", op="acquire"), quantiles("handoff", op="after release"),
+                 quantiles("handoff", op="after expiry", scale=10 * MS), quantiles("lease", outcome="sent")],
+        outcomes=[OutcomeCount(cell=name, kind="call", op="acquire", outcome="applied", count=9)],
+        fairness=[Fairness(cell=name, runs=10, grants=9, jain_min=0.5, jain_p50=0.9, longest_streak=3)],
+        clients=[ClientCount(cell=name, client=name, asked=9, granted=9, wait_max_ns=MS),
+                 ClientCount(cell=name, client="n2", asked=4, granted=0)],
+        scatters=[Scatter(cell=name, measure="wait", outcome="applied", total=20_000,
+                          points=[(step * MS, (step + 1) * MS) for step in range(50)]),
+                  Scatter(cell=name, measure="lease", outcome="sent", total=2, points=[(1, SECOND), (2, -MS)])],
+        quarantine=[Quarantined(source=name, reason="unknown kind", records=2)],
+        provenance={"commit": name, "arguments": {name: name}}, capabilities={"put": {"if_match": True}},
+        notices=[name],
+    )  # fmt: skip
+
+
+class _Outline(html.parser.HTMLParser):
+    """Which elements a page has, and every address that it would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.loaded: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("src", "href", "xlink:href") and not (value or "").startswith(("#", "data:")):
+                self.loaded.append(value or "")
+
+
+def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
+    """Owners with markup, escapes and ten kilobytes end up as short text in HTML, Markdown and every picture."""
+    page = render([full(HOSTILE)], tmp_path).read_text(encoding="utf-8")
+    outline = _Outline(page)
+    assert outline.tags.count("script") == 1
+    assert "\x1b" not in page
+    visible = page[: page.index('<script type="application/json"')]
+    assert "A" * 5_000 not in visible
+    assert "<script>alert" not in page
+    summary = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "<script>" not in summary.replace("\\<script", "")
+    for picture in (tmp_path / "figures").glob("*.svg"):
+        assert ET.parse(picture).getroot().tag.endswith("svg")
+        assert "<script" not in picture.read_text(encoding="utf-8")
+
+
+def test_the_embedded_data_are_the_results(tmp_path: Path) -> None:
+    """The JSON in the page parses back to the very results, hostile text included."""
+    given = [full(HOSTILE), full(title="second")]
+    page = render(given, tmp_path).read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="lockref-results">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    assert [Results.model_validate(one) for one in json.loads(found.group(1))] == given
+
+
+def test_the_page_is_closed_and_its_anchors_unique(tmp_path: Path) -> None:
+    """No address but anchors and data, no id twice, every link leads somewhere."""
+    page = render([full(), full(title="second")], tmp_path).read_text(encoding="utf-8")
+    outline = _Outline(page)
+    assert outline.loaded == []
+    assert len(outline.ids) == len(set(outline.ids))
+    assert set(re.findall(r'<a href="#([^"]+)"', page)) <= set(outline.ids)
+    assert "@import" not in page
+    assert not re.findall(r"url\((?!#)", page)
+
+
+def test_the_page_tells_verdict_bound_and_missing_situations(tmp_path: Path) -> None:
+    """Verdict and n in the banner, clause table, reach, failure block, replay, provenance; each figure with a table."""
+    page = render([full()], tmp_path).read_text(encoding="utf-8")
+    for text in ("✗ violated", "1 run of 10 broke a safety clause", "no stale write", "demanded, never happened",
+                 "LK-1", "unknown kind", "put.if_match", "arguments.n1"):  # fmt: skip
+        assert text in page, text
+    assert page.count("the figures as a table") == page.count("<figure")
+    assert page.count('role="img"') == page.count("<figure") == 7
+
+
+def test_equal_results_give_equal_bytes(tmp_path: Path) -> None:
+    """Page, Markdown, SVG and PNG of the same results are the same bytes: no date, no random salt."""
+    for name in ("one", "two"):
+        render([full()], tmp_path / name)
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
+    assert len(files) >= 14
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
+
+
+def test_no_measurements_is_said_and_draws_nothing(tmp_path: Path) -> None:
+    """Without Spark there are no figures; the page says so instead of showing empty axes."""
+    bare = Results(title="t", verdict="held", statement="s", runs=1)
+    assert draw(bare) == []
+    assert "did not run for this part" in render([bare], tmp_path).read_text(encoding="utf-8")
+
+
+def test_a_plot_that_fails_is_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed picture never changes a verdict: it is named among the notices and the others are drawn."""
+    from reports.figures import plots
+
+    def broken(_results: Results) -> None:
+        raise ValueError("no room")
+
+    monkeypatch.setattr(plots, "handoff", broken)
+    section = build_section(full(), 1)
+    assert "the figure broken could not be drawn: no room" in section.notices
+    assert len(section.pictures) == 5
+
+
+def test_capped_pictures_say_so() -> None:
+    """A picture of fewer samples than there are carries the count."""
+    figure = next(figure for figure in draw(full()) if figure.name == "f5-raw-waits")
+    assert figure.notices == ["shows 50 of 20,000 samples"]
+
+
+def test_the_timeline_shows_overlap_stale_write_and_refusal() -> None:
+    """F1: hatched band with its length, a stale write in words, a refused one as a cross, overlap in the alt text."""
+    svg = timeline_svg(timeline(), prefix="x", moment_label="S4 broken")
+    root = ET.fromstring(svg)
+    text = " ".join(element.text or "" for element in root.iter() if element.tag.endswith("text"))
+    assert "both believe for 1.00 s" in text
+    assert "stale write with 7 accepted" in text
+    assert "S4 broken" in text
+    assert 'fill="url(#x-hatch)"' in svg
+    assert "l8 8m0 -8l-8 8" in svg
+    assert "both believed to hold the lock for 1.00 s from 12.000 s" in description(timeline())
+    assert len(timeline_table(timeline())[1]) == 8
+
+
+def event(seq: int, kind: str, node: str, at_ms: int, **fields: object) -> dict[str, object]:
+    told = {
+        "task": "main",
+        "lock": "l",
+        "outcome": "none",
+        "request": None,
+        "token": None,
+        "owner": None,
+        "detail": None,
+    }
+    return {"seq": seq, "at_ns": at_ms * MS, "kind": kind, "node": node, **told, **fields}
+
+
+def test_beliefs_of_an_observer_belong_to_the_tenure() -> None:
+    """A yes given to the observer stretches the bar of the client that called, closed at both ends."""
+    rows = [
+        event(0, "call", "n1", 0, request=1), event(1, "believed", "n1", 10, request=1, token=4),
+        event(2, "believed", "n1", 900, request=1, task="observer", token=4),
+        event(3, "call", "n2", 100, request=2), event(4, "believed", "n2", 800, request=2, token=5),
+        event(5, "fault", "n1", 20, detail='{"id":"f","kind":"pause","phase":"begin"}'),
+        event(6, "fault", "n1", 700, detail='{"id":"f","kind":"pause","phase":"end"}'),
+        event(7, "effect", "n1", 900, outcome="precondition_failed", request=1, token=4),
+    ]  # fmt: skip
+    built = build_timeline(rows, moment_ns=800 * MS, witness={"lock": "l", "overlap_ns": [800 * MS, 900 * MS]})
+    bars = {(bar.kind, bar.row): (bar.begin_ns // MS, bar.end_ns // MS) for bar in built.intervals}
+    assert bars == {
+        ("believed", "n1"): (10, 900), ("believed", "n2"): (800, 800), ("fault", "pause n1"): (20, 700),
+        ("overlap", "n2"): (800, 800),
+    }  # fmt: skip
+    assert built.rows == ["pause n1", "n1", "n2"]
+    assert [tick.is_accepted for tick in built.ticks] == [False]
+    capped = build_timeline(rows, moment_ns=800 * MS, witness={}, marks_max=2)
+    assert capped.dropped == 3
+    assert len(capped.intervals) + len(capped.ticks) == 2
+
+
+def test_markdown_stays_below_the_limit() -> None:
+    """A job summary above 1 MiB is dropped whole by GitHub: the text is cut with a notice."""
+    sections = [build_section(full(), 1)]
+    text = markdown(sections, title="t", bytes_max=1200)
+    assert len(text.encode()) <= 1200
+    assert text.endswith("in report.html and results.json.*\n")
+    assert "Cut here" not in markdown(sections, title="t")
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def console_of(page: Path, folder: Path) -> tuple[list[str], str]:
+    """What headless Chromium says on its console while it opens the page, and the page's elements afterwards."""
+    command = [
+        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+        "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder}", "--enable-logging=stderr", "--v=0",
+        "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+    return [line for line in done.stderr.splitlines() if ":CONSOLE" in line], done.stdout
+
+
+@pytest.mark.chromium
+@pytest.mark.xdist_group("chromium")
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+def test_a_browser_opens_the_page_without_complaint(tmp_path: Path) -> None:
+    """Nothing on the console, so no request either: the page's own policy forbids all, and reports each attempt there.
+
+    The canary, the same page with one foreign picture, proves that an attempt would be seen.
+    """
+    page = render([full(HOSTILE), full(title="second")], tmp_path / "out")
+    console, dom = console_of(page, tmp_path / "profile")
+    assert console == []
+    outline = _Outline(dom)
+    assert outline.tags.count("script") == 1
+    assert outline.tags.count("figure") == 14
+    canary = tmp_path / "canary.html"
+    text = page.read_text(encoding="utf-8").replace("<main>", '<main><img src="http://127.0.0.1:9/x.png" alt="">')
+    canary.write_text(text, encoding="utf-8")
+    console, _ = console_of(canary, tmp_path / "profile2")
+    assert any("Content Security Policy" in line for line in console)
