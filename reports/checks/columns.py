@@ -120,7 +120,7 @@ class Events:
 
     def _store(self, name: str, codes: Codes, texts: pa.Array) -> None:
         empty = pc.index(texts, "").as_py() if len(texts) else -1
-        if empty >= 0:
+        if empty >= 0 and bool((codes == empty).any()):
             codes = np.where(codes == empty, np.int32(NO_TEXT), codes)
         if len(texts) and texts.null_count:
             unnamed = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
@@ -174,7 +174,11 @@ class Events:
         """The code of a text, or -2, which no row has."""
         self.codes(name)
         texts = self._texts[name]
-        found = pc.index(texts, text).as_py() if len(texts) else -1
+        # Columns of one recorder share their texts, and looking for what is not there reads them all.
+        key = f"code {[buffer.address for buffer in texts.buffers() if buffer is not None]} {text}"
+        if key not in self._cache:
+            self._cache[key] = pc.index(texts, text).as_py() if len(texts) else -1
+        found: int = self._cache[key]
         return found if found >= 0 else -2
 
     def text_count(self, name: str) -> int:
@@ -219,10 +223,13 @@ class Events:
 
     def request_keys(self, rows: Ints) -> Ints:
         """A dense number for (run, request) of these rows; -1 where there is no request. Joins by indexing."""
-        if self._request_base is None:
+        base = self._request_base
+        if base is None:
             return self._sparse_requests[0][rows]
         request = self.integers("request")[rows]
-        return np.where(request >= 0, self._request_base[self.run[rows]] + request, -1)
+        # One run's numbers are dense already; nearly always none is missing.
+        keys: Ints = request if len(base) == 2 else base[self.run[rows]] + request
+        return keys if len(request) == 0 or int(request.min()) >= 0 else np.where(request >= 0, keys, -1)
 
     @property
     def request_key_count(self) -> int:
