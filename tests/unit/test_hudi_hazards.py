@@ -10,7 +10,7 @@ import pytest
 from lockref.errors import CorruptRecord, OutcomeUnknown, ReleaseFailed
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.hudi import HoodieLockException
-from lockref.storage.hudi_client import LockUpsertResult
+from lockref.storage.hudi_client import LockUpsertResult, ObjectStoreLockClient
 from lockref.stores.port import Outcome, WriteReply
 from tests.unit.hudi_bench import EPOCH_NS, KEY, Bench, BenchHeartbeat
 
@@ -501,3 +501,84 @@ def test_observers_never_wait(bench):
 
     bench.run(observe, hold)
     assert asked == [(True, True, 0)]
+
+
+def test_a_fresh_lock_holds_nothing_and_its_calls_do_nothing(bench):
+    """Before the first attempt there is no belief, and unlock, hook and close make no request."""
+    lock = bench.lock()
+    assert (lock.holds(), lock.grant, lock.interrupted) == (False, None, False)
+    bench.run(lambda: (lock.unlock(), lock.run_shutdown_hook(), lock.close()))
+    assert bench.store.peek(KEY) is None
+    assert bench.events == []
+
+
+def test_close_releases_and_ends_the_heartbeat(bench):
+    """Contract of LockProvider: close gives back what is held and ends belief; a second close does nothing."""
+    lock = bench.lock()
+
+    def cycle():
+        assert lock.try_lock()
+        provider = lock.provider
+        lock.close()
+        lock.close()
+        return lock.holds(), lock.provider, provider.is_closed, provider.heartbeat.has_active_heartbeat()
+
+    assert bench.run(cycle) == (False, None, True, False)
+    assert bench.record.expired is True
+
+
+def test_a_clean_unlock_closes_the_provider_it_drops(bench):
+    """LockManager: unlock, then close and drop; duration counts from the grant, not from the start of the process."""
+    lock = bench.lock()
+
+    def cycle():
+        bench.sleep(5)
+        assert lock.try_lock()
+        provider = lock.provider
+        bench.sleep(1)
+        lock.unlock()
+        return provider.is_closed
+
+    assert bench.run(cycle) is True
+    kinds = [event.kind.value for event in bench.events if event.kind.value != "metric"]
+    assert kinds == ["granted", "released"]
+    assert [event.value for event in bench.events if event.name == "lock.acquire.duration"] == [1000.0]
+
+
+def test_an_unlock_without_grant_counts_no_time_held(bench):
+    """An unlock after a refused attempt releases nothing and measures nothing."""
+    lock = bench.lock()
+    bench.put("other", for_ms=60_000)
+    bench.run(lambda: (lock.try_lock(), lock.unlock()))
+    assert "lock.acquire.duration" not in bench.metrics()
+    assert lock.provider is None
+
+
+def test_two_threads_may_unlock_at_once(bench):
+    """U6: one releases for both, and the slower one does not drop what is already gone."""
+    lock = bench.lock()
+    bench.run(lock.try_lock)
+    write = ObjectStoreLockClient.try_upsert_lock_file
+    client = lock.provider._client
+
+    def slow(new, previous):
+        bench.sleep(1)
+        return write(client, new, previous)
+
+    client.try_upsert_lock_file = slow
+    bench.run(lock.unlock, lock.unlock)
+    assert (lock.provider, bench.record.expired) == (None, True)
+
+
+def test_a_loss_after_unlock_is_told_to_nobody(bench):
+    """D11: an interrupt that comes after belief has ended is not reported as a loss."""
+    lock = bench.lock()
+
+    def cycle():
+        assert lock.try_lock()
+        thread = lock._threads.current()
+        lock.unlock()
+        thread.interrupt()
+
+    bench.run(cycle)
+    assert "lost" not in [event.kind.value for event in bench.events]

@@ -257,6 +257,42 @@ def test_default_manager_rapid_start_stop_1_ms(bench):
     assert len(owner.beats) > 10
 
 
+class GapAfterRelease:
+    """A permit whose first release lets others go first, as a preempted thread does."""
+
+    def __init__(self, bench):
+        self._bench = bench
+        self._permit = bench.runtime().mutex()
+        self._gap_s = 0.1
+        self.acquire = self._permit.acquire
+
+    def release(self):
+        self._permit.release()
+        gap_s, self._gap_s = self._gap_s, 0
+        if gap_s:
+            self._bench.sleep(gap_s)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_failed_beat_that_is_overtaken_by_stop_and_start_cancels_the_next_heartbeat(bench, restarts):
+    """Section 5: a beat past its permit is not waited for; a restart in between is cancelled by it."""
+    owner = Owner(bench, semaphore=GapAfterRelease(bench))
+
+    def overtake():
+        assert owner.manager.stop_heartbeat(True)
+        if restarts:
+            assert owner.manager.start_heartbeat_for_thread(owner.threads.current())
+        bench.sleep(0.2)
+        return owner.threads.current().is_interrupted(), owner.manager.has_active_heartbeat()
+
+    def slow_failure():
+        bench.sleep(0.5)
+        return False
+
+    owner.answer = slow_failure
+    assert owner.run(1.2, overtake) == (restarts, False)
+
+
 # Telling the owner.
 
 
