@@ -75,6 +75,8 @@ def load_provider(reference: str) -> ProviderSpec:
     Errors: ConfigError for an unknown name, a module or file that is missing or
     fails to import, a class that is missing or is no lock.
     """
+    if reference in BUILT_IN:
+        return _load(BUILT_IN[reference], name=reference, reference=reference)
     if ":" not in reference:
         known = registered()
         if reference not in known:

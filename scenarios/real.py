@@ -18,13 +18,14 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, LockrefError, OutcomeUnknown
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, LockError, LockrefError, OutcomeUnknown
 from lockref.history import SCHEMA, Recorder, TrueNs, runs_table, to_table
 from lockref.provider import LockContext, LockEvent
 from lockref.providers import ProviderSpec
@@ -32,6 +33,7 @@ from lockref.recording import Journal, RecordingStore
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore, Outcome
 from lockref.stores.uri import open_store, parse_store_uri
+from scenarios.cast import Cast
 from scenarios.schema import Scenario
 from scenarios.settle import Settled, habits_of, settle
 from scenarios.workloads import RESOURCES
@@ -149,6 +151,7 @@ class _Crew:
     def _work(self, name: str) -> None:
         job, runtime = self.job, self.runtime
         listeners: list[Client] = []
+        spec = Cast(job.scenario, job.spec).of(name)
         journal = Journal(
             self.recorder, node=name, runtime=runtime, true_ns=runtime.monotonic_ns, numbers=self._numbers
         )
@@ -160,13 +163,11 @@ class _Crew:
         habits = habits_of(job.scenario, job.settled, name)
         context = LockContext(
             runtime=runtime_for(runtime, habits),
-            open_store=lambda timeout_ns: RecordingStore(
-                self._store(timeout_ns), journal=journal, decode=job.spec.decode
-            ),
+            open_store=lambda timeout_ns: RecordingStore(self._store(timeout_ns), journal=journal, decode=spec.decode),
             settings=job.settled.lock_settings(key=job.key, options=job.scenario.lock.options),
             listener=heard,
         )
-        provider = job.spec.factory(context)
+        provider = spec.factory(context)
         reads_first = RESOURCES[job.scenario.workload.kind]().reads_first
         tasks = ("main", "second") if job.scenario.workload.life == "two_threads" else ("main",)
         listeners += [
@@ -191,7 +192,8 @@ class _Crew:
             two_threads((listeners[0], listeners[1]), habits, (streams[0], streams[1]))
         else:
             ONE_TASK[job.scenario.workload.life](listeners[0], habits, streams[0])
-        provider.close()
+        with suppress(LockError):
+            provider.close()
 
 
 def run_real(

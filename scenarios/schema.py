@@ -150,6 +150,7 @@ class Scenario(Model):
     network: Network = Network()
     clock: Clock = Clock()
     workload: Workload = Workload()
+    providers: dict[ClientName, str] = Field(default_factory=dict, max_length=64)
     faults: Annotated[list[FaultSpec], Field(max_length=256)] = Field(default_factory=list)
     swarm: Swarm | None = None
     envelope: Envelope = Envelope()
@@ -194,6 +195,7 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         (("clock", "drift"), scenario.clock.drift),
         (("clock", "offset"), scenario.clock.offset),
         (("workload", "clients"), scenario.workload.clients),
+        (("providers",), scenario.providers),
     ):
         for name in names:
             if name not in known:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from lockref.errors import ConfigError, DeterminismError
+from lockref.errors import ConfigError, DeterminismError, LockError
 from lockref.history import Recorder, to_table
 from lockref.provider import Grant, LockContext
 from lockref.providers import load_provider, provider_from
@@ -146,6 +146,19 @@ def test_scenario_words_become_plan_numbers() -> None:
     assert corrupt["id"] == "corrupt_object-4"
 
 
+def test_single_clients_may_run_another_lock() -> None:
+    """`providers: {n1: hudi}`: n1 writes records without a token, n2 under the lock under test with one."""
+    outcome = run_simulated(load_scenario("p02"), HARDENED, 1)
+    rows = to_table([outcome.recorder]).to_pylist()
+    granted = {
+        row["node"]: row["token"]
+        for row in rows
+        if row["kind"] == "return" and row["outcome"] == "applied" and row["op"] == "acquire"
+    }
+    assert granted["n1"] is None
+    assert granted["n2"] is not None
+
+
 class Base:
     """A lock that does nothing, to be bent."""
 
@@ -179,6 +192,11 @@ class Spins(Base):
             self.context.runtime.sleep(0)
 
 
+class ComplainsAtTheEnd(Base):
+    def close(self) -> None:
+        raise LockError("never was any good")
+
+
 class ReadsTheClock(Base):
     def lock(self, timeout_s: float) -> bool:
         import time
@@ -191,6 +209,11 @@ def test_a_lock_that_raises_what_is_no_lock_error_is_its_authors_fault() -> None
     with pytest.raises(ConfigError, match=r"raised KeyError.*seed 7.*n\d/main") as caught:
         run_simulated(SWARM, provider_from(Raises, name="raises"), 7)
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_lock_that_complains_on_closing_ends_no_run() -> None:
+    """A LockError from `close` is no news: the client's work is done."""
+    assert run_simulated(SWARM, provider_from(ComplainsAtTheEnd, name="sour"), 7).run_row["end_ns"] > 0
 
 
 def test_a_lock_that_spins_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,24 @@
+"""Which client runs which lock.
+
+Usually all run the one under test. A scenario may give single clients another
+one (`providers: {n2: hudi}`), to show how the lock under test fares beside it
+on one object: a hardened holder beside an unmodified Hudi contender, say.
+"""
+
+from __future__ import annotations
+
+from lockref.providers import ProviderSpec, load_provider
+from scenarios.schema import Scenario
+
+
+class Cast:
+    """The lock of each client. Raises ConfigError if a scenario names one that cannot be loaded."""
+
+    __slots__ = ("_others", "under_test")
+
+    def __init__(self, scenario: Scenario, under_test: ProviderSpec) -> None:
+        self.under_test = under_test
+        self._others = {client: load_provider(reference) for client, reference in scenario.providers.items()}
+
+    def of(self, client: str) -> ProviderSpec:
+        return self._others.get(client, self.under_test)
