@@ -178,6 +178,7 @@ def test_heartbeat_task_immediate_dead_monitoring_thread(bench, owner):
     owner.run(0)
     bench.run(lambda: bench.sleep(1.5))
     assert (owner.beats, bench.run(owner.manager.has_active_heartbeat)) == ([], False)
+    assert not owner.threads._known[0].is_interrupted(), "a dead thread hears nothing"
 
 
 def test_heartbeat_task_renewal_exception(bench, owner):
