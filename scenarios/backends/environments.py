@@ -1,9 +1,10 @@
 """Where a server's program comes from: one virtual environment for each, built once.
 
 The servers' pins collide with each other and with ours, so none of them is in
-our own environment. An environment is named after everything that went into
-it; a build that was cut short has no completion marker and is made anew; a file
-lock lets the workers of a parallel test run wait for one build.
+our own environment. What goes in is listed with digests in `locks/` (see
+`relock.py`), and an environment is named after that list. A build that was cut
+short has no completion marker and is made anew; a file lock lets the workers of
+a parallel test run wait for one build.
 """
 
 from __future__ import annotations
@@ -122,9 +123,14 @@ def ensure_environment(backend: Backend, native: Native, interpreter: Interprete
     return folder / "bin"
 
 
+def lock_file(backend: Backend, native: Native) -> Path:
+    """The list of packages, with digests, that a server's environment gets."""
+    return Path(__file__).parent / "locks" / f"{backend.name}-{native.version}.txt"
+
+
 def _folder(backend: Backend, native: Native, interpreter: Interpreter) -> Path:
     python = ".".join(map(str, interpreter.version))
-    digest = hashlib.sha256("\n".join((interpreter.path, *native.requirements)).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(interpreter.path.encode() + lock_file(backend, native).read_bytes()).hexdigest()[:8]
     return backend_cache() / f"{backend.name}-{native.version}-py{python}-{digest}"
 
 
@@ -145,16 +151,17 @@ def _mark(folder: Path, native: Native, interpreter: Interpreter) -> None:
 
 def _build(backend: Backend, native: Native, interpreter: Interpreter, folder: Path) -> None:
     python = str(folder / "bin" / "python")
+    packages = ("--require-hashes", "-r", str(lock_file(backend, native)))
     uv = find_uv()
     if uv:
         steps = [
             [uv, "venv", "--quiet", "--python", interpreter.path, str(folder)],
-            [uv, "pip", "install", "--quiet", "--python", python, *native.requirements],
+            [uv, "pip", "install", "--quiet", "--python", python, *packages],
         ]
     else:
         steps = [
             [interpreter.path, "-m", "venv", str(folder)],
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *native.requirements],
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
         ]
     for step in steps:
         _run(backend, step)

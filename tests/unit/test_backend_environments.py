@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import threading
 from pathlib import Path
@@ -35,6 +36,17 @@ def _backend(*natives: Native) -> Backend:
     )
 
 
+def _write_locks(monkeypatch, folder: Path) -> None:
+    """Lists of packages for the made-up backends: what they hold is their version."""
+
+    def lock_file(_backend, native):
+        path = folder / f"{native.version}.txt"
+        path.write_text(native.version)
+        return path
+
+    monkeypatch.setattr(environments, "lock_file", lock_file)
+
+
 @pytest.fixture
 def steps(monkeypatch, tmp_path):
     """The install steps that would be run, in a cache of the test's own."""
@@ -46,6 +58,7 @@ def steps(monkeypatch, tmp_path):
             (Path(step[-1]) / "bin").mkdir(parents=True)
 
     monkeypatch.setenv("LOCKREF_CACHE", str(tmp_path))
+    _write_locks(monkeypatch, tmp_path)
     monkeypatch.setattr(environments, "_run", run)
     return taken
 
@@ -64,7 +77,8 @@ def test_an_environment_is_built_once_and_marked_when_whole(steps, ours):
     assert ensure_environment(backend, native, ours) == folder
     assert is_built(backend, native, ours)
     assert len(steps) == 2
-    assert steps[1][-1] == "x==1"
+    assert "--require-hashes" in steps[1]
+    assert Path(steps[1][-1]).read_text() == "1"
     assert json.loads((folder.parent / "complete.json").read_text())["requirements"] == ["x==1"]
 
 
@@ -142,6 +156,7 @@ def test_an_installer_that_fails_shows_its_last_lines():
 def test_a_cache_that_cannot_be_written_says_how_to_choose_another(monkeypatch, tmp_path, ours):
     """The way out is in the message."""
     (tmp_path / "file").write_text("")
+    _write_locks(monkeypatch, tmp_path)
     monkeypatch.setenv("LOCKREF_CACHE", str(tmp_path / "file"))
     with pytest.raises(BackendUnavailable, match="LOCKREF_CACHE"):
         ensure_environment(_backend(), _backend().natives[0], ours)
@@ -167,6 +182,22 @@ def test_a_python_counts_only_if_it_runs(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "_candidates", lambda: iter([str(broken), "/no/such/python", str(newer)]))
     found = find_python((HERE[0], HERE[1] + 1))
     assert found == Interpreter(path=str(newer), version=(HERE[0], HERE[1] + 1))
+
+
+def test_every_pin_has_its_list_of_packages_with_digests():
+    """After a change to the pins: `python -m scenarios.backends.relock`."""
+    for backend in BACKENDS.values():
+        for native in backend.natives:
+            lines = environments.lock_file(backend, native).read_text().splitlines()
+            pinned, _, version = native.requirements[0].partition("==")
+            name = pinned.partition("[")[0]
+            assert any(
+                re.match(rf"{re.escape(name)}(\[[a-z0-9,-]+\])?=={re.escape(version)}\b", line) for line in lines
+            )
+            packages = [line for line in lines if line[:1].isalnum()]
+            assert packages
+            assert sum("--hash=sha256:" in line for line in lines) >= len(packages)
+            assert not any("://" in line for line in lines)
 
 
 def test_every_backend_of_the_table_is_pinned_and_described():

@@ -1,0 +1,55 @@
+"""Write down, with digests, every package that a server's environment gets.
+
+Run `python -m scenarios.backends.relock` after a change to the pins. A server's
+own version is not enough: more than one published version has stopped starting
+because a package below it moved on. The files hold for every Python from the
+server's oldest on, and for every platform.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from lockref.errors import BackendUnavailable
+from scenarios.backends.environments import find_uv, lock_file
+from scenarios.backends.pins import BACKENDS, Backend, Native
+
+_TIMEOUT_S = 300
+
+
+def relock(backend: Backend, native: Native, *, uv: str) -> None:
+    """Resolve one server's requirements anew.
+
+    Errors: BackendUnavailable with uv's own words if they do not resolve.
+    """
+    oldest = ".".join(map(str, native.python_min))
+    done = subprocess.run(
+        [
+            *(uv, "pip", "compile", "-", "--quiet", "--universal", "--python-version", oldest, "--generate-hashes"),
+            *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"),
+            *("--output-file", str(lock_file(backend, native))),
+        ],
+        input="\n".join(native.requirements),
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BackendUnavailable(f"resolving the requirements of {backend.name} failed:\n{done.stderr}")
+
+
+def main() -> int:
+    """Resolve all servers anew; 0 if every file was written."""
+    uv = find_uv()
+    if uv is None:
+        raise BackendUnavailable("resolving needs uv; install it and try again")
+    for backend in BACKENDS.values():
+        for native in backend.natives:
+            relock(backend, native, uv=uv)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
