@@ -290,6 +290,25 @@ def sight(
     return Sight.UNCHANGED if stored.version == expected else Sight.OTHER
 
 
+def is_own_past(record: LockFile | None, current: LockFile) -> bool:
+    """Is `record` an earlier state of the grant that `current` belongs to? Then the read lags (A8).
+
+    Owner and fence together: no two grants of one chain share a fence.
+    """
+    if record is None or record.expired or record.fence is None:
+        return False
+    return record.owner == current.owner and record.fence == current.fence
+
+
+def is_past(record: LockFile | None, current: LockFile) -> bool:
+    """Is `record` older than `current`, as far as fences tell? Then it is no successor's; the read lags (A8)."""
+    if is_own_past(record, current):
+        return True
+    if record is None or record.fence is None or current.fence is None:
+        return False
+    return record.fence < current.fence
+
+
 def released(record: LockFile, nonce: str) -> LockFile:
     """The body that gives `record` back: same owner, time and fence, as Hudi leaves validUntil unchanged (H21)."""
     return LockFile(record.owner, record.valid_until_ms, expired=True, nonce=nonce, fence=record.fence)

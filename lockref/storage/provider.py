@@ -666,6 +666,8 @@ class StorageLock:
             case Sight.UNCHANGED:
                 # H6: not landed, or the read lags; the same precondition decides.
                 return self._retry_renewal_ns(tenure)
+            case Sight.OTHER if lease.is_own_past(stored.record, tenure.lease.attempt.record):
+                return self._retry_renewal_ns(tenure)
             case Sight.ABSENT:
                 self._supersede(tenure, "the lock object was deleted")
                 return None
@@ -828,6 +830,9 @@ class StorageLock:
                                 return _Ending.FREED
                             case Sight.OURS if own is not None and stored.version is not None:
                                 version, body = stored.version, lease.released(own.record, self._new_nonce())
+                            case Sight.OTHER if lease.is_past(stored.record, body):
+                                # The read lags: no successor has a smaller fence. Try again.
+                                pass
                             case Sight.OTHER if has_lost_answer:
                                 # Our release landed and a successor has taken the lock: done.
                                 return _Ending.FREED

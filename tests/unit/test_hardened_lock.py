@@ -759,6 +759,29 @@ def test_release_accepts_a_successor_after_a_lost_answer(rig):
     assert other.holds()
 
 
+def test_lagging_read_is_no_successor(rig):
+    """A8, S7: after a lost answer an old record says nothing about the release; it is tried again."""
+    old = LockFile("old", 1, expired=True, nonce="o", fence=6)
+    rig.store.plant(old)
+    rig.lock.try_lock()
+    rig.store.script = [lose_request, stale(serialize(old), "0")]
+    rig.lock.unlock()
+    assert rig.store.record().expired
+    assert rig.store.record().fence == 7
+
+
+def test_lagging_read_does_not_end_a_grant(rig):
+    """A8, H8: a renewal that landed unheard, and a read that shows our own record before it."""
+    rig.lock.try_lock()
+    first = serialize(rig.store.record())
+    rig.renew()
+    rig.store.script = [lose_reply, stale(first, "0")]
+    assert rig.renew() is not None
+    assert rig.lock.holds()
+    assert rig.renew() is not None
+    assert rig.lock.grant.version == rig.store.version()
+
+
 def test_failed_release_is_a_result_of_its_own(rig):
     """H24, D16: ReleaseFailed, with local state cleared first and the undoing continued in the background."""
     rig.lock.try_lock()

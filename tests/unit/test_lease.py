@@ -22,6 +22,8 @@ from lockref.storage.lease import (
     decide,
     estimate_wall,
     free_at_wall_ns,
+    is_own_past,
+    is_past,
     next_fence,
     next_step,
     recognise,
@@ -217,3 +219,22 @@ def test_impossible_terms_are_refused(change):
     terms = {name: getattr(TERMS, name) for name in TERMS.__slots__}
     with pytest.raises(ConfigError):
         LeaseTerms(**{**terms, **change})
+
+
+@pytest.mark.parametrize(
+    ("record", "own_past", "past"),
+    [
+        (None, False, False),
+        (LockFile("somebody", 900, expired=False, nonce="older", fence=4), True, True),
+        (LockFile("somebody", 900, expired=True, nonce="older", fence=4), False, False),
+        (LockFile("other", 900, expired=False, nonce="older", fence=4), False, False),
+        (LockFile("other", 900, expired=True, nonce="older", fence=3), False, True),
+        (LockFile("other", 900, expired=False, nonce="newer", fence=5), False, False),
+        (LockFile("hudi", 900, expired=False), False, False),
+    ],
+)
+def test_lagging_reads_are_told_by_the_fence(record, own_past, past):
+    """A8: our own grant's earlier state, or a smaller fence, is the past; without a fence nobody knows."""
+    assert is_own_past(record, LIVE) is own_past
+    assert is_past(record, LIVE) is past
+    assert not is_past(record, LockFile("hudi", 1, expired=False))
