@@ -61,7 +61,7 @@ def tallied_results(
         failure = Failure(
             id=stored.id,
             clause=finding.clause,
-            message=str(finding.witness.get("message") or CLAUSES[finding.clause]),
+            message=str(finding.witness.get("text") or CLAUSES[finding.clause]),
             run=finding.run,
             seed=finding.run if store_failure else None,
             scenario=scenario,

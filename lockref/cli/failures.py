@@ -1,6 +1,6 @@
 """Failures that keep themselves: every distinct one is stored, shrunk, and replayed by its id.
 
-An id is made from what failed (scenario, lock, clause, kind, seed), so finding
+An id is made from what failed (scenario, lock, clause, plan, seed), so finding
 the same failure again gives the same id.
 """
 
@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +68,7 @@ class FailureStore:
         self._shrunk = 0
 
     def store(self, finding: Finding) -> Stored:
-        """Keep `finding` with its plan and schedule, shrunk if it is among the first.
+        """Keep what a campaign found, from its seed alone.
 
         A failure that does not come again from its seed is still a failure: it
         is named, with a note in the place of a replay line.
@@ -77,21 +77,25 @@ class FailureStore:
         if finding.clause not in broken_clauses(outcome):
             why = "seed does not give it again: the lock keeps state between runs, or is not deterministic"
             return Stored(id=f"{finding.clause}-{finding.run}", replay="", notes=(("no replay", why),))
+        stored = self.keep(finding, outcome)
+        seed_line = f"lockref sim {self._source} --provider {self._spec.name} --seed {finding.run}"
+        return replace(stored, notes=(*stored.notes, ("from seed", seed_line)))
+
+    def keep(self, finding: Finding, outcome: RunOutcome) -> Stored:
+        """Keep a failing run with its plan and schedule, shrunk if it is among the first of this store."""
         resolved = self._scenario.model_dump(mode="json", by_alias=True)
-        identity = self._identity(finding, resolved)
+        identity = self._identity(finding, resolved, outcome.plan)
         shrunk = None
         if self._shrunk < SHRUNK_MAX and finding.is_safety:
             self._shrunk += 1
-            before = outcome
-            result = self._shrink(finding.clause, before)
-            shrunk = _shrink_record(before, result)
+            result = self._shrink(finding.clause, outcome)
+            shrunk = _shrink_record(outcome, result)
             outcome = self._repeat(result.plan, result.deviations, finding.run)
         self._write(identity, finding, resolved, outcome, shrunk)
-        seed_line = f"lockref sim {self._source} --provider {self._spec.name} --seed {finding.run}"
         return Stored(
             id=identity,
             replay=f"lockref replay {identity}",
-            notes=(*(_shrink_notes(shrunk) if shrunk else ()), ("from seed", seed_line)),
+            notes=_shrink_notes(shrunk) if shrunk else (),
         )
 
     def _write(
@@ -137,8 +141,8 @@ class FailureStore:
 
         return shrink(fails, outcome.plan, outcome.deviations, runs_max=SHRINK_RUNS_MAX)
 
-    def _identity(self, finding: Finding, resolved: dict[str, object]) -> str:
-        what = [resolved, self._spec.name, finding.clause, finding.kind, finding.fault_kinds, finding.run]
+    def _identity(self, finding: Finding, resolved: dict[str, object], plan: FaultPlan) -> str:
+        what = [resolved, self._spec.name, finding.clause, finding.kind, plan.to_json(), finding.run]
         digest = hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=10).digest()
         return ID_PREFIX + base64.b32encode(digest).decode()[:_ID_LENGTH]
 
