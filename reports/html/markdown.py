@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.formats.text import short
+from reports.formats.text import printable, short
 
 if TYPE_CHECKING:
     from reports.html.sections import Section, Table
 
 BYTES_MAX = 900_000
+BLOCK_MAX = 4000
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
 
 
@@ -52,7 +53,8 @@ def plain(text: str, limit: int = 300) -> str:
 
 
 def _fence(text: str) -> str:
-    """A code block longer than any run of backticks inside."""
+    """A code block whose fence is longer than any run of backticks inside."""
+    text = printable(text, BLOCK_MAX)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     ticks = "`" * max(3, longest + 1)
     return f"\n{ticks}text\n{text}\n{ticks}\n"

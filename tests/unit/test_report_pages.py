@@ -118,7 +118,9 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
     assert "A" * 5_000 not in visible
     assert "<script>alert" not in page
     summary = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "<script>" not in summary.replace("\\<script", "")
+    assert "\x1b" not in summary
+    outside = re.sub(r"```text\n.*?\n```", "", summary, flags=re.DOTALL)
+    assert not re.search(r"(?<!\\)<script", outside)
     for picture in (tmp_path / "figures").glob("*.svg"):
         assert ET.parse(picture).getroot().tag.endswith("svg")
         assert "<script" not in picture.read_text(encoding="utf-8")
