@@ -14,7 +14,7 @@ from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, ObjectS
 from lockref.storage.hudi_threads import JavaThreads
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, WriteReply
-from tests.unit.hudi_bench import EPOCH_NS, FOLDER, SWITCH, Bench, BenchHeartbeat, Broken
+from tests.unit.hudi_bench import EPOCH_NS, FOLDER, KEY, SWITCH, Bench, BenchHeartbeat, Broken
 
 ENABLED = b'{"STORAGE_LOCK_AUDIT_SERVICE_ENABLED":true}'
 
@@ -147,6 +147,29 @@ def test_try_lock_success_but_failure_to_start_heartbeat(bench, provider, heartb
     assert bench.run(provider.try_lock) is False
     assert (bench.record.expired, provider.lock_object) == (True, None)
     assert "lock.provider.fatal.error" in bench.metrics()
+
+
+def test_a_heartbeat_that_half_started_forbids_the_compensating_release(bench, provider, heartbeat):
+    """Section 5, expire: with an active heartbeat a record is not expired, it raises; the lock object stays."""
+
+    def half_started(_thread):
+        heartbeat.is_active = True
+        return False
+
+    heartbeat.start_heartbeat_for_thread = half_started
+    with pytest.raises(HoodieLockException, match="Must stop heartbeat before expire lock file"):
+        bench.run(provider.try_lock)
+    assert (bench.record.expired, provider.lock_object is not None) == (False, True)
+
+
+def test_messages_name_owner_file_thread_and_state(bench, provider, heartbeat):
+    """Section 4: the wording by which people search for it."""
+    heartbeat.is_active = True
+    with pytest.raises(HoodieLockException) as caught:
+        bench.run(provider.try_lock)
+    assert str(caught.value) == (
+        f"Owner me: Lock file path {KEY}, Thread main0, Storage based lock state FAILED_TO_ACQUIRE"
+    )
 
 
 def test_try_lock_fails_due_to_existing_lock(bench, provider):
