@@ -215,8 +215,12 @@ class Events:
     def _sparse_requests(self) -> tuple[Ints, int]:
         request = self.integers("request")
         valid = request >= 0
-        pairs = np.stack((self.run[valid], request[valid]), axis=1)
-        unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
+        known = request[valid]
+        width = int(known.max()) + 1 if len(known) else 1
+        if (int(self.run[-1]) + 1 if self.count else 1) >= 2**62 // width:
+            known = np.unique(known, return_inverse=True)[1].reshape(-1).astype(np.int64)
+            width = self.count
+        unique, inverse = np.unique(self.run[valid] * width + known, return_inverse=True)
         keys = np.full(self.count, -1, dtype=np.int64)
         keys[valid] = inverse.reshape(-1)
         return keys, len(unique)

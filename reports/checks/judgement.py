@@ -46,6 +46,7 @@ class Judgement:
     verdicts: `VERDICT_SCHEMA`, every run and clause. classes: run, class.
     reach: `REACH_SCHEMA`. grants, tenures: see reports.checks.tables.
     unreached: (scenario, provider, situation) demanded and never reached.
+    cut_off: numbers of the runs whose record ended early; judged up to there.
     """
 
     verdicts: pa.Table
@@ -54,6 +55,7 @@ class Judgement:
     grants: pa.Table
     tenures: pa.Table
     unreached: tuple[tuple[str, str, str], ...]
+    cut_off: tuple[int, ...]
 
 
 def judge(events: pa.Table, runs: pa.Table) -> Judgement:
@@ -92,6 +94,7 @@ def judge(events: pa.Table, runs: pa.Table) -> Judgement:
         grants=grants_table(truth),
         tenures=tenures_table(case),
         unreached=tuple(unreached(reach, case.runs.table)),
+        cut_off=tuple(case.runs.number[case.runs.is_cut_off].tolist()),
     )
 
 

@@ -234,6 +234,7 @@ def test_crashed_callers_and_cut_off_runs_owe_no_return():
     cut = timed(is_cut_off=True)
     cut.call("n1", Op.ACQUIRE, 0)
     assert cut.verdict("L5")["verdict"] == "held"
+    assert (cut.judged().cut_off, crashed.judged().cut_off) == ((0,), ())
 
 
 def test_without_timing_nothing_is_bounded():
@@ -458,3 +459,14 @@ def test_the_kinds_of_rows_that_checks_know_are_all_kinds():
     assert [kind.name for kind in Kind] == [
         "CALL", "RETURN", "SENT", "APPLIED", "REPLIED", "BELIEVED", "DISBELIEVED", "EFFECT", "FAULT", "CLOCK",
     ]  # fmt: skip
+
+
+def test_request_numbers_may_be_far_apart():
+    """Processes of a real run number their requests in ranges of their own; joins do not depend on it."""
+    plain, apart = overlap(late="accepted"), overlap(late="accepted")
+    for _, _, event in apart._events:
+        event["request"] = event["request"] * 10**15 + 7
+    company = timed()
+    found, expected = (judge(*tables(history, company)).verdicts for history in (apart, plain))
+    for name in ("run", "clause", "verdict", "count", "at_ns"):
+        assert found[name].to_pylist() == expected[name].to_pylist()
