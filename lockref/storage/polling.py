@@ -37,6 +37,7 @@ FLOOR_NS = 5 * NS_PER_MS
 
 _LEARNING = 0.25
 _OVERDUE_GROWTH = 0.5
+_SPREAD_FIRST = 16.0
 _LOSS_FACTOR = 2.0
 _WIN_FACTOR = 0.5
 _COURTESY_SHARE = 0.25
@@ -58,8 +59,9 @@ class PollPolicy:
         # Of a grant's length: usual value and usual deviation, as in TCP's timer.
         self._usual_ns: float | None = None
         self._deviation_ns = 0.0
-        # How wide to spread looks, in deviations.
-        self._spread = 1.0
+        # How wide to spread looks, in steps. A new client expects a crowd; a few
+        # grants of its own teach it otherwise sooner than a crowd could be undone.
+        self._spread = _SPREAD_FIRST
         self._holder: tuple[str | None, int | None] | None = None
         self._began_ns = 0
         # Grants in a row without a sign of anybody else; a new client has seen nobody.
@@ -121,6 +123,9 @@ class PollPolicy:
         if self._holder is not None:
             if record.owner != self._holder[0]:
                 self._lost()
+            else:
+                # The same one again: no crowd, but a neighbour who leaves no gap (E34).
+                self._spread = max(1.0, self._spread * _WIN_FACTOR)
             before = self._holder[1]
             if before is not None and record.fence is not None and record.fence > before:
                 self._learn((began_ns - self._began_ns) / (record.fence - before))

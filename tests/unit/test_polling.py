@@ -30,6 +30,7 @@ def look(polls: PollPolicy, record: LockFile, now_ms: int, lapses_in_ns: int = F
 def teach(polls: PollPolicy, length_ms: int, times: int = 30) -> None:
     for _ in range(times):
         polls.held(length_ms * NS_PER_MS)
+        polls.won()
 
 
 def test_ignorant_waiter_polls_like_hudi(polls):
@@ -73,6 +74,8 @@ def test_pause_never_exceeds_the_interval(polls):
 
 def test_learns_from_advancing_tokens(polls):
     """Three grants in 600 ms: 200 ms each, although none of them was ours."""
+    for _ in range(8):
+        polls.won()
     look(polls, held_since(1000, fence=1), 1000)
     look(polls, held_since(1600, fence=4), 1600)
     pause_ns = look(polls, held_since(1600, fence=4), 1601)
