@@ -67,7 +67,7 @@ def judge(events: pa.Table, runs: pa.Table) -> Judgement:
     """
     case = open_case(events, runs)
     truth, operations = case.truth, case.operations
-    revived = find_revivals(truth, operations)
+    revived = find_revivals(truth, operations, case.call_of_grant)
     unreadable = [(~truth.is_readable, UNREADABLE)]
     safety = [
         Ruling(check_truth_exclusion(truth), excused=unreadable, undecided=[(truth.has_holes, UNRECORDED)]),

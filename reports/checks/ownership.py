@@ -101,12 +101,18 @@ def call_of_grant(truth: Truth, operations: Operations) -> Ints:
     return found
 
 
-def find_revivals(truth: Truth, operations: Operations) -> Flags:
-    """Per grant: it is an ended one that came back unasked. After an operator's intervention it is not counted."""
+def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flags:
+    """Per grant: it is an ended one that came back unasked. After an operator's intervention it is not counted.
+
+    called_in: per grant, the call that sent it (`call_of_grant`).
+    """
     grants, chain = truth.grants, truth.chain
     revived = np.zeros(len(grants.first), dtype=np.bool_)
     operator = truth.events.code_of("node", OPERATOR)
-    for position in np.flatnonzero(~sent_in_acquire(truth, operations)).tolist():
+    # Nearly every grant was sent by the very task that called; only the others need the wider question.
+    if bool(np.all(called_in >= 0)):
+        return revived
+    for position in np.flatnonzero((called_in < 0) & ~sent_in_acquire(truth, operations)).tolist():
         start = int(np.searchsorted(grants.group, grants.group[position], side="left"))
         same = (grants.owner[start:position] == grants.owner[position]) & (
             grants.token[start:position] == grants.token[position]
