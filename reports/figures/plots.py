@@ -22,6 +22,8 @@ SERIES_MAX = 4
 """More lines than this are not told apart: the ones with the most samples are drawn, the rest counted."""
 BARS_MAX = 24
 LABEL_MAX = 34
+NAME_PIXELS = 90
+"""About as wide as a line's name is drawn."""
 _MS = 1e6
 
 
@@ -121,11 +123,12 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     """Name lines at their right ends (x, y, text, colour), pushed apart so that names do not cover each other."""
     axes.figure.canvas.draw()
     to_pixels = axes.transData.transform
-    placed: list[float] = []
+    placed: list[tuple[float, float]] = []
     for x, y, text, colour in sorted(ends, key=lambda end: end[1]):
-        wanted = to_pixels((x, y))[1]
-        free = max([wanted, *(other + 13 for other in placed)]) if placed else wanted
-        placed.append(free)
+        left, wanted = to_pixels((x, y))
+        # Names that start far apart do not meet, however equal their heights.
+        free = max([wanted, *(other + 13 for other_left, other in placed if abs(other_left - left) < NAME_PIXELS)])
+        placed.append((left, free))
         axes.annotate(
             text, (x, y), xytext=(6, (free - wanted) * 72 / axes.figure.dpi), textcoords="offset points",
             color=colour, va="center", fontsize=8.5, annotation_clip=False,
@@ -235,7 +238,8 @@ def handoff(results: Results) -> Figure | None:
                 [scale(value) for _, value in row.curve], [at * 100 for at, _ in row.curve], where="post", color=colour
             )
             middle = row.curve[len(row.curve) // 2]
-            ends.append((scale(middle[1]), middle[0] * 100, _label(row, rows), colour))
+            name = _label(row, rows) if len(rows) > 1 else row.op
+            ends.append((scale(middle[1]), middle[0] * 100, name, colour))
         if lowest > 0:
             _log_durations(axes, "x")
         else:
