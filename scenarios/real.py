@@ -47,7 +47,7 @@ CLIENTS_MAX = 1024
 NUMBERS_PER_PROCESS = 10**12
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
 START_TIMEOUT_NS = 60 * NS_PER_S
-POOL_MAX = 64
+POOL_MAX = 1024
 GRACE_S = 15
 """How long after the end of the run its calls may still take; then it counts as cut off."""
 

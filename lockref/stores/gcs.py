@@ -22,7 +22,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from google.cloud.storage.exceptions import DataCorruption
-from urllib3.exceptions import NewConnectionError
+from urllib3.exceptions import HTTPError, NewConnectionError
 
 from lockref.runtime import NS_PER_S
 from lockref.stores.endpoints import is_loopback
@@ -32,6 +32,9 @@ from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_NO_ANSWER: Final = (requests.RequestException, GoogleAuthError, DataCorruption, HTTPError)
+"""No answer, or none that was understood. A raw download reads its body below requests, whose errors are urllib3's."""
 
 CAPABILITIES = StoreCapabilities(dialect="gcs", versions_repeat=False, conditional_delete=True)
 
@@ -149,7 +152,7 @@ class GcsStore:
         except GoogleAPICallError as error:
             status, code = _status_and_code(error, on_object=True)
             return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-        except (requests.RequestException, GoogleAuthError, DataCorruption) as error:
+        except _NO_ANSWER as error:
             outcome, reason = _explain(error)
             return ReadReply(outcome=outcome, reason=reason)
         if not blob.generation:
@@ -205,7 +208,7 @@ class GcsStore:
         except GoogleAPICallError as error:
             status, code = _status_and_code(error, on_object=on_object)
             return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-        except (requests.RequestException, GoogleAuthError, DataCorruption) as error:
+        except _NO_ANSWER as error:
             outcome, reason = _explain(error)
             return WriteReply(outcome=outcome, reason=reason)
         return None

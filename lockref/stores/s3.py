@@ -31,6 +31,7 @@ from botocore.exceptions import (
 )
 from botocore.handlers import add_expect_header
 from botocore.parsers import ResponseParserError
+from urllib3.exceptions import HTTPError
 
 from lockref.runtime import NS_PER_S
 from lockref.stores.endpoints import is_loopback
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mypy_boto3_s3.client import S3Client
+
+_NO_ANSWER = (BotoCoreError, ResponseParserError, HTTPError)
+"""No answer, or none that was understood. botocore translates urllib3's errors, but not those that strike while it
+reads the body of an error response."""
 
 CAPABILITIES = StoreCapabilities(dialect="s3", versions_repeat=True, conditional_delete=True)
 
@@ -173,7 +178,7 @@ class S3Store:
         except ClientError as error:
             status, code = _status_and_code(error)
             return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-        except (BotoCoreError, ResponseParserError) as error:
+        except _NO_ANSWER as error:
             outcome, reason = _explain(error)
             return ReadReply(outcome=outcome, reason=reason)
         etag = answer.get("ETag")
@@ -223,7 +228,7 @@ class S3Store:
         except ClientError as error:
             status, code = _status_and_code(error)
             return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-        except (BotoCoreError, ResponseParserError) as error:
+        except _NO_ANSWER as error:
             outcome, reason = _explain(error)
             return WriteReply(outcome=outcome, reason=reason)
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
