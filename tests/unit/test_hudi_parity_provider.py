@@ -340,6 +340,7 @@ def test_unlock_interrupted_while_throttled_fails(bench):
         return bench.kernel.now_ns
 
     assert bench.run(cycle) == 0
+    assert bench.metrics()[-2:] == ["lock.throttled", "lock.release.failure"]
 
 
 # Renewal.
