@@ -76,9 +76,10 @@ def _joined(analysed: Results, judged: Results) -> Results:
         analysed.notices.append(
             f"verdicts over {judged.runs:,} runs; latencies, fairness and figures over the {analysed.runs:,} kept ones"
         )
-    timelines = {(failure.clause, failure.seed): failure.timeline for failure in analysed.failures}
+    seen = {(failure.clause, failure.run): failure for failure in analysed.failures}
     for failure in judged.failures:
-        failure.timeline = timelines.get((failure.clause, failure.seed))
+        if (drawn := seen.get((failure.clause, failure.run))) is not None:
+            failure.timeline, failure.begin_ns = drawn.timeline, drawn.begin_ns
     for name in ("verdict", "liveness", "statement", "reasons", "runs", "events", "clauses", "classes", "reach"):
         setattr(analysed, name, getattr(judged, name))
     analysed.failures = judged.failures

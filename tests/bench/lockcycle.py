@@ -13,7 +13,7 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import ObjectStore, Outcome
 from lockref.stores.uri import open_store
 from reports.checks import judge
-from reports.checks.latency import handoffs
+from reports.checks import measure as measured
 from scenarios.backends import start_backend
 from scenarios.load import load_scenario
 from scenarios.run import run_real
@@ -117,5 +117,7 @@ def _one_run(uri: str, build: str, contenders: int) -> tuple[float, float | None
     sent = pc.sum(pc.equal(outcome.events["kind"].cast("string"), "sent")).as_py()
     grants = len(judgement.grants)
     assert grants, f"{build} was never granted the lock"
-    waits = handoffs(judgement, outcome.events)
-    return sent / grants, statistics.median(waits) / NS_PER_S if len(waits) else None
+    handoffs = measured(outcome.events, outcome.runs).handoffs
+    after_release = handoffs.filter(pc.equal(handoffs["after"].cast("string"), "release"))
+    waits = after_release["handoff_ns"].to_pylist()
+    return sent / grants, statistics.median(waits) / NS_PER_S if waits else None
