@@ -47,6 +47,15 @@ class Broken(NoLock):
         raise ZeroDivisionError("a lock's own bug")
 
 
+class TwoTimeouts(NoLock):
+    """Writes through one connection and reads through another, with another timeout."""
+
+    def lock(self, timeout_s: float) -> bool:
+        key = self.context.settings.key
+        self.context.open_store(1_000_000_000).put(key, b"x")
+        return self.context.open_store(2_000_000_000).read(key).body == b"x"
+
+
 class Stuck(NoLock):
     def lock(self, timeout_s: float) -> bool:
         return self.context.runtime.event().wait()
@@ -103,6 +112,15 @@ def test_a_store_in_memory_belongs_to_one_process() -> None:
     """Two processes would each lock a store of their own and prove nothing."""
     with pytest.raises(CapabilityMissing, match="one process"):
         run_real(CONTENTION, HARDENED, "memory:", clients=4, processes=2)
+
+
+def test_every_connection_of_a_run_reaches_one_store() -> None:
+    """`memory:` without a name is one store for the whole run, whatever timeouts a lock asks for."""
+    outcome = run_real(
+        CONTENTION, provider_from(TwoTimeouts, name="two"), "memory:", clients=1, duration_ns=SECOND_NS // 10
+    )
+    granted = [row["outcome"] for row in outcome.events.to_pylist() if row["kind"] == "return"]
+    assert set(granted) == {"applied"}
 
 
 def test_a_store_that_does_not_answer_is_one_error() -> None:

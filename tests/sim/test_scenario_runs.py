@@ -19,7 +19,7 @@ from scenarios.load import load_scenario, parse_scenario
 from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.run import run_simulated, simulate_many
 from scenarios.settle import settle
-from sim.faults.vocabulary import FaultPlan
+from sim.faults.vocabulary import FaultPlan, Offset, Step
 from sim.schedules import Fifo, Replay
 
 SWARM = load_scenario("swarm")
@@ -144,6 +144,20 @@ def test_scenario_words_become_plan_numbers() -> None:
     assert (error["id"], error["nth"], error["times"], error["status"]) == ("gone", 2, 3, 503)
     assert (partition["groups"], partition["one_way"]) == ([["n1"], ["store", "resource"]], True)
     assert corrupt["id"] == "corrupt_object-4"
+
+
+def test_a_swarm_stays_within_its_envelope_unless_told_otherwise() -> None:
+    """No clock fault exceeds the declared offset; beyond the envelope some do. Both plans heal as written."""
+    largest: dict[str, int] = {}
+    for name in ("swarm", "swarm-overload"):
+        scenario = load_scenario(name)
+        for seed in range(1, 101):
+            settled = settle(scenario, seed)
+            plan = draw_plan(scenario, settled, seed)
+            assert plan.heal_ns == settled.heal_at_ns == 30 * 10**9
+            shifts = [abs(fault.by_ns) for fault in plan.faults if isinstance(fault, (Offset, Step))]
+            largest[name] = max([largest.get(name, 0), *shifts])
+    assert largest["swarm"] <= 500_000_000 < largest["swarm-overload"]
 
 
 def test_single_clients_may_run_another_lock() -> None:

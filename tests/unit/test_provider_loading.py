@@ -51,6 +51,16 @@ def test_a_lock_in_a_file_loads_and_makes_locks(tmp_path: Path) -> None:
     assert spec.claims == ("F2",)
 
 
+def test_a_file_may_use_what_needs_its_module(tmp_path: Path) -> None:
+    """Dataclasses with postponed annotations look their module up by name while it is being imported."""
+    path = file_with(
+        tmp_path,
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        f"@dataclass\nclass Settings:\n    size: int = 1\nclass Mine:\n{METHODS}",
+    )
+    assert load_provider(f"{path}:Mine").name.endswith("mine.py:Mine")
+
+
 def test_from_context_is_preferred(tmp_path: Path) -> None:
     """A lock whose constructor serves applications is made by `from_context`."""
     path = file_with(

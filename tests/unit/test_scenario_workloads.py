@@ -205,6 +205,13 @@ def test_no_wait_means_one_attempt() -> None:
     assert patient.waited[0] == pytest.approx(30, abs=1e-6)
 
 
+def test_no_wait_outlasts_the_run() -> None:
+    """A real run is bounded in time: what is left of it bounds the last wait."""
+    lock = ScriptedLock([False])
+    live(lock, replace(HABITS, last_start_ns=2 * 10**9))
+    assert 0 < lock.waited[0] <= 2
+
+
 def test_a_reported_loss_ends_belief_once() -> None:
     """L4: LOST writes one DISBELIEVED for the tenure under way, and none outside of one."""
     recorder, runtime = Recorder(), ThreadRuntime()
