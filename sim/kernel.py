@@ -93,7 +93,8 @@ class Kernel:
         self._next_number = itertools.count().__next__
         self._decisions = 0
         self._awaited = 0
-        self._horizon_ns = NEVER
+        # Where `run` is to stop, and where it stops as things are: sooner while nothing is awaited.
+        self._until_ns = self._horizon_ns = NEVER
         self._linger_ns: int | None = None
         self._condemned: list[Task] = []
         self._last: deque[str] = deque(maxlen=LAST_EVENTS)
@@ -128,7 +129,7 @@ class Kernel:
         )
         self.tasks.append(task)
         if not is_daemon:
-            self._awaited += 1
+            self.expect_task()
         task.due_ns = self.now_ns
         self._push(self.now_ns, task, 0)
         return task
@@ -233,8 +234,10 @@ class Kernel:
                 self._step(task)
 
     def expect_task(self) -> None:
-        """Keep the run going for a task that does not exist yet, such as that of a restart."""
+        """Keep the run going for a task that need not exist yet, such as that of a restart."""
         self._awaited += 1
+        # Whoever crashes and restarts after all the others have ended is waited for as if they had not.
+        self._horizon_ns = self._until_ns
 
     def expect_no_task(self) -> None:
         """The expected task has been started, or never will be."""
@@ -274,11 +277,11 @@ class Kernel:
     def run(self, until_ns: int, *, linger_ns: int | None = None) -> RunEnd:
         """Execute steps up to and including `until_ns`.
 
-        linger_ns: how long to go on after the last awaited task has ended;
-            None goes on until nothing is left.
+        linger_ns: how long to go on after the last awaited task has ended, unless
+            another one begins meanwhile; None goes on until nothing is left.
         Raises BudgetExceeded, and whatever a task raised, with its name in a note.
         """
-        self._horizon_ns = horizon_ns = min(until_ns, self.budget.virtual_ns_max)
+        self._until_ns = self._horizon_ns = horizon_ns = min(until_ns, self.budget.virtual_ns_max)
         self._linger_ns = linger_ns
         self._stop_if_finished()
         self._loop()

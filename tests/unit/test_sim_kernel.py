@@ -190,6 +190,27 @@ def test_daemons_do_not_keep_a_run_going():
     kernel.close()
 
 
+@pytest.mark.parametrize("is_expected", [True, False])
+def test_a_task_that_begins_while_the_run_lingers_is_waited_for(is_expected):
+    """A restart after the last awaited task has ended has all the time that `run` was given."""
+    kernel, log = Kernel(), []
+
+    def second_life() -> None:
+        kernel.spawn(lambda: log.append(kernel.wait(500) or kernel.now_ns), name="second life")
+        if is_expected:
+            kernel.expect_no_task()
+
+    def crash() -> None:
+        if is_expected:
+            kernel.expect_task()
+        kernel.call_at(kernel.now_ns + 10, second_life)
+
+    kernel.spawn(lambda: kernel.wait(30), name="first life")
+    kernel.call_at(40, crash)
+    assert kernel.run(10**9, linger_ns=20) is RunEnd.FINISHED
+    assert (log, kernel.stuck) == ([550], ())
+
+
 @BOTH
 def test_exception_reaches_run_with_the_task_named(substrate):
     """A defect in a task ends the run and says whose it was."""
