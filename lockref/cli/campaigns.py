@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lockref.cli.run_folder import RunFolder
     from reports.checks.tally import Finding, Tally
     from scenarios.campaign import CampaignResult
+    from scenarios.schema import Scenario
 
 BLOCKS_MAX = 3
 """Failure blocks shown on the terminal; the rest is counted and stands in results.json."""
@@ -115,6 +116,20 @@ def campaign_results(
     )
 
 
+def judge_thresholds(scenario: Scenario, events: pa.Table, runs: pa.Table, results: Results) -> None:
+    """Hold the kept histories to the scenario's `thresholds`; a broken one counts as liveness (exit 4)."""
+    if not scenario.thresholds:
+        return
+    from reports.checks import measure
+    from scenarios.thresholds import check_thresholds
+
+    measured = measure(events, runs)
+    for kept in check_thresholds(scenario.thresholds, calls=measured.calls, handoffs=measured.handoffs):
+        results.notices.append(f"threshold {kept.verdict}: {kept}")
+        if kept.verdict == "violated":
+            results.liveness = "violated"
+
+
 def write_run(folder: RunFolder, events: pa.Table, runs: pa.Table, results: Results) -> None:
     """A history, its results and JUnit into a run folder."""
     _write_parquet(events, folder.path / "events.parquet")
@@ -137,6 +152,8 @@ def say_results(console: Console, results: Results) -> None:
     console.say(f"{results.verdict.upper():<13}{printable(results.title)}: {results.statement}", style=style)
     for reason in results.reasons:
         console.say(f"  {printable(reason)}")
+    for notice in results.notices:
+        console.say(f"  {printable(notice, limit=300)}")
     broken = [f"{name} {clause.violated:,}" for name, clause in results.clauses.items() if clause.violated]
     if broken:
         console.say(f"  broken in runs: {', '.join(broken)}")

@@ -14,13 +14,12 @@ import click
 @click.pass_context
 def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -> int:
     """Judge HISTORY: a run folder, a .parquet or a .jsonl file. A history that was cut off is judged up to the cut."""
-    from reports.checks.load import load_history
-
     from lockref.cli.campaigns import code_of, document_of, say_results, tallied_results
     from lockref.cli.console import Console
     from lockref.cli.options import exit_codes
     from lockref.cli.run_folder import provenance
     from reports.checks import judge
+    from reports.checks.load import load_history
     from reports.checks.tally import tally
 
     console = Console(ctx.obj, as_json=as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lockref.cli.campaigns import tallied_results, write_run
+from lockref.cli.campaigns import judge_thresholds, tallied_results, write_run
 from reports.checks import judge
 from reports.checks.tally import tally
 from scenarios.backends import BACKENDS, resolve_backend
@@ -54,6 +54,7 @@ def contend(
         backend=running.name,
         provenance={**about, "backend": running.name, "backend_version": version, "contenders": contenders},
     )
+    judge_thresholds(scenario, outcome.events, outcome.runs, results)
     if outcome.unfinished:
         results.notices.append(
             f"{len(outcome.unfinished)} clients had not returned from their last call when the run was cut off"

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from lockref.cli.console import Console, printable
+from lockref.cli.seeds import SEED_RANGE
 
 
 @click.group(name="scenario")
@@ -67,6 +68,32 @@ def validate_command(ctx: click.Context, files: tuple[str, ...]) -> int:
         else:
             console.say(f"✓ {file}: {scenario.name}", style="good")
     return 2 if wrong else 0
+
+
+@command.command(name="test")
+@click.argument("names", nargs=-1, metavar="[SCENARIO]...")
+@click.option("--seeds", "--seed", type=SEED_RANGE, default="1..30", show_default=True, help="A..B, or one seed.")
+@click.pass_context
+def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range) -> int:
+    """Do scenarios show what they say they show? Each build is compared with `expect`; exit 1 if one surprises."""
+    from lockref.providers import load_provider
+    from reports.checks import judge
+    from scenarios.batch import simulate_many
+    from scenarios.expect import surprises
+    from scenarios.load import catalogue, load_scenario
+
+    console = Console(ctx.obj)
+    surprised = False
+    for name in names or [path.stem for path in catalogue()]:
+        scenario = load_scenario(name)
+        for build in scenario.expect:
+            batch = simulate_many(scenario, load_provider(build), seeds)
+            found = list(surprises(scenario, build, judge(batch.events, batch.runs)))
+            surprised = surprised or bool(found)
+            console.say(f"{'✗' if found else '✓'} {scenario.name:<34} {build}", style="bad" if found else "good")
+            for surprise in found:
+                console.say(f"    {printable(surprise)}")
+    return 1 if surprised else 0
 
 
 @command.command(name="schema")

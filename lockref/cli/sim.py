@@ -43,7 +43,7 @@ def command(
     lockref sim e08 --provider hudi --seeds 1..500
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     """
-    from lockref.cli.campaigns import campaign_results, code_of, document_of, say_results, write_run
+    from lockref.cli.campaigns import campaign_results, code_of, document_of, judge_thresholds, say_results, write_run
     from lockref.cli.console import Console
     from lockref.cli.failures import FailureStore
     from lockref.cli.options import exit_codes
@@ -79,6 +79,7 @@ def command(
         )
         failures = FailureStore(scenario, spec, source=name)
         results = campaign_results(campaign, provenance=about, store_failure=failures.store)
+        judge_thresholds(scenario, *campaign.kept, results)
         all_results.append(results)
         digests.append(campaign.digest)
         write_run(folder if len(loaded) == 1 else folder.part(scenario.name), *campaign.kept, results)

@@ -15,6 +15,7 @@ from lockref.cli import console, exit_codes, seeds
 from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, DeterminismError
 
+NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
 
 
@@ -107,7 +108,7 @@ def test_a_history_is_judged_again_from_its_run_folder(capsys: pytest.CaptureFix
         (["bench", "contention", "--backend", "ministak", "--for", "1s"], 2, "Did you mean 'ministack'?"),
         (["bench", "contention", "--backend", "memory:", "--for", "soon"], 2, "--for"),
         (["bench", "e08", "--backend", "memory:", "--for", "1s"], 5, "injects faults"),
-        (["bench", "--backend", "s3://bucket/p?endpoint=http://127.0.0.1:9", "--contenders", "2", "--for", "1s"], 5, "127.0.0.1:9"),
+        (["bench", "--backend", NOBODY, "--contenders", "2", "--for", "1s"], 5, "127.0.0.1:9"),
         (["check", "history.json"], 2, "history.json"),
         (["check", "missing"], 2, "missing"),
         (["replay", "NOSUCH"], 2, "NOSUCH"),
@@ -210,6 +211,24 @@ def test_scenarios_are_validated_in_place(own_folder: Path, capsys: pytest.Captu
     told = capsys.readouterr().out
     assert "✓ good.yaml" in told
     assert "bad.yaml:5:" in told
+
+
+def test_a_broken_threshold_is_exit_4(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`thresholds` are judged on their own, after safety: a lock that holds but is slow exits 4."""
+    scenario = "version: 1\nname: slow\nworkload: {hold: 2s, cycles: 1}\nthresholds: ['hold.p50 < %s']\n"
+    (own_folder / "strict.yaml").write_text(scenario % "1s")
+    (own_folder / "lax.yaml").write_text(scenario % "9s")
+    assert run(["sim", "strict.yaml", "--seeds", "1..3"]) == 4
+    assert "threshold violated: hold.p50 < 1s" in capsys.readouterr().out
+    assert run(["sim", "lax.yaml", "--seeds", "1..3"]) == 0
+
+
+def test_scenarios_show_what_they_say(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`scenario test` compares each build with the file's expectations, and names the surprise."""
+    assert run(["scenario", "test", "e08", "--seeds", "1..5"]) == 0
+    (own_folder / "wrong.yaml").write_text("version: 1\nname: wrong\nexpect: {hardened: {S3: violated}}\n")
+    assert run(["scenario", "test", "wrong.yaml", "--seeds", "1..3"]) == 1
+    assert "S3 is held, expected violated" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
