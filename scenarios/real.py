@@ -38,7 +38,7 @@ from scenarios.schema import Scenario
 from scenarios.settle import Settled, habits_of, settle
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.life import ONE_TASK, two_threads
+from scenarios.workloads.life import ONE_TASK, SECOND_TASK, two_threads
 from scenarios.workloads.resource import Effect, LocalLink, ResourceHost, ResourceLink, Write
 from scenarios.workloads.scarcity import runtime_for
 from sim.streams import stream
@@ -169,7 +169,7 @@ class _Crew:
         )
         provider = spec.factory(context)
         reads_first = RESOURCES[job.scenario.workload.kind]().reads_first
-        tasks = ("main", "second") if job.scenario.workload.life == "two_threads" else ("main",)
+        tasks = ("main", "second") if job.scenario.workload.life in SECOND_TASK else ("main",)
         listeners += [
             Client(
                 node=name,
@@ -189,7 +189,7 @@ class _Crew:
         self._arrive()
         self._go.wait()
         if len(listeners) == 2:
-            two_threads((listeners[0], listeners[1]), habits, (streams[0], streams[1]))
+            two_threads((listeners[0], listeners[1]), habits, (streams[0], streams[1]), job.scenario.workload.life)
         else:
             ONE_TASK[job.scenario.workload.life](listeners[0], habits, streams[0])
         with suppress(LockError):

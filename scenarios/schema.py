@@ -98,11 +98,12 @@ class Workload(Model):
     `register` and `log` check what they are told (see scenarios/workloads).
     life: `loop`; `relock`: as loop, but after a loss the client asks for the
     lock again before it gives it back (U7); `two_threads` share one provider
-    (U6); `owner_ends`: the thread that locked ends and another goes on (U10).
+    (U6); `careless_thread`: the second of them unlocks even what it was not
+    given (H9); `owner_ends`: the thread that locked ends and another goes on (U10).
     """
 
     kind: Literal["list", "counter", "register", "log"] = "register"
-    life: Literal["loop", "relock", "two_threads", "owner_ends"] = "loop"
+    life: Literal["loop", "relock", "two_threads", "careless_thread", "owner_ends"] = "loop"
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
     think: Duration = Drawn("0s..500ms", (), 0, 500_000_000)

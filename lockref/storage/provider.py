@@ -311,7 +311,10 @@ class StorageLock:
         if self._re_enter():
             return True
         if not self._become_user(now_ns + timeout_ns):
-            return False
+            if self.holds():
+                return False
+            # S7: the other task is still contending, so nobody is known to have it.
+            raise OutcomeUnknown(f"locking {self._key}: another task of this process is busy with it; try again")
         is_granted = False
         try:
             self._cleanup_epoch += 1

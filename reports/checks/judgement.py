@@ -75,7 +75,7 @@ def judge(events: pa.Table, runs: pa.Table) -> Judgement:
         Ruling(check_belief_exclusion(case.events, case.tenures)),
         Ruling(check_effect_exclusion(case.events, truth, operations, case.effects)),
         Ruling(check_early_takeover(truth), excused=unreadable),
-        Ruling(check_ownership(truth, revived), excused=unreadable),
+        Ruling(check_ownership(truth, operations, revived, case.tenure_of_release), excused=unreadable),
         Ruling(check_honesty(truth, operations, case.call_of_grant), excused=unreadable),
     ]
     count = case.runs.count

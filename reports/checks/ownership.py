@@ -102,7 +102,7 @@ def call_of_grant(truth: Truth, operations: Operations) -> Ints:
 
 
 def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flags:
-    """Per grant: it is an ended one that came back unasked. After an operator's intervention it is not counted.
+    """Per grant: it is an ended one that came back unasked. After an operator has overwritten it, it is not counted.
 
     called_in: per grant, the call that sent it (`call_of_grant`).
     """
@@ -121,7 +121,8 @@ def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flag
             continue
         previous = start + int(np.flatnonzero(same)[-1])
         ended_by = int(grants.end[previous])
-        is_touched_by_hand = ended_by >= 0 and chain.node[ended_by] == operator
+        # A deletion by hand ends a grant like any other (H15); what was overwritten by hand may be anything.
+        is_touched_by_hand = ended_by >= 0 and chain.node[ended_by] == operator and chain.state[ended_by] != DELETED
         revived[position] = not is_touched_by_hand
     return revived
 
@@ -154,10 +155,40 @@ def _foreign_hands(truth: Truth) -> Ints:
     return fouls
 
 
-def check_ownership(truth: Truth, revived: Flags) -> Violations:
+def _foreign_tasks(truth: Truth, operations: Operations, tenure_of_release: Ints) -> Ints:
+    """Chain positions of releases that one task sent, in an unlock, for the grant of another of its process (H9)."""
+    chain, grants, events = truth.chain, truth.grants, truth.events
+    ends = grants.end[(grants.end >= 0)]
+    held = np.flatnonzero(grants.end >= 0)
+    is_own = chain.node[ends] == grants.node[held]
+    retired = np.isin(chain.state[ends], (RELEASED, DELETED)) & (chain.sent_row[ends] >= 0)
+    sender = events.codes("task")[np.maximum(chain.sent_row[ends], 0)]
+    fouls = []
+    for place in np.flatnonzero(is_own & retired & (sender != grants.task[held])).tolist():
+        grant, sent = int(held[place]), int(chain.sent_row[ends[place]])
+        same_lock = (operations.run == grants.run[grant]) & (operations.lock == grants.lock[grant])
+        on_node = np.flatnonzero(same_lock & (operations.node == grants.node[grant]))
+        mine = on_node[operations.task[on_node] == sender[place]]
+        unlock = mine[
+            (operations.op[mine] == Op.RELEASE)
+            & (operations.call_row[mine] < sent)
+            & ((operations.return_row[mine] < 0) | (operations.return_row[mine] > sent))
+        ]
+        others = on_node[(operations.grant[on_node] == grant) & operations.is_granted[on_node]]
+        others = others[operations.task[others] != sender[place]]
+        if len(unlock) == 0 or len(others) == 0:
+            continue
+        tenure = int(tenure_of_release[unlock[-1]])
+        earlier = mine[(operations.op[mine] == Op.RELEASE) & (mine < unlock[-1])]
+        if tenure < 0 or bool(np.any(tenure_of_release[earlier] == tenure)):
+            fouls.append(int(ends[place]))
+    return np.array(fouls, dtype=np.int64)
+
+
+def check_ownership(truth: Truth, operations: Operations, revived: Flags, tenure_of_release: Ints) -> Violations:
     """S6: one violation per foreign write on a grant in force, and per grant that came back."""
     chain, grants, events = truth.chain, truth.grants, truth.events
-    foreign = _foreign_hands(truth)
+    foreign = np.union1d(_foreign_hands(truth), _foreign_tasks(truth, operations, tenure_of_release))
     back = np.flatnonzero(revived)
     where = np.concatenate((foreign, grants.first[back])).astype(np.int64)
 

@@ -56,6 +56,7 @@ def _cycles(
     acquire: Callable[[int], object],
     *,
     relocks: bool = False,
+    unlocks_always: bool = False,
 ) -> None:
     """Think, lock by `acquire`, work, unlock; until the cycles or the time are used up."""
     runtime = client.runtime
@@ -73,6 +74,8 @@ def _cycles(
                 acquire(min(habits.wait.draw(stream), max(0, deadline_ns - runtime.monotonic_ns())))
                 if client.tenure is not None and client.tenure.believes:
                     work_under_lock(client, habits, stream)
+            client.release()
+        elif unlocks_always:
             client.release()
 
 
@@ -104,8 +107,22 @@ ONE_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
 """The lives of one client per provider, by the name that a scenario gives as `workload.life`."""
 
 
-def two_threads(clients: tuple[Client, Client], habits: Habits, streams: tuple[Chooser, Chooser]) -> None:
+def careless(client: Client, habits: Habits, stream: Chooser) -> None:
+    """Unlocks in a `finally`, granted or not (H9)."""
+    _cycles(client, habits, stream, client.acquire, unlocks_always=True)
+
+
+SECOND_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
+    "two_threads": loop,
+    "careless_thread": careless,
+}
+"""Lives of two tasks that share one provider: what the second one does."""
+
+
+def two_threads(
+    clients: tuple[Client, Client], habits: Habits, streams: tuple[Chooser, Chooser], life: str = "two_threads"
+) -> None:
     """Two threads share one provider, each convinced that the lock is its own (U6, H9)."""
-    second = clients[0].runtime.spawn(lambda: loop(clients[1], habits, streams[1]), name="second")
+    second = clients[0].runtime.spawn(lambda: SECOND_TASK[life](clients[1], habits, streams[1]), name="second")
     loop(clients[0], habits, streams[0])
     second.join()

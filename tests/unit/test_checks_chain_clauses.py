@@ -192,6 +192,26 @@ def test_the_operator_is_bound_by_no_clause():
         assert h.verdict(clause)["verdict"] == "held"
 
 
+def test_a_deleted_grant_that_its_heartbeat_creates_anew_is_revived():
+    """S6, H15: who deleted it makes no difference; the grant had ended."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.operator(Op.DELETE, 3)
+    h.renewed(a, at=5)
+    assert h.verdict("S6")["witness"]["kind"] == "revived"
+
+
+@pytest.mark.parametrize(("task", "expected"), [("main", "held"), ("second", "violated")])
+def test_an_unlock_by_a_task_that_holds_nothing_breaks_the_grant(task, expected):
+    """S6, H9: two tasks share one lock; only the one that was granted may give it back."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    request = h.call("n1", Op.RELEASE, 4, task=task)
+    h.write("n1", Op.RELEASE, sent=5, owner=a.owner, task=task)
+    h.returns("n1", Op.RELEASE, 6, request, Outcome.APPLIED, task=task)
+    assert h.verdict("S6")["verdict"] == expected
+
+
 def test_a_client_that_writes_rubbish_over_a_grant_breaks_it():
     """S6: something that is no lock record, written by a client."""
     h = History()
