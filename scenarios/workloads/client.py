@@ -151,7 +151,8 @@ class Client:
                     owner=tenure.owner,
                 )
             )
-        except OutcomeUnknown:
+        except LockError:
+            # The resource refused it, or did not answer: its record says what took effect, the client goes on.
             return
 
     def release(self) -> None:
