@@ -2,8 +2,8 @@
 
 May this record be taken over? Until when may a holder believe? What does an
 answer of the store leave open, and whose record is this? Each is a function
-of values, so each can be tested with every value; `provider.py` does the
-reading, writing and waiting around them.
+of values, so each can be tested with every value; `acquisition.py`,
+`renewal.py` and `release.py` do the reading, writing and waiting around them.
 
 Two clocks enter every decision. The wall clock is what RFC-91 writes into the
 record and compares; it steps. The monotonic clock does not step, but counts

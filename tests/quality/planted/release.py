@@ -1,4 +1,4 @@
-"""Bugs in giving the lock back: conditions left out, failures hidden, beliefs and heartbeats that outlive the release."""
+"""Bugs in giving the lock back: no condition, hidden failures, beliefs and heartbeats that outlive the release."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UnconditionalRelease(StorageLock):
 
 
 class DeletesToRelease(StorageLock):
-    """Unlock deletes the object, whoever it belongs to by now, and every token with it (M4: Terraform; M15: slatedb)."""
+    """Unlock deletes the object, whoever has it by now, and every token with it (M4: Terraform; M15: slatedb)."""
 
     def _release_write(self, version: Version | None, body: LockFile) -> WriteReply:
         return self._store.delete(self._key)
@@ -31,8 +31,7 @@ class ConditionallyDeletes(StorageLock):
 
     def _release_write(self, version: Version | None, body: LockFile) -> WriteReply:
         self._fence_seen_max = 0
-        reply = self._store.delete(self._key, version)
-        return reply
+        return self._store.delete(self._key, version)
 
     def _next_token(self, known: Any) -> int:
         return 1 if known.record is None else lease.next_fence(known, 0)
@@ -178,12 +177,12 @@ class LossIsSilent(StorageLock):
 
 
 def _freed() -> Any:
-    from lockref.storage.provider import _Ending
+    from lockref.storage.release import Ending
 
-    return _Ending.FREED
+    return Ending.FREED
 
 
 def _unknown() -> Any:
-    from lockref.storage.provider import _Ending
+    from lockref.storage.release import Ending
 
-    return _Ending.UNKNOWN
+    return Ending.UNKNOWN
