@@ -14,20 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.checks import Judgement
+from reports.checks.spec import Verdict, joint_verdict
 from scenarios.schema import Scenario
 
 
-def clause_verdicts(judgement: Judgement) -> dict[str, str]:
+def clause_verdicts(judgement: Judgement) -> dict[str, Verdict]:
     """Each clause over all runs: violated, else inconclusive, else held, else not applicable."""
     counted = judgement.verdicts.group_by(["clause", "verdict"]).aggregate([])
     seen: dict[str, set[str]] = {}
     for row in counted.to_pylist():
         seen.setdefault(row["clause"], set()).add(row["verdict"])
-    worst_first = ("violated", "inconclusive", "held")
-    return {
-        clause: next((verdict for verdict in worst_first if verdict in verdicts), "not_applicable")
-        for clause, verdicts in sorted(seen.items())
-    }
+    return {clause: joint_verdict(verdicts) for clause, verdicts in sorted(seen.items())}
 
 
 def unreached(scenario: Scenario, judgement: Judgement) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from lockref.errors import did_you_mean
+from reports.checks.spec import CLAUSES, Verdict
 from reports.checks.vacuity import SITUATIONS
 from scenarios.faultspec import FAULT_KINDS, ClientName, FaultSpec, Model
 from scenarios.thresholds import parse_threshold
@@ -26,8 +27,7 @@ CLIENTS_MAX = 1024
 REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
 """What `must_happen` may ask for: the situations that the checks count, and kinds of faults that struck."""
 
-Verdict = Literal["held", "violated", "inconclusive", "not_applicable"]
-ClauseId = Annotated[str, Field(pattern=r"^(S[1-7]|L[1-6]|F[1-3])$")]
+ClauseId = Annotated[str, Field(pattern=f"^({'|'.join(CLAUSES)})$")]
 
 
 def _known_situation(name: str) -> str:

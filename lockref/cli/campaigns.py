@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from lockref.cli.console import Console, printable
 from lockref.cli.exit_codes import exit_code, worst
 from lockref.cli.failures import Stored
-from reports.checks.spec import CLAUSES
+from reports.checks.spec import CLAUSES, joint_verdict
 from reports.formats.block import failure_block
 from reports.formats.junit import junit_xml
 from reports.formats.results import Clause, Failure, Reach, Results, statement
@@ -47,7 +47,7 @@ def tallied_results(
     order = list(CLAUSES)
     clauses = {
         name: Clause(
-            verdict=tally.clause_verdict(name),  # type: ignore[arg-type]
+            verdict=tally.clause_verdict(name),
             runs=counts["held"] + counts["violated"],
             violated=counts["violated"],
             inconclusive=counts["inconclusive"],
@@ -78,10 +78,10 @@ def tallied_results(
         failures.append(failure)
     return Results(
         title=title,
-        verdict=tally.verdict,  # type: ignore[arg-type]
+        verdict=tally.verdict,
         liveness="held" if tally.is_live else "violated",
         statement=statement(
-            verdict=tally.verdict,  # type: ignore[arg-type]
+            verdict=tally.verdict,
             runs=tally.runs,
             violated=tally.broken_runs,
             reasons=tally.reasons,
@@ -174,10 +174,8 @@ def code_of(results: Sequence[Results], allowed: Sequence[int] = ()) -> int:
 
 def document_of(results: Sequence[Results], *, digest: str, folder: Path | None) -> dict[str, object]:
     """The `--json` document: the joint verdict, and every scenario's own part where there are several."""
-    verdicts = {each.verdict for each in results}
-    verdict = next(name for name in ("violated", "inconclusive", "held") if name in verdicts)
     document: dict[str, object] = {
-        "verdict": verdict,
+        "verdict": joint_verdict({each.verdict for each in results}),
         "liveness": "violated" if any(each.liveness == "violated" for each in results) else "held",
         "runs": sum(each.runs for each in results),
         "clauses": _joint_clauses(results),
@@ -199,13 +197,12 @@ def document_of(results: Sequence[Results], *, digest: str, folder: Path | None)
 
 
 def _joint_clauses(results: Sequence[Results]) -> dict[str, dict[str, object]]:
-    ranking = ("violated", "inconclusive", "held", "not_applicable")
     joint: dict[str, dict[str, object]] = {}
     for name in CLAUSES:
         parts = [each.clauses[name] for each in results if name in each.clauses]
         if parts:
             joint[name] = {
-                "verdict": min((part.verdict for part in parts), key=ranking.index),
+                "verdict": joint_verdict({part.verdict for part in parts}),
                 "runs": sum(part.runs for part in parts),
                 "violated": sum(part.violated for part in parts),
             }

@@ -7,7 +7,8 @@ project's notes on checking (S safety, L liveness, F fairness).
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection
+from typing import Final, Literal
 
 CLAUSES: Final[dict[str, str]] = {
     "S1": "Grants of a lock form a chain, each applied on the state its predecessor left.",
@@ -36,3 +37,14 @@ HELD: Final = "held"
 VIOLATED: Final = "violated"
 INCONCLUSIVE: Final = "inconclusive"
 NOT_APPLICABLE: Final = "not_applicable"
+
+Verdict = Literal["held", "violated", "inconclusive", "not_applicable"]
+
+
+def joint_verdict(verdicts: Collection[str]) -> Verdict:
+    """One verdict for several, of runs or of clauses: what was seen was seen, and doubt outranks what held."""
+    if VIOLATED in verdicts:
+        return "violated"
+    if INCONCLUSIVE in verdicts:
+        return "inconclusive"
+    return "held" if HELD in verdicts else "not_applicable"

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.checks.judgement import Judgement
-
-SAFETY = "S"
+from reports.checks.spec import INCONCLUSIVE, SAFETY, Verdict, joint_verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,7 @@ class Finding:
 
     @property
     def is_safety(self) -> bool:
-        return self.clause.startswith(SAFETY)
+        return self.clause in SAFETY
 
     @property
     def key(self) -> tuple[str, str, tuple[str, ...]]:
@@ -80,10 +79,14 @@ class Tally:
             reasons.append("no client was ever granted the lock")
         if self.unreached:
             reasons.append(f"never happened: {', '.join(self.unreached)}")
+        for clause in SAFETY:
+            undecided = self.verdicts.get(clause, Counter())[INCONCLUSIVE]
+            if undecided:
+                reasons.append(f"{clause} could not be decided in {undecided:,} run{'' if undecided == 1 else 's'}")
         return reasons
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """Of the safety clauses: violated, inconclusive or held."""
         if any(finding.is_safety for finding in self.findings):
             return "violated"
@@ -94,10 +97,9 @@ class Tally:
         """True if no liveness clause and no claimed fairness clause broke."""
         return all(finding.is_safety for finding in self.findings)
 
-    def clause_verdict(self, clause: str) -> str:
+    def clause_verdict(self, clause: str) -> Verdict:
         """One clause over all runs."""
-        counts = self.verdicts.get(clause, Counter())
-        return next((name for name in ("violated", "inconclusive", "held") if counts[name]), "not_applicable")
+        return joint_verdict(self.verdicts.get(clause, Counter()))
 
     def add(self, other: Tally) -> None:
         """Join other runs to these."""

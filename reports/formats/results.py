@@ -13,9 +13,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError, Location
+from reports.checks.confidence import bound_95
+from reports.checks.spec import Verdict
 
 FORMAT = "lockref.results/1"
-Verdict = Literal["held", "violated", "inconclusive", "not_applicable"]
 
 
 class _Part(BaseModel):
@@ -228,14 +229,6 @@ def load_results(path: Path) -> Results:
         raise ConfigError(message, location=Location(str(path))) from error
 
 
-def bound_percent(runs: int) -> float:
-    """At 95 %, the largest violation rate that `runs` clean independent runs leave open: 3/n, in percent.
-
-    The rule of three: (1 - p)^n >= 0.05 holds up to p of about 3/n.
-    """
-    return 100.0 if runs < 3 else 300.0 / runs
-
-
 def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str], grants: int = 0) -> str:
     """The verdict in one sentence. The word "safe" does not occur.
 
@@ -248,7 +241,7 @@ def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str],
         return "no run could be judged"
     tail = f"; inconclusive: {reasons[0]}" if verdict == "inconclusive" and reasons else ""
     # One or two runs say nothing about the rate among runs: a real run stands for itself.
-    bound = f": at most {bound_percent(runs):.2g} % of runs at 95 %" if runs >= 4 else ""
+    bound = f": at most {100 * bound_95(runs):.2g} % of runs at 95 %" if runs >= 4 else ""
     return f"0 violations in {counted(runs, 'run')}{given}{bound}{tail}"
 
 

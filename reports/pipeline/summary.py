@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
+from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY, Verdict, joint_verdict
 from reports.formats.block import failure_block
 from reports.formats.results import (
     Clause,
@@ -26,7 +26,6 @@ from reports.formats.results import (
     Reach,
     Results,
     Scatter,
-    Verdict,
     counted,
     statement,
 )
@@ -206,7 +205,7 @@ def _clauses(facts: Facts) -> dict[str, Clause]:
         counts.setdefault(row["clause"], {})[row["verdict"]] = row["runs"]
     return {
         name: Clause(
-            verdict=_verdict(counts[name]),
+            verdict=joint_verdict(counts[name]),
             runs=counts[name].get("held", 0) + counts[name].get("violated", 0),
             violated=counts[name].get("violated", 0),
             inconclusive=counts[name].get("inconclusive", 0),
@@ -217,15 +216,8 @@ def _clauses(facts: Facts) -> dict[str, Clause]:
     }
 
 
-def _verdict(counts: Mapping[str, int]) -> Verdict:
-    for verdict in ("violated", "inconclusive", "held"):
-        if counts.get(verdict):
-            return verdict
-    return "not_applicable"
-
-
 def _joint(clauses: Mapping[str, Clause], names: tuple[str, ...]) -> Verdict:
-    return _verdict({clauses[name].verdict: 1 for name in names if name in clauses})
+    return joint_verdict({clauses[name].verdict for name in names if name in clauses})
 
 
 def _reach(facts: Facts) -> list[Reach]:

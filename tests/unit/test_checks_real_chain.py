@@ -6,6 +6,8 @@ import pytest
 
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
+from reports.checks import overall
+from reports.checks.tally import tally
 from tests.histories import History
 
 
@@ -158,6 +160,16 @@ def test_an_unrecorded_writer_leaves_the_matter_open():
     h.granted("n1", call=0, applied=1, returned=2)
     h.granted("n2", call=0, applied=9, returned=10, if_version="somebody-elses")
     assert h.verdict("S1")["verdict"] == "inconclusive"
+
+
+def test_an_undecided_clause_leaves_the_batch_open():
+    """Never "held" while a safety clause could not be decided, whoever adds the verdicts up."""
+    h = real()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=5, applied=9, returned=10, if_version="somebody-elses")
+    assert overall(h.judged()) == "inconclusive"
+    counted = tally(h.judged(), *h.tables())
+    assert (counted.verdict, counted.reasons) == ("inconclusive", ["S1 could not be decided in 1 run"])
 
 
 @pytest.mark.parametrize("is_simulated", [True, False])

@@ -16,7 +16,6 @@ from reports.formats.results import (
     Clause,
     Failure,
     Results,
-    bound_percent,
     load_results,
     statement,
 )
@@ -54,7 +53,6 @@ def test_a_statement_bounds_and_never_says_safe() -> None:
     assert said[1] == "3 of 2,000 runs broke a safety clause"
     assert said[2].endswith("; inconclusive: never happened: crash")
     assert not [text for text in said if "safe " in text or text.endswith("safe")]
-    assert (bound_percent(1), bound_percent(30_000)) == (100.0, pytest.approx(0.01))
 
 
 def test_results_survive_the_disk_and_refuse_what_they_do_not_know(tmp_path: Path) -> None:
