@@ -10,7 +10,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lockref.errors import LockError, LockLost, LockNotHeld, LockrefError, LockTimeout, OutcomeUnknown, ReleaseFailed
+    from lockref.errors import (
+        LockError,
+        LockLost,
+        LockNotHeld,
+        LockrefError,
+        LockTimeout,
+        OutcomeUnknown,
+        ReleaseFailed,
+    )
     from lockref.provider import Grant, LockContext, LockProvider, LockSettings, RecordView
     from lockref.runtime import Runtime, ThreadRuntime
     from lockref.storage.config import StorageLockConfig
