@@ -63,13 +63,8 @@ class BelievesServerErrors(StorageLock):
 class Own412IsDenial(StorageLock):
     """A 412 on its own write, sent twice below, is somebody else's lock (M10, A2, E17)."""
 
-    def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
-        step, version = super()._attempt(call, known)
-        if step is Step.LOOK:
-            call.attempts.clear()
-            call.is_unresolved = False
-            call.has_seen_other = True
-        return step, version
+    def _interpret(self, reply: WriteReply) -> Step:
+        return Step.AGAIN if reply.outcome is Outcome.PRECONDITION_FAILED else super()._interpret(reply)
 
     def _decide(self, known: Stored, call: Any) -> Take | Wait:
         return lease.decide(
@@ -81,9 +76,8 @@ class ConflictIsDenial(StorageLock):
     """409 is read as "somebody has it" (M11: object_store PR #852)."""
 
     def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
-        before = len(call.attempts)
         step, version = super()._attempt(call, known)
-        if step is Step.AGAIN and len(call.attempts) == before and "conflict" in call.trouble:
+        if step is Step.AGAIN and "conflict" in call.trouble:
             call.has_seen_other, call.deadline_ns = True, 0
         return step, version
 
@@ -92,9 +86,8 @@ class ThrottleIsDenial(StorageLock):
     """503 and 429 are read as "somebody has it" (S7)."""
 
     def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
-        before = len(call.attempts)
         step, version = super()._attempt(call, known)
-        if step is Step.AGAIN and len(call.attempts) == before and "throttled" in call.trouble:
+        if step is Step.AGAIN and "throttled" in call.trouble:
             call.has_seen_other, call.deadline_ns = True, 0
         return step, version
 
@@ -115,20 +108,11 @@ class FalseOnAnyError(StorageLock):
         except LockError:
             return False
 
-    try_lock_raises = False
-
     def try_lock(self) -> bool:
         try:
             return super().try_lock()
         except LockError:
             return False
-
-
-class NoNonce(StorageLock):
-    """Records carry no nonce, so versions made of content repeat and writes look alike (M14, A6)."""
-
-    def _new_nonce(self) -> str:
-        return ""
 
 
 class RecognisesByOwner(StorageLock):
@@ -245,9 +229,6 @@ class AbandonsUnknown(StorageLock):
                 attempt = self._new_renewal(Lease(stored.version, attempt))
                 self._renew_write(attempt)
 
-    def _re_enter(self) -> bool:
-        return super()._re_enter()
-
 
 class GrantsTooLate(StorageLock):
     """`lock` may say true after the lease it won has run out (H3, E10)."""
@@ -266,7 +247,7 @@ class GrantsTooLate(StorageLock):
         return None if tenure is None else self._grant_of(tenure)
 
     def _remaining_ns(self, tenure: Any) -> int:
-        return max(1, super()._remaining_ns(tenure))
+        return max(self.terms.renew_interval_ns, super()._remaining_ns(tenure))
 
     def _renew(self, tenure: Any) -> MonoNs | None:
         return MonoNs(self._runtime.monotonic_ns() + self.terms.renew_interval_ns)

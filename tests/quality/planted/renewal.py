@@ -7,7 +7,7 @@ from typing import Any
 
 from lockref.runtime import MonoNs, WallNs
 from lockref.storage import lockfile
-from lockref.storage.lease import Attempt, Deadline, Lease, Step
+from lockref.storage.lease import Attempt, Deadline, Lease
 from lockref.storage.provider import StorageLock
 from lockref.stores.port import Outcome, WriteReply
 
@@ -158,9 +158,6 @@ class RevivesByLateRenewal(StorageLock):
     def _is_in_force(self, tenure: Any) -> bool:
         tenure.has_lapsed = False
         return tenure.loss_reason is None or "before it could be renewed" in tenure.loss_reason
-
-    def _interpret(self, reply: WriteReply) -> Step:
-        return super()._interpret(reply)
 
 
 class RenewsForDeadOwner(StorageLock):

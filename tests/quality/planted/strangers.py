@@ -73,17 +73,26 @@ class PlainLock:
     def line(self, until_ms: int, token: int, state: str) -> bytes:
         return f"{self.me} {until_ms} {token} {state} {self.runtime.token_bytes(4).hex()}".encode()
 
+    def decode(self, body: bytes) -> RecordView | None:
+        return decode_line(body)
+
     def put(self, body: bytes, version: Version | None) -> Any:
         if version is None:
             return self.store.put_if_absent(self.key, body)
         return self.store.put_if_version(self.key, body, version)
 
     def is_free(self, view: RecordView) -> bool:
-        assert view.valid_until_ns is not None
-        return view.is_released or self.runtime.wall_ns() > view.valid_until_ns + self.settings.drift_bound_ns
+        return (
+            view.is_released
+            or view.valid_until_ns is None
+            or self.runtime.wall_ns() > view.valid_until_ns + self.settings.drift_bound_ns
+        )
 
     def next_token(self, view: RecordView | None) -> int:
         return self.token_seen + 10
+
+    def saw(self, found: ReadReply) -> None:
+        """Told of each look at a lock that it wants."""
 
     # Acquiring.
 
@@ -133,9 +142,10 @@ class PlainLock:
             raise StoreRejected(found.reason)
         if found.outcome is not Outcome.APPLIED or self.runtime.monotonic_ns() >= end_ns:
             return None
+        self.saw(found)
         view = None
         if found.body is not None:
-            view = decode_line(found.body)
+            view = self.decode(found.body)
             if view is None:
                 raise LockError("somebody else's object is at the lock's place")
             self.token_seen = max(self.token_seen, view.token or 0)
@@ -203,7 +213,7 @@ class PlainLock:
             self.begin(version, mono_ns, wall_ns, until_ms)
 
     def is_mine(self, seen: ReadReply) -> bool:
-        view = None if seen.body is None else decode_line(seen.body)
+        view = None if seen.body is None else self.decode(seen.body)
         return view is not None and view.owner == self.me and view.token == self.token and not view.is_released
 
     # Giving back.
@@ -250,7 +260,7 @@ class HiddenLock(PlainLock):
     """Correct: as `PlainLock`, but nobody is told how to read its records."""
 
     @staticmethod
-    def decode_record(body: bytes) -> RecordView | None:
+    def decode_record(_body: bytes) -> RecordView | None:
         return None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from lockref.provider import Grant
 from lockref.storage import lease, lockfile
 from lockref.storage.lease import Attempt, Stored, Take, Wait
 from lockref.storage.provider import StorageLock
@@ -87,14 +86,6 @@ class TokenSkipsTakeovers(StorageLock):
         return super()._next_token(known)
 
 
-class HandsOutOldToken(StorageLock):
-    """The record is right, the grant that the caller gets carries the token before it (S4)."""
-
-    def _grant_of(self, tenure: Any) -> Grant:
-        grant = super()._grant_of(tenure)
-        return dataclasses.replace(grant, token=max(0, (grant.token or 1) - 1))
-
-
 class SharesWithAnyTask(StorageLock):
     """Re-entrant without asking which task it is: the second thread is told yes at once (U6)."""
 
@@ -115,7 +106,7 @@ class RemembersYes(StorageLock):
         return self._mine
 
     def holds(self) -> bool:
-        return self._mine and self._tenure is not None and self._tenure.loss_reason is None or self._claims()
+        return (self._mine and self._tenure is not None and self._tenure.loss_reason is None) or self._claims()
 
     def _claims(self) -> bool:
         return self._mine and self._tenure is None

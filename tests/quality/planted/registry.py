@@ -1,0 +1,169 @@
+"""Every planted bug: where it must be caught, and by which clause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockref.providers import ProviderSpec, load_provider
+from scenarios.campaign import run_campaign
+from scenarios.load import load_scenario
+from scenarios.schema import Scenario
+
+HERE = "tests.quality.planted"
+CORRECT = (
+    "hardened",
+    "docs/examples/lease_lock.py:LeaseLock",
+    f"{HERE}.variants:EagerPoller",
+    f"{HERE}.variants:EarlyStopper",
+    f"{HERE}.variants:SparseTokens",
+    f"{HERE}.strangers:PlainLock",
+    f"{HERE}.strangers:PollingLock",
+    f"{HERE}.strangers:HiddenLock",
+)
+"""Locks that no scenario may flag where the hardened lock holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One planted bug.
+
+    lock: `module:Class` below tests.quality.planted. ids: the defect's numbers.
+    scenario: a scenario of the catalogue known to expose it. clauses: each of
+    these accuses the defect rightly; at least one must break. seeds: how many
+    suffice with room to spare.
+    """
+
+    lock: str
+    ids: str
+    scenario: str
+    clauses: str
+    seeds: int = 10
+
+    @property
+    def spec(self) -> ProviderSpec:
+        return load_provider(f"{HERE}.{self.lock}")
+
+
+def convicting(scenario: Scenario) -> frozenset[str] | None:
+    """The clauses that speak against a lock in `scenario`: those that the hardened one keeps there. None: all."""
+    expected = scenario.expected("hardened")
+    if expected.get("") == "held":
+        return None
+    return frozenset(clause for clause, verdict in expected.items() if verdict == "held")
+
+
+def first_seed(bug: Bug, seeds: range) -> tuple[int, frozenset[str]] | None:
+    """The first of `seeds` that exposes the bug by a clause of its own, with all clauses that broke then."""
+    scenario = load_scenario(bug.scenario)
+    against = convicting(scenario)
+    spec = bug.spec
+    for at in range(seeds.start, seeds.stop, 10):
+        result = run_campaign(scenario, spec, range(at, min(at + 10, seeds.stop)), keep_runs=0)
+        broken: dict[int, set[str]] = {}
+        for finding in result.tally.findings:
+            if against is None or finding.clause in against:
+                broken.setdefault(finding.run, set()).add(finding.clause)
+        for seed in sorted(broken):
+            if broken[seed] & set(bug.clauses.split()):
+                return seed, frozenset(broken[seed])
+    return None
+
+
+BUGS = (
+    # release
+    Bug("release:UnconditionalRelease", "M4", "e08", "S6 S3"),
+    Bug("release:DeletesToRelease", "M4 M15", "e02", "S2"),
+    Bug("release:ConditionallyDeletes", "M5 M15", "e02", "S2"),
+    Bug("release:ClearsTokenOnRelease", "M5", "e02", "S2"),
+    Bug("release:ReleasesOnce", "M25 H7", "e15", "S7 L3"),
+    Bug("release:NeverReleases", "S7 L3", "e01", "S7 L3"),
+    Bug("release:BelievesAfterUnlock", "M27", "e01", "S3"),
+    Bug("release:BelievesWhileReleasing", "M27 U4 U5", "e14", "S3 S7"),
+    Bug("release:BeatsAfterRelease", "M8", "e01", "S6"),
+    Bug("release:HeartbeatNeverStops", "M8 M23", "e13", "S6"),
+    Bug("release:AnybodyMayUnlock", "H9", "h09", "S6", 20),
+    Bug("release:UnlockFreesAnyOwner", "M4", "e08", "S6 S3"),
+    Bug("release:UnlockRetriesWithoutCondition", "M4", "e14", "S6 S1"),
+    Bug("release:LossIsSilent", "M27 U7", "e08", "S3 L4"),
+    # renewal
+    Bug("renewal:RenewsUnconditionally", "C1 H8", "h08", "S6 S1 S5"),
+    Bug("renewal:RenewsBlindlyAfterPause", "C1 H8", "h08", "S6 S1 S5"),
+    Bug("renewal:HealthyOnUnknown", "M7 M24", "e06", "S3 L4"),
+    Bug("renewal:HealthyOnThrottle", "M24", "m07", "S3 L4"),
+    Bug("renewal:HealthyOnConflict", "M7", "m07", "S3 L4"),
+    Bug("renewal:HealthyOnMissing", "M7 U9", "h15", "S3 L4"),
+    Bug("renewal:RecreatesMissing", "H15", "h15", "S6"),
+    Bug("renewal:LowersValidUntil", "H19", "h19", "S3"),
+    Bug("renewal:RenewsWithHalfTheValidity", "H19", "e08", "S3 L4"),
+    Bug("renewal:KeptAfterLostRenewal", "M27", "e08", "S3 L4"),
+    Bug("renewal:HeartbeatDiesUnnoticed", "U15", "e07", "S3 L4"),
+    Bug("renewal:Own412IsLoss", "M10", "e17", "S7 L6", 30),
+    Bug("renewal:DangerStopsTheHeart", "M9", "e06", "S3 L4"),
+    Bug("renewal:RevivesByLateRenewal", "H4", "e06", "S3 L4"),
+    Bug("renewal:RenewsForDeadOwner", "H13", "h13", "L1"),
+    # clocks
+    Bug("clocks:CountsFromTheReply", "M22", "h01", "S3 L4"),
+    Bug("clocks:WallClockOnly", "M3", "e31", "S3 L4"),
+    Bug("clocks:MonotonicClockOnly", "H1", "u02", "S3 L4"),
+    Bug("clocks:MarginSignWrong", "M6", "e06", "S3 L4"),
+    Bug("clocks:NoDeadline", "H4", "u01", "S3 L4"),
+    Bug("clocks:HoldsIsAFlag", "H2", "e08", "S3 L4"),
+    Bug("clocks:ChecksOnceAtGrant", "H2", "e08", "S3 L4"),
+    Bug("clocks:NoCheckBeforeTrue", "H3", "e10", "S3 L4"),
+    Bug("clocks:SecondsForMilliseconds", "M1", "e01", "S3 L4"),
+    Bug("clocks:EpochInSeconds", "M1", "e01", "S3 L4"),
+    Bug("clocks:MicrosecondsForMilliseconds", "M1", "e03", "L1 L2"),
+    Bug("clocks:ComparesSecondsWithMilliseconds", "M1", "e03", "L1 L2"),
+    Bug("clocks:NeverExpires", "M2", "e03", "L1 L2"),
+    Bug("clocks:NoDriftMargin", "H1", "e06", "S3"),
+    Bug("clocks:SubtractsTheDriftMargin", "M6", "e03", "S5"),
+    Bug("clocks:TokenFromClock", "M15", "e01", "S2"),
+    Bug("clocks:TokenFromNanoseconds", "M3", "m03", "S2"),
+    # answers
+    Bug("answers:DeniesOnTimeout", "A1", "e11", "S7"),
+    Bug("answers:BelievesSilence", "A1", "a01", "S7 S3 S4"),
+    Bug("answers:BelievesServerErrors", "M24", "a01", "S7 S3 S4"),
+    Bug("answers:Own412IsDenial", "M10", "e17", "S7", 30),
+    Bug("answers:ConflictIsDenial", "M11", "a05", "S7", 50),
+    Bug("answers:ThrottleIsDenial", "S7", "a05", "S7", 50),
+    Bug("answers:FalseOnUnknown", "S7", "s07", "S7"),
+    Bug("answers:FalseOnAnyError", "S7", "s07", "S7"),
+    Bug("answers:RecognisesByOwner", "M23", "m23", "S3 L4"),
+    Bug("answers:SameOwnerEverywhere", "M23", "e01", "S3"),
+    Bug("answers:TakesOverCorrupt", "D6 H17", "e25", "S3"),
+    Bug("answers:MissingFieldsMeanFree", "M12", "e01", "S3 S5"),
+    Bug("answers:LoopsForEver", "L5", "s07", "L5"),
+    Bug("answers:WaitsForEver", "L5", "s07", "L5"),
+    Bug("answers:UnlockWaitsForEver", "L5", "h01", "L5"),
+    Bug("answers:AbandonsUnknown", "L6", "u08", "L6 L1"),
+    Bug("answers:GrantsTooLate", "H3", "e10", "S3 L4"),
+    # takeover
+    Bug("takeover:TakesOverByPut", "M17", "e02", "S3 S5 S2"),
+    Bug("takeover:CreatesByPut", "M12", "e01", "S3 S5 S2"),
+    Bug("takeover:DeletesAndCreates", "M4", "e09", "S6 S3"),
+    Bug("takeover:TakesOverOnStaleRead", "A3", "e09", "S5 S3"),
+    Bug("takeover:TakesOverTheLiving", "S5", "e07", "S5 S3"),
+    Bug("takeover:RestartsTokens", "M5 M15", "e02", "S2"),
+    Bug("takeover:TokenStaysTheSame", "M15", "e02", "S2"),
+    Bug("takeover:TokenSkipsTakeovers", "M15", "e03", "S2"),
+    Bug("takeover:SharesWithAnyTask", "U6", "u06", "S3 S4"),
+    Bug("takeover:RemembersYes", "M27", "e08", "S3 L4"),
+    Bug("takeover:IgnoresRelease", "L3", "e02", "L3"),
+    Bug("takeover:PollsTooSlowly", "L3", "e01", "L3"),
+    Bug("takeover:NeverPolls", "L1", "e03", "L1 L2"),
+    Bug("takeover:AlwaysYes", "canary", "e01", "S3 S4"),
+    # whole locks
+    Bug("strangers:PlainFlag", "H2", "h02", "S3 L4"),
+    Bug("strangers:HiddenFlag", "H2", "h02", "S3"),
+    Bug("strangers:HiddenPut", "M4 M17", "e01", "S3 S4"),
+    Bug("strangers:HiddenBlindRelease", "M4", "h02", "S3 S4", 30),
+    Bug("strangers:HiddenReply", "M22", "m22", "S3"),
+    Bug("strangers:HiddenEternal", "M2", "h13", "L1"),
+    Bug("strangers:HiddenSilence", "A1", "a05", "S3 S4", 30),
+    Bug("strangers:TerraformLike", "M4 L2", "e11", "L1 S7"),
+    Bug("strangers:HiddenTerraform", "M4 L2", "demo", "L1", 30),
+    Bug("strangers:CheckThenPut", "M17", "e01", "S5 S3"),
+    Bug("strangers:HiddenCheckThenPut", "M17", "u06", "S3 S4"),
+    Bug("strangers:ExpiringTerraform", "M4", "e09", "S6"),
+    Bug("watching:SameBytesAgain", "M14", "e07", "S3 S5"),
+)
