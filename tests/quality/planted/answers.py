@@ -202,15 +202,6 @@ class UnlockWaitsForEver(StorageLock):
             self._runtime.sleep(self.terms.renew_interval_ns)
 
 
-class SpinsForEver(StorageLock):
-    """While somebody else has it, `lock` asks the clock and nothing else, without a pause (L5)."""
-
-    def lock(self, timeout_s: float) -> bool:
-        while not self.try_lock():
-            self._runtime.sleep(0)
-        return True
-
-
 class AbandonsUnknown(StorageLock):
     """An acquire that may have landed is raised and forgotten; renewals keep it alive (L6)."""
 
