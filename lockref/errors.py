@@ -7,7 +7,8 @@ caller did, gives the values, and ends with the next step.
 Two families: errors a *lock user* meets (`LockLost`, `OutcomeUnknown`,
 `CorruptRecord`, …) and errors a *laboratory user* meets (`ConfigError`,
 `BackendUnavailable`, `DeterminismError`, …). Each class names the exit code
-that the command line gives it; the table is in `docs/results.md`.
+that the command line gives it; the table is in `docs/results.md`. That a lock
+broke is no error: it is a verdict (`reports.checks`).
 """
 
 from __future__ import annotations
@@ -123,24 +124,6 @@ class CorruptRecord(LockError):
 
 class StoreRejected(LockError):
     """The store refused the request for good (403, 501, other 4xx): fix access or choose another store."""
-
-
-class LivenessViolation(LockrefError):
-    """A bounded promise was not kept: replay it."""
-
-    exit_code = 4
-
-
-class SafetyViolation(LockrefError):
-    """A clause S1–S7 is broken: replay it."""
-
-    exit_code = 1
-
-
-class Inconclusive(LockrefError):
-    """What was to be tested never happened: raise the budget or fix the plan."""
-
-    exit_code = 3
 
 
 class DeterminismError(LockrefError):

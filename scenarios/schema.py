@@ -142,7 +142,7 @@ class Scenario(Model):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,79}$")]
     ids: list[Annotated[str, Field(pattern=r"^[A-Z]{1,2}[0-9]{1,2}$")]] = Field(default_factory=list)
     about: Annotated[str, Field(max_length=4000)] = ""
-    seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     clients: Annotated[int, Field(ge=1, le=CLIENTS_MAX)] = 3
     duration: Duration = constant(60 * NS_PER_UNIT["s"], "60s")
     heal_at: Duration | None = None

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+from lockref.errors import LockrefError
+
+if TYPE_CHECKING:
+    from reports.formats.results import Results
 
 
 @click.command(name="bench")
@@ -40,7 +47,7 @@ def command(
 
     A real run cannot be replayed; its history stays in the run folder for `lockref check`.
     """
-    from lockref.cli.campaigns import code_of, document_of, say_results
+    from lockref.cli.campaigns import conclude, say_results
     from lockref.cli.console import Console
     from lockref.cli.contention import contend
     from lockref.cli.options import duration_ns, exit_codes
@@ -54,32 +61,28 @@ def command(
     spec = load_provider(provider)
     for_ns = duration_ns(lasting, "--for")
     about = provenance({"scenario": scenario, "provider": provider, "backends": list(backends), "for": lasting})
-    folder = RunFolder.begin("bench", about)
-    all_results = []
-    try:
+    all_results: list[Results] = []
+    failed: LockrefError | None = None
+    with RunFolder.begin("bench", about) as folder:
         for number, backend in enumerate(backends):
             part = folder if len(backends) == 1 else folder.part(f"backend-{number + 1}")
-            results = contend(
-                loaded,
-                spec,
-                backend,
-                contenders=contenders,
-                for_ns=for_ns,
-                processes=processes,
-                via=via,
-                folder=part,
-                about=about,
-                console=console,
-            )
+            try:
+                results = contend(
+                    loaded,
+                    spec,
+                    backend,
+                    contenders=contenders,
+                    for_ns=for_ns,
+                    processes=processes,
+                    via=via,
+                    folder=part,
+                    about=about,
+                    console=console,
+                    allowed=allowed,
+                )
+            except LockrefError as error:
+                failed = error
+                break
             all_results.append(results)
             say_results(console, results)
-    except KeyboardInterrupt:
-        folder.describe({**about, "status": "interrupted"})
-        raise
-    code = code_of(all_results, allowed)
-    folder.describe({**about, "status": "finished", "exit_code": code})
-    if as_json:
-        console.document(document_of(all_results, digest="", folder=folder.path))
-    else:
-        console.say(f"history and results in {folder.path}", style="dim")
-    return code
+        return conclude(console, folder, all_results, allowed=allowed, failed=failed)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
 from lockref.cli.console import Console, printable
-from lockref.cli.exit_codes import exit_code, worst
+from lockref.cli.exit_codes import INCONCLUSIVE, exit_code, worst
 from lockref.cli.failures import Stored
+from reports.checks.load import write_history
 from reports.checks.spec import CLAUSES, joint_verdict
 from reports.formats.block import failure_block
+from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
 from reports.formats.results import Clause, Failure, Reach, Results, statement
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lockref.cli.run_folder import RunFolder
+    from lockref.errors import LockrefError
     from reports.checks.tally import Finding, Tally
     from scenarios.campaign import CampaignResult
     from scenarios.schema import Scenario
@@ -130,20 +132,14 @@ def judge_thresholds(scenario: Scenario, events: pa.Table, runs: pa.Table, resul
             results.liveness = "violated"
 
 
-def write_run(folder: RunFolder, events: pa.Table, runs: pa.Table, results: Results) -> None:
-    """A history, its results and JUnit into a run folder."""
-    _write_parquet(events, folder.path / "events.parquet")
-    _write_parquet(runs, folder.path / "runs.parquet")
+def write_run(
+    folder: RunFolder, events: pa.Table, runs: pa.Table, results: Results, *, allowed: Collection[int] = ()
+) -> None:
+    """A history, its results and JUnit into a run folder. `allowed`: the exit codes that the gate takes for success."""
+    write_history(folder.path, events, runs)
     results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
     results.write(folder.path / "results.json")
-    folder.write("junit.xml", junit_xml([results]))
-
-
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    """Whole or not at all: a reader never meets half a file."""
-    beside = path.with_name(f".{path.name}")
-    pq.write_table(table, beside, compression="zstd")
-    beside.replace(path)
+    folder.write("junit.xml", junit_xml([results], allow_inconclusive=INCONCLUSIVE in allowed))
 
 
 def say_results(console: Console, results: Results) -> None:
@@ -170,6 +166,40 @@ def code_of(results: Sequence[Results], allowed: Sequence[int] = ()) -> int:
     return worst(
         exit_code(verdict=each.verdict, is_live=each.liveness != "violated", allowed=allowed) for each in results
     )
+
+
+def conclude(
+    console: Console,
+    folder: RunFolder,
+    results: Sequence[Results],
+    *,
+    digest: str = "",
+    allowed: Sequence[int] = (),
+    failed: LockrefError | None = None,
+) -> int:
+    """End a command that judged runs: describe its folder, print the document or the folder's path; its exit code.
+
+    failed: what ended it early. It is raised again where nothing was judged
+    before; otherwise it is said, and what was judged still counts: a proven
+    failure is not hidden by a server that then went away.
+    """
+    if failed is not None and not results:
+        raise failed
+    code = code_of(results, allowed)
+    if failed is not None:
+        console.say(f"ended early: {printable(str(failed), limit=4000, keep_newlines=True)}", style="bad")
+        code = worst((code, failed.exit_code))
+    document = document_of(results, digest=digest, folder=folder.path)
+    status = "finished" if failed is None else "failed"
+    folder.describe(status=status, verdict=document["verdict"], exit_code=code)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotation_lines(results):
+            console.say(line)
+    if console.as_json:
+        console.document(document)
+    else:
+        console.say(f"history and results in {folder.path}", style="dim")
+    return code
 
 
 def document_of(results: Sequence[Results], *, digest: str, folder: Path | None) -> dict[str, object]:

@@ -15,20 +15,14 @@ from typing import TextIO
 
 import click
 
+from reports.formats import text as told
+
 _STYLES = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green"}, "dim": {"dim": True}, "head": {"bold": True}}
 
 
 def printable(text: str, *, limit: int = 200, keep_newlines: bool = False) -> str:
-    """Text from outside made fit for a terminal: no control characters or escapes, at most `limit` characters.
-
-    Names in scenarios, histories and lock objects are anybody's: an owner may
-    hold terminal escapes, newlines or ten kilobytes.
-    """
-    shortened = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    keep = "\n" if keep_newlines else ""
-    return "".join(
-        character if character.isprintable() or character in keep else repr(character)[1:-1] for character in shortened
-    )
+    """Text from outside made fit for a terminal: no control characters or escapes, at most `limit` characters."""
+    return told.printable(text, limit) if keep_newlines else told.short(text, limit)
 
 
 class Console:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from lockref.cli.campaigns import judge_thresholds, tallied_results, write_run
@@ -33,6 +33,7 @@ def contend(
     folder: RunFolder,
     about: Mapping[str, object],
     console: Console,
+    allowed: Collection[int] = (),
 ) -> Results:
     """Contend on `backend` (a name or a URI) and answer the judged results; history and results go to `folder`."""
     if backend in BACKENDS:
@@ -61,5 +62,5 @@ def contend(
         )
     if backend in BACKENDS:
         results.notices.append(EMULATOR_NOTICE)
-    write_run(folder, outcome.events, outcome.runs, results)
+    write_run(folder, outcome.events, outcome.runs, results, allowed=allowed)
     return results

@@ -3,7 +3,8 @@
 One scenario in virtual time under Hudi's behaviour and under the hardened
 lock; hundreds of threads on a real S3 server; both histories through Spark
 into one page. Exit 0 means that the demonstration came out as it must: Hudi's
-build breaks, the hardened one holds in both worlds.
+build breaks, the hardened one holds in both worlds. Exit 1: the hardened one
+broke; 3: something that was to be shown did not happen.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
     from lockref.cli.campaigns import say_results
     from lockref.cli.console import Console
     from lockref.cli.contention import contend
+    from lockref.cli.exit_codes import HELD, INCONCLUSIVE, VIOLATED
     from lockref.cli.options import duration_ns
     from lockref.cli.reporting import parts_of, write_report
     from lockref.cli.run_folder import RunFolder, provenance
@@ -56,55 +58,57 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
     console = Console(ctx.obj)
     for_ns = duration_ns(lasting, "--for")
     about = provenance({"seeds": seeds, "contenders": contenders, "for": lasting})
-    folder = RunFolder.begin("demo", about)
-    spark = None if no_spark or find_java() is None else _start_spark(folder.path)
-    scenario = load_scenario(SCENARIO)
+    with RunFolder.begin("demo", about) as folder:
+        spark = None if no_spark or find_java() is None else _start_spark(folder.path)
+        scenario = load_scenario(SCENARIO)
 
-    console.say("1  RFC-91's lock as Hudi 1.2 builds it, in virtual time", style="head")
-    console.say("   a pause, a partition, lost replies, clocks that disagree", style="dim")
-    baseline = _simulate(scenario, load_provider("hudi"), BASELINE_SEEDS, folder.part("1-hudi"), about, console)
-    say_results(console, baseline)
-    console.say("\n2  the same, hardened: wire-compatible with it", style="head")
-    hardened = _simulate(scenario, load_provider("hardened"), seeds, folder.part("2-hardened"), about, console)
-    say_results(console, hardened)
+        console.say("1  RFC-91's lock as Hudi 1.2 builds it, in virtual time", style="head")
+        console.say("   a pause, a partition, lost replies, clocks that disagree", style="dim")
+        baseline = _simulate(scenario, load_provider("hudi"), BASELINE_SEEDS, folder.part("1-hudi"), about, console)
+        say_results(console, baseline)
+        console.say("\n2  the same, hardened: wire-compatible with it", style="head")
+        hardened = _simulate(scenario, load_provider("hardened"), seeds, folder.part("2-hardened"), about, console)
+        say_results(console, hardened)
 
-    contended = None
-    if not no_server:
-        console.say(
-            f"\n3  {contenders} threads, one lock, a list that is not thread-safe, a real S3 server", style="head"
-        )
-        contended = contend(
-            load_scenario("contention"),
-            load_provider("hardened"),
-            BACKEND,
-            contenders=contenders,
-            for_ns=for_ns,
-            processes=1,
-            via="native",
-            folder=folder.part("3-contention"),
-            about=about,
+        contended = None
+        if not no_server:
+            console.say(
+                f"\n3  {contenders} threads, one lock, a list that is not thread-safe, a real S3 server", style="head"
+            )
+            contended = contend(
+                load_scenario("contention"),
+                load_provider("hardened"),
+                BACKEND,
+                contenders=contenders,
+                for_ns=for_ns,
+                processes=1,
+                via="native",
+                folder=folder.part("3-contention"),
+                about=about,
+                console=console,
+            )
+            say_results(console, contended)
+
+        console.say("\n4  both histories through Spark" if spark else "\n4  the report", style="head")
+        page = write_report(
+            parts_of(folder),
+            folder.path,
+            title="lockref demo",
+            spark=None if spark is None else spark.result(),
             console=console,
         )
-        say_results(console, contended)
-
-    console.say("\n4  both histories through Spark" if spark else "\n4  the report", style="head")
-    page = write_report(
-        parts_of(folder),
-        folder.path,
-        title="lockref demo",
-        spark=None if spark is None else spark.result(),
-        console=console,
-    )
-    is_as_promised = (
-        baseline.verdict == "violated"
-        and hardened.verdict == "held"
-        and (contended is None or contended.verdict == "held")
-    )
-    folder.describe({**about, "status": "finished", "as_promised": is_as_promised})
-    _say_paths(console, page, folder, baseline)
-    if not is_as_promised:
-        console.say("the demonstration did not come out as it must: see above", style="bad")
-    return 0 if is_as_promised else 1
+        is_as_promised = (
+            baseline.verdict == "violated"
+            and hardened.verdict == "held"
+            and (contended is None or contended.verdict == "held")
+        )
+        is_broken = hardened.verdict == "violated" or (contended is not None and contended.verdict == "violated")
+        code = HELD if is_as_promised else VIOLATED if is_broken else INCONCLUSIVE
+        folder.describe(status="finished", exit_code=code)
+        _say_paths(console, page, folder, baseline)
+        if not is_as_promised:
+            console.say("the demonstration did not come out as it must: see above", style="bad")
+        return code
 
 
 def _start_spark(folder: Path) -> Future[SparkSession]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import lockref
 from lockref.cli.run_folder import HOME, commit
 from lockref.errors import ConfigError
+from lockref.history import runs_table, to_table
 from reports.checks import judge
 from scenarios.simulated import run_simulated
 from sim.explore.replay import Failure, ProviderUsed, ShrinkRecord, Versions
@@ -41,8 +42,6 @@ _ID_LENGTH = 6
 
 def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
     """The clauses that one simulated run breaks."""
-    from lockref.history import runs_table, to_table
-
     verdicts = judge(to_table([outcome.recorder], [outcome.seed]), runs_table([outcome.run_row])).verdicts
     return frozenset(row["clause"] for row in verdicts.to_pylist() if row["verdict"] == "violated")
 

@@ -17,11 +17,8 @@ import traceback
 import click
 
 import lockref
+from lockref.cli import exit_codes
 from lockref.errors import LockrefError
-
-EXIT_INTERRUPTED = 130
-EXIT_DEFECT = 70
-EXIT_USAGE = 2
 
 # Name -> (module, one line for --help). The line is here so that listing the
 # commands imports none of them.
@@ -63,14 +60,13 @@ class LazyGroup(click.Group):
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour on standard output."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Results only, no progress.")
-@click.option("-v", "--verbose", count=True, help="More about what happens; twice for all.")
 @click.pass_context
-def cli(ctx: click.Context, color: str, quiet: bool, verbose: int) -> None:
+def cli(ctx: click.Context, color: str, quiet: bool) -> None:
     """Can a lock that lives in cloud storage be trusted? Simulate it, contend for it, read the verdict.
 
     Start with `lockref demo`.
     """
-    ctx.obj = {"color": color, "quiet": quiet, "verbose": verbose}
+    ctx.obj = {"color": color, "quiet": quiet}
 
 
 def _fail(message: str, code: int) -> int:
@@ -90,11 +86,11 @@ def run(arguments: list[str] | None = None) -> int:
         return stop.exit_code
     except click.UsageError as error:
         error.show()
-        return EXIT_USAGE
+        return exit_codes.USAGE
     except click.ClickException as error:
-        return _fail(error.format_message(), EXIT_USAGE)
+        return _fail(error.format_message(), exit_codes.USAGE)
     except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted; what was finished is in the run folder", EXIT_INTERRUPTED)
+        return _fail("interrupted; what was finished is in the run folder", exit_codes.INTERRUPTED)
     except BrokenPipeError:
         # The reader went away (`lockref … | head`): say nothing more, and do not let the interpreter try again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -103,7 +99,7 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last net: an unforeseen error must never exit 1, "a lock broke"
         traceback.print_exc()
-        return _fail(f"defect in lockref: {type(error).__name__}: {error}", EXIT_DEFECT)
+        return _fail(f"defect in lockref: {type(error).__name__}: {error}", exit_codes.DEFECT)
     return result if isinstance(result, int) else 0
 
 

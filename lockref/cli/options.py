@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from lockref.runtime import NS_PER_S
+from scenarios import units
 
-_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+DURATION_NS_MAX = 24 * units.NS_PER_UNIT["h"]
 
 
 def exit_codes(text: str) -> list[int]:
@@ -19,14 +19,10 @@ def exit_codes(text: str) -> list[int]:
 
 def duration_ns(text: str, option: str) -> int:
     """`20s`, `500ms`, `2m` in nanoseconds, at most a day."""
-    for unit in ("ms", "s", "m", "h"):
-        number = text.removesuffix(unit)
-        if number != text:
-            try:
-                value_s = float(number) * _UNITS_S[unit]
-            except ValueError:
-                break
-            if 0 < value_s <= 86_400:
-                return int(value_s * NS_PER_S)
-            break
-    raise click.BadParameter(f"{text!r}; expected a duration such as 20s or 500ms, at most 24h", param_hint=option)
+    try:
+        value = units.duration_ns(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= DURATION_NS_MAX:
+        raise click.BadParameter(f"{text!r}; expected a duration such as 20s or 500ms, at most 24h", param_hint=option)
+    return value

@@ -13,7 +13,7 @@ import click
 @click.option("--title", default="", help="Headline of the page.")
 @click.pass_context
 def command(ctx: click.Context, run: str, out: Path | None, title: str) -> int:
-    """Write report.html, figures and results.json for RUN: a run folder, its name, or `latest`."""
+    """Write report.html, report.md and figures for RUN: a run folder, its name, or `latest`."""
     from lockref.cli.console import Console
     from lockref.cli.reporting import parts_of, write_report
     from lockref.cli.run_folder import open_run

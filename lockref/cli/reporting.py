@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lockref.cli.console import Console
 from lockref.cli.run_folder import RunFolder
@@ -85,9 +84,3 @@ def _joined(analysed: Results, judged: Results) -> Results:
     analysed.failures = judged.failures
     analysed.notices = [*judged.notices, *analysed.notices]
     return analysed
-
-
-def read_about(folder: RunFolder) -> Mapping[str, Any]:
-    """What `run.json` says."""
-    about: dict[str, Any] = json.loads((folder.path / "run.json").read_text(encoding="utf-8"))
-    return about

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import TracebackType
 
 import lockref
 from lockref.errors import ConfigError
@@ -67,11 +68,15 @@ def provenance(arguments: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunFolder:
-    """One run's folder."""
+    """One run's folder. Left as a context by an exception, it says "interrupted" or "failed" itself.
+
+    about: what `run.json` says.
+    """
 
     path: Path
+    about: dict[str, object] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, command: str, about: Mapping[str, object], *, home: Path = HOME) -> RunFolder:
@@ -87,8 +92,8 @@ class RunFolder:
                 break
             except FileExistsError:
                 number += 1
-        folder = cls(path)
-        folder.describe({**about, "status": "running"})
+        folder = cls(path, dict(about))
+        folder.describe(status="running")
         link = runs / f".latest.{os.getpid()}"
         link.unlink(missing_ok=True)
         link.symlink_to(path.name)
@@ -96,9 +101,21 @@ class RunFolder:
         prune(runs, keep=path)
         return folder
 
-    def describe(self, content: Mapping[str, object]) -> None:
-        """Replace `run.json`."""
-        write_whole(self.path / "run.json", json.dumps(content, indent=2, default=str) + "\n")
+    def describe(self, **facts: object) -> None:
+        """Add to what `run.json` says."""
+        self.about.update(facts)
+        write_whole(self.path / "run.json", json.dumps(self.about, indent=2, default=str) + "\n")
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.describe(status="interrupted")
+        elif error is not None:
+            self.describe(status="failed")
 
     def part(self, name: str) -> RunFolder:
         """A folder inside this one, for one scenario of several."""

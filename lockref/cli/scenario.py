@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from lockref.cli.console import Console, printable
-from lockref.cli.seeds import SEED_RANGE
+from lockref.cli.seeds import SEED_RANGE, seeds_for
+
+SEEDS = range(1, 31)
 
 
 @click.group(name="scenario")
@@ -72,9 +74,9 @@ def validate_command(ctx: click.Context, files: tuple[str, ...]) -> int:
 
 @command.command(name="test")
 @click.argument("names", nargs=-1, metavar="[SCENARIO]...")
-@click.option("--seeds", "--seed", type=SEED_RANGE, default="1..30", show_default=True, help="A..B, or one seed.")
+@click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B, or one seed; default the pinned one, else 1..30.")
 @click.pass_context
-def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range) -> int:
+def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None) -> int:
     """Do scenarios show what they say they show? Each build is compared with `expect`; exit 1 if one surprises."""
     from lockref.providers import load_provider
     from reports.checks import judge
@@ -87,7 +89,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range) -> in
     for name in names or [path.stem for path in catalogue()]:
         scenario = load_scenario(name)
         for build in scenario.expect:
-            batch = simulate_many(scenario, load_provider(build), seeds)
+            batch = simulate_many(scenario, load_provider(build), seeds_for(scenario, seeds, SEEDS))
             found = list(surprises(scenario, build, judge(batch.events, batch.runs)))
             surprised = surprised or bool(found)
             console.say(f"{'✗' if found else '✓'} {scenario.name:<34} {build}", style="bad" if found else "good")

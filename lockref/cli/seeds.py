@@ -7,9 +7,12 @@ commit explores something new each time and can still be repeated.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from scenarios.schema import Scenario
 
 SEEDS_MAX = 10_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -47,3 +50,10 @@ class SeedRange(click.ParamType[Any]):
 
 
 SEED_RANGE = SeedRange()
+
+
+def seeds_for(scenario: Scenario, asked: range | None, otherwise: range) -> range:
+    """The seeds to run: those asked for, else the one that the scenario pins, else `otherwise`."""
+    if asked is not None:
+        return asked
+    return otherwise if scenario.seed is None else range(scenario.seed, scenario.seed + 1)

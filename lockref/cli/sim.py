@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
-from lockref.cli.seeds import SEED_RANGE
+from lockref.cli.seeds import SEED_RANGE, seeds_for
+from lockref.errors import LockrefError
 
+if TYPE_CHECKING:
+    from reports.formats.results import Results
+
+SEEDS = range(1, 201)
 DETERMINISM_EVERY = 10
 """`--check-determinism` runs every tenth seed twice."""
 
@@ -16,7 +22,7 @@ DETERMINISM_EVERY = 10
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option("--all", "take_all", is_flag=True, help="Every scenario of the catalogue.")
 @click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
-@click.option("--seeds", "--seed", type=SEED_RANGE, default="1..200", show_default=True, help="A..B, or one seed.")
+@click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B, or one seed; default the pinned one, else 1..200.")
 @click.option("--jobs", "-j", default="auto", show_default=True, help="Processes; auto: as many as pay.")
 @click.option("--max-time", type=float, metavar="SECONDS", help="Begin no further batch of seeds after this.")
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
@@ -29,7 +35,7 @@ def command(
     scenarios: tuple[str, ...],
     take_all: bool,
     provider: str,
-    seeds: range,
+    seeds: range | None,
     jobs: str,
     max_time: float | None,
     check_determinism: bool,
@@ -43,7 +49,7 @@ def command(
     lockref sim e08 --provider hudi --seeds 1..500
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     """
-    from lockref.cli.campaigns import campaign_results, code_of, document_of, judge_thresholds, say_results, write_run
+    from lockref.cli.campaigns import campaign_results, conclude, judge_thresholds, say_results, write_run
     from lockref.cli.console import Console
     from lockref.cli.failures import FailureStore
     from lockref.cli.options import exit_codes
@@ -61,45 +67,49 @@ def command(
     allowed = exit_codes(allow_exit)
     loaded = [load_scenario(name) for name in names]
     spec = load_provider(provider)
-    processes = _processes(jobs, default_processes(len(seeds)))
-    about = provenance({"scenarios": names, "provider": provider, "seeds": f"{seeds.start}..{seeds.stop - 1}"})
-    folder = RunFolder.begin("sim", about)
+    processes = _processes(jobs)
+    asked = "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}"
+    about = provenance({"scenarios": names, "provider": provider, "seeds": asked})
     ends_at = None if max_time is None else time.monotonic() + max_time
-    all_results, digests = [], []
-    for name, scenario in zip(names, loaded, strict=True):
-        campaign = run_campaign(
-            scenario,
-            spec,
-            seeds,
-            processes=processes,
-            keep_runs=keep_runs,
-            check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
-            is_over=lambda: ends_at is not None and time.monotonic() > ends_at,
-            on_progress=seed_progress(console, scenario, len(seeds)),
-        )
-        failures = FailureStore(scenario, spec, source=name)
-        results = campaign_results(campaign, provenance=about, store_failure=failures.store)
-        judge_thresholds(scenario, *campaign.kept, results)
-        all_results.append(results)
-        digests.append(campaign.digest)
-        write_run(folder if len(loaded) == 1 else folder.part(scenario.name), *campaign.kept, results)
-        say_results(console, results)
-        if campaign.is_interrupted:
-            folder.describe({**about, "status": "interrupted", "verdict": results.verdict})
-            raise KeyboardInterrupt
-    code = code_of(all_results, allowed)
-    folder.describe({**about, "status": "finished", "exit_code": code})
-    if as_json:
+    all_results: list[Results] = []
+    digests: list[str] = []
+    failed: LockrefError | None = None
+    with RunFolder.begin("sim", about) as folder:
+        for name, scenario in zip(names, loaded, strict=True):
+            own_seeds = seeds_for(scenario, seeds, SEEDS)
+            try:
+                campaign = run_campaign(
+                    scenario,
+                    spec,
+                    own_seeds,
+                    processes=processes or default_processes(len(own_seeds)),
+                    keep_runs=keep_runs,
+                    check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
+                    is_over=lambda: ends_at is not None and time.monotonic() > ends_at,
+                    on_progress=seed_progress(console, scenario, len(own_seeds)),
+                )
+            except LockrefError as error:
+                failed = error
+                break
+            failures = FailureStore(scenario, spec, source=name)
+            results = campaign_results(campaign, provenance=about, store_failure=failures.store)
+            judge_thresholds(scenario, *campaign.kept, results)
+            all_results.append(results)
+            digests.append(campaign.digest)
+            part = folder if len(loaded) == 1 else folder.part(scenario.name)
+            write_run(part, *campaign.kept, results, allowed=allowed)
+            say_results(console, results)
+            if campaign.is_interrupted:
+                folder.describe(verdict=results.verdict)
+                raise KeyboardInterrupt
         digest = digests[0] if len(digests) == 1 else batch_digest(digests)
-        console.document(document_of(all_results, digest=digest, folder=folder.path))
-    else:
-        console.say(f"results in {folder.path}", style="dim")
-    return code
+        return conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed)
 
 
-def _processes(text: str, automatic: int) -> int:
+def _processes(text: str) -> int | None:
+    """The number asked for; None for auto."""
     if text == "auto":
-        return automatic
+        return None
     if not text.isdecimal() or not 1 <= int(text) <= 256:
         raise click.BadParameter(f"{text!r}; expected auto or 1 to 256", param_hint="--jobs")
     return int(text)

@@ -8,7 +8,6 @@ that may reach a terminal, a table cell or an annotation.
 from __future__ import annotations
 
 import re
-import unicodedata
 
 NAME_MAX = 60
 
@@ -16,7 +15,7 @@ NAME_MAX = 60
 def short(text: str, limit: int = NAME_MAX) -> str:
     """`text` in one printable line of at most `limit` characters; its end gives way to an ellipsis."""
     # Only what can be shown is looked at: an owner may be very long.
-    shown = "".join(character if _is_printable(character) else _visible(character) for character in text[: limit + 1])
+    shown = "".join(_visible(character) for character in text[: limit + 1])
     if len(text) <= limit and len(shown) <= limit:
         return shown
     return shown[: limit - 1] + "…"
@@ -25,16 +24,14 @@ def short(text: str, limit: int = NAME_MAX) -> str:
 def printable(text: str, limit: int) -> str:
     """`text` with its line ends kept and everything else that cannot be shown made visible; cut at `limit`."""
     lines = text[:limit].split("\n")
-    shown = "\n".join("".join(c if _is_printable(c) else _visible(c) for c in line) for line in lines)
+    shown = "\n".join("".join(_visible(character) for character in line) for line in lines)
     return shown if len(text) <= limit else shown + "…"
 
 
-def _is_printable(character: str) -> bool:
-    # Cf holds the invisible: direction marks, joiners, tags.
-    return character.isprintable() and unicodedata.category(character) != "Cf"
-
-
 def _visible(character: str) -> str:
+    # What is invisible (direction marks, joiners, tags) is not printable either.
+    if character.isprintable():
+        return character
     return " " if character.isspace() else f"\\x{ord(character):02x}"
 
 

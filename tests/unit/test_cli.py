@@ -223,6 +223,64 @@ def test_a_broken_threshold_is_exit_4(own_folder: Path, capsys: pytest.CaptureFi
     assert run(["sim", "lax.yaml", "--seeds", "1..3"]) == 0
 
 
+def test_a_pinned_seed_is_run_unless_others_are_asked_for(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`seed: 7` in a scenario stands for `--seeds 7`, and gives way to it."""
+    (own_folder / "pinned.yaml").write_text("version: 1\nname: pinned\nseed: 7\n")
+    (own_folder / "free.yaml").write_text("version: 1\nname: free\n")
+    digests = []
+    for arguments in (["pinned.yaml"], ["free.yaml", "--seed", "7"]):
+        assert run(["sim", *arguments, "--json"]) == 0
+        told = document(capsys)
+        assert told["runs"] == 1
+        digests.append(told["digest"])
+    assert digests[0] == digests[1]
+    assert run(["sim", "pinned.yaml", "--seeds", "1..3", "--json"]) == 0
+    assert document(capsys)["runs"] == 3
+
+
+def test_what_broke_is_told_although_a_later_server_is_away(
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A proven failure (1) outranks an absent server (5), and `run.json` says how it ended."""
+    (own_folder / "everyone.py").write_text(
+        "class Everyone:\n"
+        "    grant = None\n"
+        "    def __init__(self, context): pass\n"
+        "    def try_lock(self): return True\n"
+        "    def lock(self, timeout_s): return True\n"
+        "    def unlock(self): pass\n"
+        "    def holds(self): return True\n"
+        "    def close(self): pass\n"
+    )
+    both = ["--backend", "memory:", "--backend", NOBODY, "--contenders", "4", "--for", "1s"]
+    assert run(["bench", *both, "--provider", "everyone.py:Everyone"]) == 1
+    assert "ended early" in capsys.readouterr().out
+    about = json.loads(Path(".lockref/runs/latest/run.json").read_text())
+    assert (about["status"], about["verdict"], about["exit_code"]) == ("failed", "violated", 1)
+    assert run(["bench", "--backend", NOBODY, "--contenders", "2", "--for", "1s"]) == 5
+    assert json.loads(Path(".lockref/runs/latest/run.json").read_text())["status"] == "failed"
+
+
+def test_a_workflow_gets_annotations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under GitHub Actions each distinct failure is an annotation; elsewhere there is none."""
+    run(["sim", "e08", "--provider", "hudi", "--seeds", "1..2"])
+    assert "::error" not in capsys.readouterr().out
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    run(["sim", "e08", "--provider", "hudi", "--seeds", "1..2"])
+    assert "::error title=S3 violated" in capsys.readouterr().out
+
+
+def test_a_gate_that_allows_doubt_gets_a_skip(own_folder: Path) -> None:
+    """`--allow-exit 3`: exit 0 and a JUnit case that is skipped; without it exit 3 and an error."""
+    (own_folder / "calm.yaml").write_text("version: 1\nname: calm\nmust_happen: [crash]\n")
+    told = []
+    for allowed in ([], ["--allow-exit", "3"]):
+        code = run(["sim", "calm.yaml", "--seeds", "1..3", *allowed])
+        case = Path(".lockref/runs/latest/junit.xml").read_text()
+        told.append((code, "<error" in case, "<skipped" in case))
+    assert told == [(3, True, False), (0, False, True)]
+
+
 def test_scenarios_show_what_they_say(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`scenario test` compares each build with the file's expectations, and names the surprise."""
     assert run(["scenario", "test", "e08", "--seeds", "1..5"]) == 0
