@@ -29,7 +29,7 @@ from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, L
 from lockref.history import SCHEMA, Recorder, TrueNs, runs_table, to_table
 from lockref.provider import LockContext, LockEvent
 from lockref.providers import ProviderSpec
-from lockref.recording import Journal, RecordingStore
+from lockref.recording import Journal, RecordingStore, host_stamp
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore, Outcome
 from lockref.stores.uri import open_store, parse_store_uri
@@ -152,9 +152,7 @@ class _Crew:
         job, runtime = self.job, self.runtime
         listeners: list[Client] = []
         spec = Cast(job.scenario, job.spec).of(name)
-        journal = Journal(
-            self.recorder, node=name, runtime=runtime, true_ns=runtime.monotonic_ns, numbers=self._numbers
-        )
+        journal = Journal(self.recorder, node=name, stamp=host_stamp(runtime), numbers=self._numbers)
 
         def heard(event: LockEvent) -> None:
             for client in listeners:

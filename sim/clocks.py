@@ -68,6 +68,14 @@ class NodeClock:
             return WallNs(self._mono_ns + self._wall_minus_mono_ns - self._catch_up_ns)
         return WallNs(self.mono_ns(true_ns) + self._wall_minus_mono_ns)
 
+    def both_ns(self, true_ns: int) -> tuple[WallNs, MonoNs]:
+        """Wall and monotonic reading of one instant."""
+        shift = self.mono_shift_ns
+        if shift is not None:
+            mono_ns = true_ns + shift
+            return mono_ns + self._wall_minus_mono_ns, mono_ns  # type: ignore[return-value]
+        return self.wall_ns(true_ns), self.mono_ns(true_ns)
+
     def true_at_mono(self, true_ns: int, mono_ns: int) -> int:
         """The first true instant, not before `true_ns`, at which the monotonic clock shows at least `mono_ns`."""
         missing = mono_ns - self._mono_ns

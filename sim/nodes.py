@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lockref.errors import BudgetExceeded
-from lockref.recording import Journal
+from lockref.recording import Journal, Stamp
 from lockref.runtime import MonoNs, WallNs
 from sim.clocks import NodeClock
 from sim.kernel import Task, TaskKilled
@@ -61,6 +61,13 @@ class NodeRuntime:
         if not self._readings_left:
             self._refuse_spinning()
         return self._clock.mono_ns(self._kernel.now_ns)
+
+    def stamp(self) -> Stamp:
+        """True time, both clocks and the running task, for the journal. No reading of the process's own."""
+        kernel = self._kernel
+        now_ns = kernel.now_ns
+        wall_ns, mono_ns = self._clock.both_ns(now_ns)
+        return now_ns, wall_ns, mono_ns, kernel.current.name
 
     def _refuse_spinning(self) -> None:
         """Virtual time stands still while a task runs, so waiting for a clock without sleeping never ends."""
@@ -111,6 +118,10 @@ class _StoppedClock:
         self._process.check_alive()
         return self._process.node.clock.mono_ns(self._true_ns)
 
+    def both_ns(self, _true_ns: int) -> tuple[WallNs, MonoNs]:
+        self._process.check_alive()
+        return self._process.node.clock.both_ns(self._true_ns)
+
 
 class Process:
     """One incarnation of a node: identity, runtime, journal, tasks."""
@@ -129,8 +140,7 @@ class Process:
         self.journal = Journal(
             world.recorder,
             node=node.name,
-            runtime=self.runtime,
-            true_ns=world.true_ns,
+            stamp=self.runtime.stamp,
             numbers=world.numbers,
         )
 

@@ -47,6 +47,19 @@ def test_monotonic_time_never_goes_back(plan, start):
         last = clock.mono_ns(later)
 
 
+@given(changes, st.integers(0, 40 * S))
+def test_reading_both_clocks_is_reading_each(plan, later_ns):
+    """One call for two readings answers what two calls do, in every piece: steps, rates, and inside a freeze."""
+    clock = NodeClock(mono_start_ns=7)
+    at_ns = 0
+    for at_ns, what in sorted(plan, key=lambda entry: entry[0]):
+        assert clock.both_ns(at_ns) == (clock.wall_ns(at_ns), clock.mono_ns(at_ns))
+        change(clock, at_ns, what)
+        assert clock.both_ns(at_ns) == (clock.wall_ns(at_ns), clock.mono_ns(at_ns))
+    at_ns += later_ns
+    assert clock.both_ns(at_ns) == (clock.wall_ns(at_ns), clock.mono_ns(at_ns))
+
+
 @given(changes, st.integers(0, 30 * S), st.integers(0, 60 * S))
 def test_timer_is_the_first_instant_that_reaches_it(plan, ask_ns, wait_ns):
     """The inverse is exact: at the instant found the clock shows the target, one nanosecond earlier it does not."""
