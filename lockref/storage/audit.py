@@ -24,7 +24,6 @@ from typing import Final
 
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_MS, Runtime, WallNs
-from lockref.storage.config import LOCKS_FOLDER
 from lockref.stores.port import ObjectStore, Outcome
 
 SWITCH_NAME: Final = "audit_enabled.json"
@@ -197,11 +196,6 @@ class AuditReport:
     @property
     def details(self) -> str:
         return "\n".join(self.lines)
-
-
-def audit_folder(base_path: str) -> str:
-    """Where a table's audit files are."""
-    return f"{base_path.rstrip('/')}/{LOCKS_FOLDER}/{FOLDER_NAME}"
 
 
 def parse_file(name: str, body: bytes) -> Window:

@@ -2,12 +2,19 @@
 
 A loopback endpoint is a test server. It gets no proxy, no search for
 credentials over the network, and dummy credentials where none are configured.
+And how a request's time-out is shared out between connecting and waiting.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from typing import Final
 from urllib.parse import urlsplit
+
+from lockref.runtime import NS_PER_S
+
+_CONNECT_SHARE: Final = 5
+"""One part in so many of the time-out is for connecting; the rest is for the answer."""
 
 
 def check_endpoint(endpoint: str) -> str:
@@ -44,3 +51,9 @@ def is_loopback(endpoint: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def split_timeout_s(request_timeout_ns: int) -> tuple[float, float]:
+    """Seconds for connecting and for each wait for an answer; together the time-out."""
+    connect_s = request_timeout_ns / NS_PER_S / _CONNECT_SHARE
+    return connect_s, request_timeout_ns / NS_PER_S - connect_s

@@ -24,8 +24,7 @@ from google.cloud.storage import Client
 from google.cloud.storage.exceptions import DataCorruption
 from urllib3.exceptions import HTTPError, NewConnectionError
 
-from lockref.runtime import NS_PER_S
-from lockref.stores.endpoints import is_loopback
+from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
@@ -66,8 +65,6 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
 """Every answer of GCS (conditional-writes.md, section 1) and what it means for a write."""
 
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-_CONNECT_SHARE: Final = 5
-"""One part in so many of the time-out is for connecting; the rest is for the answer."""
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _GENERATION_ABSENT: Final = 0
 
@@ -134,8 +131,7 @@ class GcsStore:
         self._prefix = f"{prefix}/" if prefix else ""
         self._session = session or make_session(endpoint=endpoint, pool_size=pool_size)
         self._bucket = _PlainClient(self._session, endpoint).bucket(bucket)
-        connect_s = request_timeout_ns / NS_PER_S / _CONNECT_SHARE
-        self._timeout_s = (connect_s, request_timeout_ns / NS_PER_S - connect_s)
+        self._timeout_s = split_timeout_s(request_timeout_ns)
 
     @property
     def capabilities(self) -> StoreCapabilities:

@@ -37,11 +37,6 @@ class Outcome(IntEnum):
     REJECTED = 5
     AMBIGUOUS = 6
 
-    @property
-    def is_definite(self) -> bool:
-        """True if it is known whether the write landed."""
-        return self is not Outcome.AMBIGUOUS
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteReply:

@@ -33,8 +33,7 @@ from botocore.handlers import add_expect_header
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
-from lockref.runtime import NS_PER_S
-from lockref.stores.endpoints import is_loopback
+from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
@@ -84,9 +83,6 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
 )
 """Every answer of S3 (conditional-writes.md, section 1) and what it means for a write."""
 
-_CONNECT_SHARE = 5
-"""One part in so many of the time-out is for connecting; the rest is for the answer."""
-
 _LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
 _DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
 _LOOPBACK_REGION = "us-east-1"
@@ -116,10 +112,10 @@ def make_client(*, endpoint: str, region: str, request_timeout_ns: int, pool_siz
     Errors: botocore's own for an unusable profile or configuration file.
     """
     session = _session(endpoint)
-    connect_s = request_timeout_ns / NS_PER_S / _CONNECT_SHARE
+    connect_s, read_s = split_timeout_s(request_timeout_ns)
     config = Config(
         connect_timeout=connect_s,
-        read_timeout=request_timeout_ns / NS_PER_S - connect_s,
+        read_timeout=read_s,
         retries={"total_max_attempts": 1, "mode": "standard"},
         max_pool_connections=pool_size,
         tcp_keepalive=True,
