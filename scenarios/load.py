@@ -25,6 +25,7 @@ from lockref.errors import ConfigError, Location, did_you_mean
 from scenarios.faultspec import FAULT_KINDS, FaultSpec
 from scenarios.schema import Path as KeyPath
 from scenarios.schema import Scenario, contradictions
+from scenarios.units import shown
 
 BYTES_MAX = 1_000_000
 DEPTH_MAX = 24
@@ -243,15 +244,10 @@ def _complaint(error: ErrorDetails, value: Any, places: _Places) -> tuple[Locati
         message = str(context["error"])
     elif kind == "literal_error":
         near = did_you_mean(str(given), re.findall(r"'([^']*)'", str(context["expected"])))
-        message = f"is {_shown(given)}; expected {context['expected']}.{near}"
+        message = f"is {shown(given)}; expected {context['expected']}.{near}"
     else:
-        message = f"is {_shown(given)}; {_FRIENDLIER.get(kind) or _lower(error['msg'])}"
+        message = f"is {shown(given)}; {_FRIENDLIER.get(kind) or _lower(error['msg'])}"
     return places.of(path, key=False), _at(path, message)
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 
 def _lower(message: str) -> str:

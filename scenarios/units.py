@@ -76,16 +76,17 @@ def constant(value: int, text: str = "") -> Drawn:
 def _split(text: object, expected: str) -> tuple[Decimal, str]:
     match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) and len(text) <= 64 else None
     if match is None:
-        raise ValueError(f"is {_shown(text)}; expected {expected}")
+        raise ValueError(f"is {shown(text)}; expected {expected}")
     try:
         return Decimal(match[1]), match[2]
     except InvalidOperation as error:
-        raise ValueError(f"is {_shown(text)}; expected {expected}") from error
+        raise ValueError(f"is {shown(text)}; expected {expected}") from error
 
 
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+def shown(value: object) -> str:
+    """What somebody wrote, in a complaint about it: at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def duration_ns(text: object) -> int:
@@ -97,12 +98,12 @@ def duration_ns(text: object) -> int:
         if number == 0 and not unit:
             return 0
         known = ", ".join(NS_PER_UNIT)
-        raise ValueError(f"is {_shown(text)}, {f'with unit {unit!r}' if unit else 'without a unit'}; expected {known}")
+        raise ValueError(f"is {shown(text)}, {f'with unit {unit!r}' if unit else 'without a unit'}; expected {known}")
     exact = number * NS_PER_UNIT[unit]
     if abs(exact) > DURATION_NS_MAX:
-        raise ValueError(f"is {_shown(text)}; durations above a year are refused")
+        raise ValueError(f"is {shown(text)}; durations above a year are refused")
     if exact != int(exact):
-        raise ValueError(f"is {_shown(text)}; finer than a nanosecond")
+        raise ValueError(f"is {shown(text)}; finer than a nanosecond")
     return int(exact)
 
 
@@ -112,10 +113,10 @@ def rate_ppm(text: object) -> int:
         raise ValueError(f"is {text}, without a unit; write {text}ppm or {text}%")
     number, unit = _split(text, "a rate such as 200ppm or 5%")
     if unit not in ("ppm", "%"):
-        raise ValueError(f"is {_shown(text)}; expected a rate such as 200ppm or 5%")
+        raise ValueError(f"is {shown(text)}; expected a rate such as 200ppm or 5%")
     exact = number * (10_000 if unit == "%" else 1)
     if abs(exact) > RATE_PPM_MAX or exact != int(exact):
-        raise ValueError(f"is {_shown(text)}; expected a whole number of ppm up to {RATE_PPM_MAX}")
+        raise ValueError(f"is {shown(text)}; expected a whole number of ppm up to {RATE_PPM_MAX}")
     return int(exact)
 
 
@@ -124,7 +125,7 @@ def count(text: object) -> int:
     if isinstance(text, str) and text.strip().isdecimal():
         text = int(text)
     if isinstance(text, bool) or not isinstance(text, int):
-        raise ValueError(f"is {_shown(text)}; expected a whole number")
+        raise ValueError(f"is {shown(text)}; expected a whole number")
     if abs(text) > COUNT_MAX:
         raise ValueError(f"is {text}; at most {COUNT_MAX}")
     return text
@@ -135,14 +136,14 @@ def probability(text: object) -> float:
     if isinstance(text, str):
         number, unit = _split(text, "a probability such as 5% or 0.05")
         if unit not in ("%", ""):
-            raise ValueError(f"is {_shown(text)}; expected a probability such as 5% or 0.05")
+            raise ValueError(f"is {shown(text)}; expected a probability such as 5% or 0.05")
         value = float(number) / (100 if unit == "%" else 1)
     elif isinstance(text, (int, float)) and not isinstance(text, bool):
         value = float(text)
     else:
-        raise ValueError(f"is {_shown(text)}; expected a probability such as 5% or 0.05")
+        raise ValueError(f"is {shown(text)}; expected a probability such as 5% or 0.05")
     if not 0 <= value <= 1:
-        raise ValueError(f"is {_shown(text)}; expected between 0 and 1 (0% and 100%)")
+        raise ValueError(f"is {shown(text)}; expected between 0 and 1 (0% and 100%)")
     return value
 
 
@@ -158,11 +159,11 @@ def _drawn(one: Callable[[object], int], least: int | None) -> Callable[[object]
             low, _, high = value.partition("..")
             drawn = Drawn(value, (), one(low), one(high))
             if drawn.low > drawn.high:
-                raise ValueError(f"is {_shown(value)}; a range goes from the smaller to the larger")
+                raise ValueError(f"is {shown(value)}; a range goes from the smaller to the larger")
         else:
             drawn = constant(one(value), str(value))
         if least is not None and drawn.least < least:
-            raise ValueError(f"is {_shown(drawn.text)}; expected at least {least}")
+            raise ValueError(f"is {shown(drawn.text)}; expected at least {least}")
         return drawn
 
     return parse

@@ -72,7 +72,7 @@ def find_tenures(events: Events, operations: Operations) -> Tenures:
     last_ns = np.maximum(at[last], first_ns)
     group = events.lock_key[first]
     order = np.lexsort((first, first_ns, group))
-    client = node.astype(np.int64) * (events.text_count("task") + 1) + task + 1
+    client = events.client_key(node, task)
     return Tenures(
         group=group[order],
         run=events.run[first][order],

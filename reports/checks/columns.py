@@ -253,6 +253,10 @@ class Events:
         """For each request key the row of its sending, or -1."""
         return self.index_by_request(self.rows(Kind.SENT))
 
+    def client_key(self, node: Codes, task: Codes) -> Ints:
+        """A number for (node, task), equal exactly for equal pairs."""
+        return node.astype(np.int64) * (self.text_count("task") + 1) + task + 1
+
     @cached_property
     def lock_key(self) -> Ints:
         """A number for (run, lock), equal exactly for equal pairs."""

@@ -38,9 +38,7 @@ FAIRNESS_SCHEMA = pa.schema(
 
 def _packed_client(case: Case, which: Ints) -> Ints:
     """A number per (node, task) of these operations."""
-    operations = case.operations
-    node, task = operations.node[which].astype(np.int64), operations.task[which].astype(np.int64)
-    return node * (case.events.text_count("task") + 1) + task + 1
+    return case.events.client_key(case.operations.node[which], case.operations.task[which])
 
 
 def bypasses(case: Case) -> tuple[Ints, Ints]:
