@@ -80,6 +80,15 @@ def _program(names: tuple[str, ...], label: str, disables: str) -> Finding:
     return Finding(label, "ok", path) if path else Finding(label, "absent", "not on PATH", disables)
 
 
+def _uv() -> Finding:
+    from scenarios.backends.environments import find_uv
+
+    path = find_uv()
+    if path is None:
+        return Finding("uv", "absent", "not on PATH", "nothing: real servers install through pip, more slowly")
+    return Finding("uv", "ok", path)
+
+
 def _docker() -> Finding:
     from scenarios.backends import docker_engine
 
@@ -117,9 +126,7 @@ def examine() -> list[Finding]:
         _distribution("google-cloud-storage", "GCS"),
         _distribution("jpype1", "the comparison with Hudi's own class"),
         _program(("chromium", "chromium-browser", "google-chrome"), "Chromium", "the test that opens the report"),
-        _program(("uv",), "uv", "nothing: real servers install through pip, more slowly")
-        if not (Path(sys.executable).parent / "uv").exists()
-        else Finding("uv", "ok", str(Path(sys.executable).parent / "uv")),
+        _uv(),
         _docker(),
         *_credentials(),
     ]

@@ -16,11 +16,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Protocol
 
-from lockref.errors import BackendUnavailable, ConfigError
+from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S
 from lockref.stores.selftest import ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
@@ -69,9 +68,10 @@ def find_backend(name: str) -> Backend:
     """Errors: ConfigError for an unknown name, with the nearest one."""
     backend = BACKENDS.get(name)
     if backend is None:
-        near = get_close_matches(name, BACKENDS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"the backend {name!r} is not known; expected a URI or one of {', '.join(BACKENDS)}.{hint}")
+        raise ConfigError(
+            f"the backend {name!r} is not known; expected a URI or one of {', '.join(BACKENDS)}."
+            f"{did_you_mean(name, BACKENDS)}"
+        )
     return backend
 
 

@@ -17,13 +17,12 @@ edits that move random draws.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, did_you_mean
 
 PLAN_FORMAT: Literal[1] = 1
 """Written into every plan; another number is refused."""
@@ -331,12 +330,8 @@ AnyFault = Annotated[
 ]
 
 FAULT_TYPES: dict[str, type[Fault]] = {
-    str(fault.model_fields["kind"].default): fault
-    for fault in (
-        Pause, Suspend, Crash, Partition, Drift, Offset, Step, Freeze, DeleteObject, CorruptObject, LoseRequest,
-        LoseReply, Delay, Duplicate, Error, GhostWrite, StaleRead, HiddenRetry, IgnoreConditions,
-    )
-}  # fmt: skip
+    str(fault.model_fields["kind"].default): fault for fault in get_args(get_args(AnyFault)[0])
+}
 """Every kind and its class."""
 
 
@@ -408,11 +403,6 @@ def _validated(cls: type[FaultPlan], data: dict[str, Any]) -> FaultPlan:
         raise ConfigError(_explain(error)) from None
 
 
-def _nearest(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
-
-
 def _explain(error: ValidationError) -> str:
     """The first complaint as one line: place, value, what is accepted, the nearest good word."""
     first = error.errors(include_url=False)[0]
@@ -420,12 +410,12 @@ def _explain(error: ValidationError) -> str:
     place = ".".join(str(part) for part in path) or "plan"
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         kind = str((first.get("ctx") or {}).get("tag", "missing"))
-        return f"{place}.kind is {kind!r}; expected one of {', '.join(FAULT_TYPES)}.{_nearest(kind, list(FAULT_TYPES))}"
+        return f"{place}.kind is {kind!r}; expected one of {', '.join(FAULT_TYPES)}.{did_you_mean(kind, FAULT_TYPES)}"
     if first["type"] == "extra_forbidden":
         kind = next((str(part) for part in first["loc"] if part in FAULT_TYPES), "")
         model: type[BaseModel] = FAULT_TYPES[kind] if kind else FaultPlan
         if "when" in path[:-1]:
             model = Trigger
         known = list(model.model_fields)
-        return f"{place} is no known key; expected one of {', '.join(known)}.{_nearest(str(path[-1]), known)}"
+        return f"{place} is no known key; expected one of {', '.join(known)}.{did_you_mean(str(path[-1]), known)}"
     return f"{place}: {first['msg']} (got {first.get('input')!r})"
