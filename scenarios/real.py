@@ -34,16 +34,15 @@ from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore, Outcome
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.cast import Cast
-from scenarios.schema import Scenario
+from scenarios.schema import CLIENTS_MAX, Scenario
 from scenarios.settle import Settled, habits_of, settle
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.life import ONE_TASK, SECOND_TASK, two_threads
+from scenarios.workloads.life import live, tasks_of
 from scenarios.workloads.resource import Effect, LocalLink, ResourceHost, ResourceLink, Write
 from scenarios.workloads.scarcity import runtime_for
 from sim.streams import stream
 
-CLIENTS_MAX = 1024
 NUMBERS_PER_PROCESS = 10**12
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
 START_TIMEOUT_NS = 60 * NS_PER_S
@@ -150,12 +149,12 @@ class _Crew:
 
     def _work(self, name: str) -> None:
         job, runtime = self.job, self.runtime
-        listeners: list[Client] = []
+        mine: list[Client] = []
         spec = Cast(job.scenario, job.spec).of(name)
         journal = Journal(self.recorder, node=name, stamp=host_stamp(runtime), numbers=self._numbers)
 
         def heard(event: LockEvent) -> None:
-            for client in listeners:
+            for client in mine:
                 client.heard(event)
 
         habits = habits_of(job.scenario, job.settled, name)
@@ -167,8 +166,9 @@ class _Crew:
         )
         provider = spec.factory(context)
         reads_first = RESOURCES[job.scenario.workload.kind]().reads_first
-        tasks = ("main", "second") if job.scenario.workload.life in SECOND_TASK else ("main",)
-        listeners += [
+        life = job.scenario.workload.life
+        tasks = tasks_of(life)
+        mine += [
             Client(
                 node=name,
                 task=task,
@@ -186,10 +186,7 @@ class _Crew:
         streams = [stream(job.seed, f"workload/{name}/{task}") for task in tasks]
         self._arrive()
         self._go.wait()
-        if len(listeners) == 2:
-            two_threads((listeners[0], listeners[1]), habits, (streams[0], streams[1]), job.scenario.workload.life)
-        else:
-            ONE_TASK[job.scenario.workload.life](listeners[0], habits, streams[0])
+        live(life, mine, habits, streams)
         with suppress(LockError):
             provider.close()
 
@@ -212,26 +209,12 @@ def run_real(
     Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
     store or count; BackendUnavailable if the store does not answer.
     """
-    if scenario.disturbs:
-        raise CapabilityMissing(
-            f"scenario {scenario.name!r} injects faults, which only the simulated world can: "
-            "run it with `lockref sim`, or take a scenario without faults such as contention"
-        )
     count = scenario.clients if clients is None else clients
-    if not 1 <= count <= CLIENTS_MAX:
-        raise ConfigError(f"{count} clients; expected 1 to {CLIENTS_MAX}")
-    if not 1 <= processes <= count:
-        raise ConfigError(f"{processes} processes for {count} clients; expected 1 to {count}")
-    address = parse_store_uri(store_uri)
-    if address.scheme == "memory":
-        if processes > 1:
-            raise CapabilityMissing("a store in memory belongs to one process: take file:, s3: or gs: for several")
-        # Without a name each opening would give a store of its own.
-        store_uri = f"memory:{address.container or 'run'}"
+    shared_uri = _usable(scenario, store_uri, clients=count, processes=processes)
     runtime = ThreadRuntime()
     run_id = runtime.token_bytes(6).hex()
     key = f"lockref-{run_id}/.hoodie/.locks/table_lock.json"
-    _probe(store_uri, key)
+    _probe(shared_uri, key)
     settled = settle(scenario, seed)
     if duration_ns is not None:
         settled = settled.lasting(duration_ns)
@@ -244,7 +227,7 @@ def run_real(
             scenario=scenario,
             settled=settled,
             spec=spec,
-            store_uri=store_uri,
+            store_uri=shared_uri,
             key=key,
             names=names[part::processes],
             seed=seed,
@@ -269,7 +252,7 @@ def run_real(
         "run": 0,
         "seed": seed,
         "world": "real",
-        "backend": str(address),
+        "backend": str(parse_store_uri(store_uri)),
         "clients": count,
         "request_timeout_ns": request_timeout_ns,
         "faults_end_ns": start_ns,
@@ -277,6 +260,26 @@ def run_real(
         "is_cut_off": bool(unfinished),
     }
     return RealOutcome(events=events, runs=runs_table([row]), unfinished=unfinished)
+
+
+def _usable(scenario: Scenario, store_uri: str, *, clients: int, processes: int) -> str:
+    """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
+    if scenario.disturbs:
+        raise CapabilityMissing(
+            f"scenario {scenario.name!r} injects faults, which only the simulated world can: "
+            "run it with `lockref sim`, or take a scenario without faults such as contention"
+        )
+    if not 1 <= clients <= CLIENTS_MAX:
+        raise ConfigError(f"{clients} clients; expected 1 to {CLIENTS_MAX}")
+    if not 1 <= processes <= clients:
+        raise ConfigError(f"{processes} processes for {clients} clients; expected 1 to {clients}")
+    address = parse_store_uri(store_uri)
+    if address.scheme == "memory":
+        if processes > 1:
+            raise CapabilityMissing("a store in memory belongs to one process: take file:, s3: or gs: for several")
+        # Without a name each opening would give a store of its own.
+        store_uri = f"memory:{address.container or 'run'}"
+    return store_uri
 
 
 def _deadline(start_ns: int, settled: Settled) -> int:

@@ -25,7 +25,7 @@ from scenarios.schema import Scenario
 from scenarios.settle import Settled, habits_of, settle
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.life import ONE_TASK, SECOND_TASK, Habits, two_threads
+from scenarios.workloads.life import Habits, live, tasks_of
 from scenarios.workloads.resource import Effect, ResourceHost, Write
 from scenarios.workloads.scarcity import runtime_for
 from sim.faults.vocabulary import FaultPlan
@@ -128,7 +128,7 @@ class _Laboratory:
         )
         provider = self.cast.of(node.name).factory(context)
         life = self.scenario.workload.life
-        tasks = ("main", "second") if life in SECOND_TASK else ("main",)
+        tasks = tasks_of(life)
         for task in tasks:
             client = Client(
                 node=node.name,
@@ -149,10 +149,7 @@ class _Laboratory:
         left_ns = max(0, habits.last_start_ns - world.kernel.now_ns)
         habits = replace(habits, last_start_ns=left_ns)
         streams = [process.stream(f"workload/{task}") for task in tasks]
-        if life in SECOND_TASK:
-            two_threads((mine[0], mine[1]), habits, (streams[0], streams[1]), life)
-        else:
-            ONE_TASK[life](mine[0], habits, streams[0])
+        live(life, mine, habits, streams)
         # The client has done its work; what its lock says about leaving changes nothing any more.
         with suppress(LockError):
             provider.close()

@@ -6,7 +6,7 @@ is. Durations are drawn anew in each cycle, from the client's own stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scenarios.units import Chooser, Drawn
@@ -119,10 +119,19 @@ SECOND_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
 """Lives of two tasks that share one provider: what the second one does."""
 
 
-def two_threads(
-    clients: tuple[Client, Client], habits: Habits, streams: tuple[Chooser, Chooser], life: str = "two_threads"
-) -> None:
-    """Two threads share one provider, each convinced that the lock is its own (U6, H9)."""
+def tasks_of(life: str) -> tuple[str, ...]:
+    """The tasks of one process that leads this life, the first one first."""
+    return ("main", "second") if life in SECOND_TASK else ("main",)
+
+
+def live(life: str, clients: Sequence[Client], habits: Habits, streams: Sequence[Chooser]) -> None:
+    """One process from its first cycle to its last; a client and a stream for each of `tasks_of(life)`.
+
+    Two tasks share one provider, each convinced that the lock is its own (U6, H9).
+    """
+    if life in ONE_TASK:
+        ONE_TASK[life](clients[0], habits, streams[0])
+        return
     second = clients[0].runtime.spawn(lambda: SECOND_TASK[life](clients[1], habits, streams[1]), name="second")
     loop(clients[0], habits, streams[0])
     second.join()
