@@ -185,17 +185,11 @@ class Recorder:
         recorder._codes.update({text: code for code, text in enumerate(texts)})
         return recorder
 
-    def _intern(self, text: str) -> int:
-        code = self._codes.get(text)
-        if code is not None:
-            return code
+    def _intern(self, text: str) -> None:
         with self._new_text:
-            code = self._codes.get(text)
-            if code is None:
-                code = len(self.texts)
+            if text not in self._codes:
                 self.texts.append(text)
-                self._codes[text] = code
-            return code
+                self._codes[text] = len(self.texts) - 1
 
     def event(
         self,
@@ -220,19 +214,19 @@ class Recorder:
     ) -> None:
         """Append one event. Empty text and ABSENT mean "no value"."""
         codes = self._codes
-        try:
-            row = _PACK(
-                at_ns, wall_ns, mono_ns, codes[node], codes[task], codes[lock], kind, op, outcome,
-                request, attempt, codes[if_version], codes[version], codes[content], token,
-                codes[owner], valid_until_ns, codes[detail],
-            )  # fmt: skip
-        except KeyError:
-            intern = self._intern
-            row = _PACK(
-                at_ns, wall_ns, mono_ns, intern(node), intern(task), intern(lock), kind, op, outcome,
-                request, attempt, intern(if_version), intern(version), intern(content), token,
-                intern(owner), valid_until_ns, intern(detail),
-            )  # fmt: skip
+        while True:
+            try:
+                row = _PACK(
+                    at_ns, wall_ns, mono_ns, codes[node], codes[task], codes[lock], kind, op, outcome,
+                    request, attempt, codes[if_version], codes[version], codes[content], token,
+                    codes[owner], valid_until_ns, codes[detail],
+                )  # fmt: skip
+                break
+            except KeyError:
+                # A text that is seen for the first time; the order of first use is part of the digest.
+                for text in (node, task, lock, if_version, version, content, owner, detail):
+                    if text not in codes:
+                        self._intern(text)
         self._append(row)
 
     def matrix(self) -> np.ndarray:

@@ -16,6 +16,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from lockref.errors import CorruptRecord
@@ -205,8 +206,13 @@ def _pairs(value: _Value) -> tuple[tuple[str, _Value], ...]:
     return value  # type: ignore[return-value]  # the decoder's hook makes tuples of pairs only
 
 
+@lru_cache(maxsize=64)
 def _read(body: bytes, *, is_lenient: bool) -> LockFile:
-    """Fields in the order of the text: each occurrence must be sound, the last one counts."""
+    """Fields in the order of the text: each occurrence must be sound, the last one counts.
+
+    Remembered, because the same bytes pass by several times in a row: whoever
+    waits reads an unchanged object again and again.
+    """
     expired: bool | None = None
     valid_until_ms: int | None = None
     expiration_ms: int | None = None
