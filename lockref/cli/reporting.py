@@ -1,4 +1,4 @@
-"""From run folders to a page: the Spark pipeline over their histories, one section each."""
+"""From run folders to a page: one pass of the Spark pipeline over their histories, one section each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockref.cli.run_folder import RunFolder
 from lockref.errors import CapabilityMissing
 from reports.formats.results import Results, load_results
 from reports.html import render
-from reports.pipeline import analyse
+from reports.pipeline import analyse_each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,28 +45,30 @@ def write_report(parts: Sequence[Part], out: Path, *, title: str, spark: SparkSe
     verdicts are the same, latencies and fairness are missing, and it says so.
     Returns the path of `report.html`.
     """
-    sections = []
-    for number, part in enumerate(parts, start=1):
-        console.progress(f"report: {part.title} ({number} of {len(parts)})", force=True)
-        sections.append(_section(part, out / "analysis" / f"{number}", spark))
-    return render(sections, out, title=title)
+    console.progress(f"report: {', '.join(part.title for part in parts)}", force=True)
+    return render(_sections(parts, out / "analysis", spark), out, title=title)
 
 
-def _section(part: Part, out: Path, spark: SparkSession | None) -> Results:
-    judged_file = part.folder / "results.json"
-    judged = load_results(judged_file) if judged_file.exists() else None
+def _sections(parts: Sequence[Part], out: Path, spark: SparkSession | None) -> list[Results]:
+    files = [part.folder / "results.json" for part in parts]
+    judged = [load_results(file) if file.exists() else None for file in files]
     try:
-        analysed = Results.model_validate(
-            analyse([part.folder], out, spark, title=part.title, provenance=judged.provenance if judged else {})
+        analysed = analyse_each(
+            [part.folder for part in parts],
+            out,
+            spark,
+            titles=[part.title for part in parts],
+            provenance=[one.provenance if one else {} for one in judged],
         )
     except CapabilityMissing as error:
-        if judged is None:
+        if not all(judged):
             raise
-        judged.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
-        return judged
-    if judged is None:
-        return analysed
-    return _joined(analysed, judged)
+        known = [one for one in judged if one]
+        for one in known:
+            one.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
+        return known
+    models = [Results.model_validate(one) for one in analysed]
+    return [_joined(one, known) if known else one for one, known in zip(models, judged, strict=True)]
 
 
 def _joined(analysed: Results, judged: Results) -> Results:

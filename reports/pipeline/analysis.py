@@ -4,21 +4,25 @@
     by group) -> samples and counts (SQL) -> Parquet tables + results.json
 
 Each stage's tables stay in `out_dir/tables`, so that a question that the
-report does not answer can be put to them with any SQL engine.
+report does not answer can be put to them with any SQL engine. Several
+histories, each with results of its own, still are one pass: every count
+carries its part, because a small history costs what its jobs cost to plan.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockref.errors import HistoryUnreadable
 from reports.pipeline import fairness, latency
-from reports.pipeline.inputs import Source, find_sources
+from reports.pipeline.counts import collect_counts, ordered, verdict_counts
+from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run
 from reports.pipeline.summary import TIMELINE_EVENTS_MAX, Facts, FailureRow, summarise
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ POINTS_MAX = 10_000
 """Single samples kept for one picture."""
 CLIENTS_MAX = 500
 TIMELINES_MAX = 8
+"""Failures of one part that get a timeline."""
 LONG_BYTES = 64 << 20
 """From here on, some millions of events, the JVM's second compiler is worth its time."""
 JOBS_MAX = 4
@@ -56,29 +61,36 @@ def analyse(
     Raises HistoryUnreadable where an input is no history, CapabilityMissing
     where there is no Java.
     """
-    sources = find_sources(inputs)
     out = Path(out_dir)
-    if spark is None:
-        from reports.spark_session import spark_session
-
-        spark = spark_session(out / "spark", is_long=_bytes(sources) > LONG_BYTES)
-    results = _Analysis(spark, sources, out).run(title)
-    results.provenance = {**(provenance or {}), **_versions(spark), "inputs": [source.name for source in sources]}
+    analysis = _Analysis(find_sources(inputs), out, spark, is_joint=True)
+    [facts] = analysis.run()
+    results = summarise(facts, title=title)
     results.capabilities = dict(capabilities or {})
-    results.files = {"results": "results.json", "tables": "tables"}
-    if results.quarantine:
-        results.files["quarantine"] = "quarantine"
-    results.write(out / "results.json")
-    return results.model_dump(mode="json")
+    return analysis.finished(results, facts, out, tables="", provenance=provenance or {})
 
 
-def _versions(spark: SparkSession) -> dict[str, str]:
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  (no public way to ask)
-    return {
-        "spark": spark.version,
-        "java": str(jvm.System.getProperty("java.version")),
-        "python": platform.python_version(),
-    }
+def analyse_each(
+    inputs: Sequence[Path | str],
+    out_dir: Path | str,
+    spark: SparkSession | None = None,
+    *,
+    titles: Sequence[str] = (),
+    provenance: Sequence[Mapping[str, Any]] = (),
+) -> list[dict[str, Any]]:
+    """As `analyse`, but with results for each input, from one pass over all of them.
+
+    titles, provenance: one for each input, if given.
+    The tables are joint ones, with the run numbers of `reports.pipeline.inputs`;
+    the n-th input's results are in `out_dir/n/results.json`.
+    """
+    out = Path(out_dir)
+    analysis = _Analysis(find_sources(inputs), out, spark, is_joint=False)
+    answers = []
+    for part, facts in enumerate(analysis.run()):
+        results = summarise(facts, title=titles[part] if titles else "")
+        about = provenance[part] if provenance else {}
+        answers.append(analysis.finished(results, facts, out / f"{part + 1}", tables="../", provenance=about))
+    return answers
 
 
 def _bytes(sources: Sequence[Source]) -> int:
@@ -92,52 +104,85 @@ def _bytes(sources: Sequence[Source]) -> int:
 
 
 class _Analysis:
-    """One pass over one set of histories; every method is a stage."""
+    """One pass over one set of histories; every method is a stage.
 
-    def __init__(self, spark: SparkSession, sources: list[Source], out: Path) -> None:
+    is_joint: all inputs are one part, with one account; otherwise each is a
+        part of its own.
+    """
+
+    def __init__(self, sources: list[Source], out: Path, spark: SparkSession | None, *, is_joint: bool) -> None:
+        if spark is None:
+            from reports.spark_session import spark_session
+
+            spark = spark_session(out / "spark", is_long=_bytes(sources) > LONG_BYTES)
         self.spark = spark
         self.sources = sources
         self.out = out
-        self.facts = Facts(sources={source.index: source.name for source in sources})
+        self.is_joint = is_joint
+        parts = [sources] if is_joint else [[source] for source in sources]
+        self.facts = [Facts(sources={source.index: source.name for source in part}) for part in parts]
 
-    def run(self, title: str) -> Results:
+    def run(self) -> list[Facts]:
+        """Every stage; what was counted, part by part."""
         from reports.pipeline.records import read_records
 
         records = read_records(self.spark, self.sources)
-        rows = records.rows.persist()
-        try:
+        with _kept(records.runs), _kept(records.rows):
             self._take_stock(records)
-            judged = self._judge(records)
-            try:
+            with _kept(self._judge(records)) as judged:
                 self._measure(judged)
-            finally:
-                judged.unpersist()
-        finally:
-            rows.unpersist()
-        return summarise(self.facts, title=title)
+        return self.facts
+
+    def finished(
+        self, results: Results, facts: Facts, folder: Path, *, tables: str, provenance: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Results with where they come from, written to `folder`. tables: the way from there to the tables' folder."""
+        jvm: Any = self.spark.sparkContext._jvm  # noqa: SLF001  (no public way to ask)
+        results.provenance = {
+            **provenance,
+            "spark": self.spark.version,
+            "java": str(jvm.System.getProperty("java.version")),
+            "python": platform.python_version(),
+            "inputs": list(facts.sources.values()),
+        }
+        results.files = {"results": "results.json", "tables": f"{tables}tables"}
+        if results.quarantine:
+            results.files["quarantine"] = f"{tables}quarantine"
+        folder.mkdir(parents=True, exist_ok=True)
+        results.write(folder / "results.json")
+        return results.model_dump(mode="json")
+
+    def _part(self, source: int) -> Facts:
+        return self.facts[0 if self.is_joint else source]
 
     def _take_stock(self, records: Records) -> None:
         """Count events and rejects; write the rejects; note which runs lost a record."""
-        facts = self.facts
-        for row in records.rows.groupBy("_source", "problem").count().collect():
-            if row["problem"] is None:
-                facts.events[row["_source"]] = row["count"]
+        counts, bad_runs, described = _together(
+            lambda: records.rows.groupBy("_source", "problem").count().collect(),
+            lambda: records.bad_runs.groupBy("source", "reason").count().collect(),
+            lambda: records.runs.select("run", "scenario", "provider", "is_cut_off", "must_happen").collect(),
+        )
+        for index, problem, count in counts:
+            if problem is None:
+                self._part(index).events[index] = count
             else:
-                facts.rejects[row["_source"], row["problem"]] = row["count"]
-        for row in records.bad_runs.groupBy("source", "reason").count().collect():
-            facts.rejects[row["source"], row["reason"]] = row["count"]
+                self._part(index).rejects[index, problem] = count
+        for index, reason, count in bad_runs:
+            self._part(index).rejects[index, reason] = count
         for source in self.sources:
+            facts = self._part(source.index)
             if not facts.events.get(source.index):
                 reasons = [
                     f"{number} x {reason}" for (index, reason), number in facts.rejects.items() if index == source.index
                 ]
                 raise HistoryUnreadable(f"{source.name} holds no event ({'; '.join(reasons) or 'it is empty'})")
-        if facts.rejects:
+        if any(facts.rejects for facts in self.facts):
             quarantine = records.quarantine
             quarantine.write.mode("overwrite").json(str(self.out / "quarantine"))
-            known = quarantine.where("run is not null").select("run").distinct()
-            facts.damaged = {row["run"] for row in known.collect()}
-        for row in records.runs.select("run", "scenario", "provider", "is_cut_off", "must_happen").collect():
+            for (run,) in quarantine.where("run is not null").select("run").distinct().collect():
+                self._part(split_run(run)[0]).damaged.add(run)
+        for row in described:
+            facts = self._part(split_run(row["run"])[0])
             if row["run"] in facts.damaged:
                 continue
             facts.runs += 1
@@ -149,89 +194,114 @@ class _Analysis:
         from reports.spark_session import cores
 
         events, runs = records.events, records.runs
-        if self.facts.damaged:
-            lost = self.spark.createDataFrame([(run,) for run in sorted(self.facts.damaged)], "run bigint")
+        damaged = sorted(run for facts in self.facts for run in facts.damaged)
+        if damaged:
+            lost = self.spark.createDataFrame([(run,) for run in damaged], "run bigint")
             events, runs = events.join(lost, "run", "left_anti"), runs.join(lost, "run", "left_anti")
-        latency.register_views(self.spark, events, runs)
-        groups = group_count(events=sum(self.facts.events.values()), runs=max(1, self.facts.runs), cores=cores())
-        return judge_groups(events, runs, groups=groups).persist()
+        part = "0" if self.is_joint else f"shiftright(run, {RUN_BITS})"
+        latency.register_views(self.spark, events, runs, part=part)
+        event_count = sum(sum(facts.events.values()) for facts in self.facts)
+        run_count = max(1, sum(facts.runs for facts in self.facts))
+        return judge_groups(events, runs, groups=group_count(events=event_count, runs=run_count, cores=cores()))
 
     def _measure(self, judged: DataFrame) -> None:
-        """Write the tables, then count from them. What does not depend on one another runs side by side:
+        """Write the tables and count from them. What does not depend on one another runs side by side:
         on small histories most of a job's time is planning, which uses one core.
         """
         from reports.pipeline.verdicts import judgement_schemas, unpacked
 
-        spark, facts = self.spark, self.facts
-        self._table("verdicts", unpacked(judged, "verdicts"))
-        others = [name for name in judgement_schemas() if name != "verdicts"]
+        spark = self.spark
+        names = list(judgement_schemas())
+        for name in names:
+            unpacked(judged, name).createOrReplaceTempView(name)
         _together(
+            lambda: self._write("verdicts", spark.table("verdicts")),
             lambda: self._table("calls", latency.calls(spark)),
             lambda: self._table("requests", latency.requests(spark)),
-            *(partial(self._table, name, unpacked(judged, name)) for name in others),
         )
         _together(
             lambda: self._table("samples", latency.samples(spark)),
-            lambda: self._table("clients", fairness.clients(spark)),
             self._count_verdicts,
+            self._rank_clients,
+            *(partial(self._write, name, spark.table(name)) for name in names if name != "verdicts"),
         )
-        self._table("fairness", fairness.runs(spark))
-        aggregates = {
-            "quantiles": latency.quantiles(spark),
-            "outcomes": latency.outcomes(spark),
-            "scatter": latency.scatter(spark, POINTS_MAX),
-            "fairness": fairness.by_cell(spark),
-            "clients": fairness.clients_by_cell(spark, CLIENTS_MAX),
-        }
-        rows = _together(*(partial(_rows, frame) for frame in aggregates.values()))
-        for name, found in zip(aggregates, rows, strict=True):
-            setattr(facts, name, found)
-        for failure in facts.failures[:TIMELINES_MAX]:
-            self._load_timeline(failure)
+        found = collect_counts(
+            spark,
+            {
+                "quantiles": latency.quantiles(),
+                "outcomes": latency.outcomes(),
+                "scatter": latency.scatter(POINTS_MAX),
+                "fairness": fairness.by_cell(),
+                "clients": fairness.clients_by_cell(CLIENTS_MAX),
+            },
+        )
+        for part, facts in enumerate(self.facts):
+            facts.quantiles = ordered(found["quantiles", part], "measure", "op", "outcome", "cell")
+            facts.outcomes = ordered(found["outcomes", part], "cell", "kind", "op", "-count", "outcome")
+            facts.scatter = ordered(found["scatter", part], "measure", "cell", "outcome")
+            facts.fairness = ordered(found["fairness", part], "cell")
+            facts.clients = ordered(found["clients", part], "cell", "-granted", "client")
+
+    def _rank_clients(self) -> None:
+        self._table("clients", fairness.clients(self.spark))
+        self._table("fairness", fairness.runs(self.spark))
+
+    def _write(self, name: str, frame: DataFrame) -> str:
+        path = str(self.out / "tables" / name)
+        frame.write.mode("overwrite").parquet(path)
+        return path
 
     def _table(self, name: str, frame: DataFrame) -> None:
         """Write a table and name what was written: what follows does not compute it again."""
-        path = str(self.out / "tables" / name)
-        frame.write.mode("overwrite").parquet(path)
+        path = self._write(name, frame)
         self.spark.read.schema(frame.schema).parquet(path).createOrReplaceTempView(name)
 
     def _count_verdicts(self) -> None:
-        facts = self.facts
-        facts.verdicts = _rows(
-            self.spark.sql("select clause, verdict, count(*) as runs from verdicts group by clause, verdict")
-        )
-        broken = "select count(distinct run) as runs from verdicts where verdict = 'violated' and clause like 'S%'"
-        facts.runs_broken = self.spark.sql(broken).collect()[0]["runs"]
-        facts.classes = _rows(self.spark.sql("select class, count(*) as runs from classes group by class"))
-        facts.reach = _rows(
-            self.spark.sql("""
-                select scenario, provider, situation, count_if(count > 0) as runs, sum(count) as count
-                from reach join runs using (run) group by scenario, provider, situation
-            """)
-        )
-        # Distinct failures: the same clause broken in the same way in the same cell.
-        found = self.spark.sql("""
-            select clause, cell, kind, count(*) as runs,
-                   min_by(struct(run, seed, scenario, provider, backend, world, at_ns, count, witness), run) as first
-            from (
-                select v.*, r.seed, r.scenario, r.provider, r.backend, r.world, cell,
-                       coalesce(get_json_object(witness, '$.kind'), '') as kind
-                from verdicts v join runs r using (run) join cells using (run) where verdict = 'violated'
-            ) group by clause, cell, kind order by clause, runs desc, cell
-        """)
-        facts.failures = [FailureRow.of(row) for row in _rows(found)]
+        found = collect_counts(self.spark, verdict_counts())
+        for part, facts in enumerate(self.facts):
+            facts.verdicts = found["verdicts", part]
+            facts.runs_broken = sum(row["runs"] for row in found["broken", part])
+            facts.classes = found["classes", part]
+            facts.reach = found["reach", part]
+            distinct = ordered(found["distinct", part], "clause", "-runs", "cell")
+            facts.failures = [FailureRow.of(row) for row in distinct]
+        self._load_timelines([failure for facts in self.facts for failure in facts.failures[:TIMELINES_MAX]])
 
-    def _load_timeline(self, failure: FailureRow) -> None:
-        of_run = f"from {{}} where run = {failure.run}"
-        kinds = "('call', 'believed', 'effect', 'fault', 'clock')"
-        events = self.spark.sql(
-            "select seq, at_ns, node, task, lock, kind, outcome, request, token, owner, detail "
-            f"{of_run.format('events')} and kind in {kinds} order by seq limit {TIMELINE_EVENTS_MAX}"
-        )
-        begin = self.spark.sql(f"select min(at_ns) as begin_ns {of_run.format('events')}").collect()
-        failure.begin_ns = begin[0]["begin_ns"]
-        failure.events = events.toArrow().to_pylist()
-        failure.grants = self.spark.sql(f"select * {of_run.format('grants')}").toArrow().to_pylist()
+    def _load_timelines(self, failures: Sequence[FailureRow]) -> None:
+        """Events and grants of the failures' runs, all in one go."""
+        if not failures:
+            return
+        chosen = ", ".join(str(run) for run in sorted({failure.run for failure in failures}))
+        events = self.spark.sql(f"""
+            select * from (
+                select seq, at_ns, node, task, lock, kind, outcome, request, token, owner, detail, run, begin_ns,
+                       row_number() over (partition by run order by seq) as place
+                from (select *, min(at_ns) over (partition by run) as begin_ns from events where run in ({chosen}))
+                where kind in ('call', 'believed', 'effect', 'fault', 'clock')
+            ) where place <= {TIMELINE_EVENTS_MAX}
+        """)
+        grants = self.spark.sql(f"select * from grants where run in ({chosen})")
+        shown, granted = _together(lambda: _by_run(events), lambda: _by_run(grants))
+        for failure in failures:
+            failure.events, failure.grants = shown.get(failure.run, []), granted.get(failure.run, [])
+            failure.begin_ns = failure.events[0]["begin_ns"] if failure.events else 0
+
+
+def _by_run(frame: DataFrame) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in frame.toArrow().to_pylist():
+        found.setdefault(row["run"], []).append(row)
+    return found
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """The frame, computed once: its rows stay in memory, or on disk, for the length of the block."""
+    kept = frame.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
 
 
 def _together(*jobs: Callable[[], Any]) -> list[Any]:
@@ -239,7 +309,3 @@ def _together(*jobs: Callable[[], Any]) -> list[Any]:
     with ThreadPoolExecutor(JOBS_MAX, thread_name_prefix="pipeline") as pool:
         pending = [pool.submit(job) for job in jobs]
     return [job.result() for job in pending]
-
-
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict(recursive=True) for row in frame.collect()]

@@ -52,20 +52,23 @@ def runs(spark: SparkSession) -> DataFrame:
     """)
 
 
-def by_cell(spark: SparkSession) -> DataFrame:
-    """Per cell: how Jain's index is distributed over its runs. Needs the view `fairness` and `cells`."""
-    return spark.sql("""
-        select cell, count(*) as runs, sum(grants) as grants, min(jain) as jain_min,
+def by_cell() -> str:
+    """Query: per part and cell, how Jain's index is distributed over its runs. Needs `fairness` and `cells`."""
+    return """
+        select part, cell, count(*) as runs, sum(grants) as grants, min(jain) as jain_min,
                percentile(jain, 0.5) as jain_p50, max(longest_streak) as longest_streak
-        from fairness join cells using (run) group by cell order by cell
-    """)
+        from fairness join cells using (run) group by part, cell
+    """
 
 
-def clients_by_cell(spark: SparkSession, limit: int) -> DataFrame:
-    """Grants per client name over all runs of a cell, at most `limit` rows, busiest first."""
-    return spark.sql(f"""
-        select cell, concat_ws('/', node, nullif(task, 'main')) as client, sum(asked) as asked, sum(granted) as granted,
-               max(wait_max_ns) as wait_max_ns
-        from clients join cells using (run) group by cell, node, task
-        order by cell, granted desc, client limit {limit}
-    """)
+def clients_by_cell(limit: int) -> str:
+    """Query: grants per client name over all runs of a cell, at most `limit` rows a part, busiest first."""
+    return f"""
+        select part, cell, client, asked, granted, wait_max_ns from (
+            select *, row_number() over (partition by part order by cell, granted desc, client) as place from (
+                select part, cell, concat_ws('/', node, nullif(task, 'main')) as client, sum(asked) as asked,
+                       sum(granted) as granted, max(wait_max_ns) as wait_max_ns
+                from clients join cells using (run) group by part, cell, node, task
+            )
+        ) where place <= {limit}
+    """

@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reports.pipeline.inputs import RUN_MAX
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -128,17 +130,18 @@ _HANDOFFS = """
     from started where op is not null and from_ns is not null and winner_call_ns is not null
 """
 
-_CELLS = """
-    select run, concat_ws(' · ', nullif(scenario, ''), nullif(provider, ''), nullif(backend, '')) as cell
-    from runs
-"""
 
+def register_views(spark: SparkSession, events: DataFrame, runs: DataFrame, *, part: str = "0") -> None:
+    """Name `events`, `runs` and `cells`, from which everything else is derived.
 
-def register_views(spark: SparkSession, events: DataFrame, runs: DataFrame) -> None:
-    """Name `events`, `runs` and `cells`, from which everything else is derived."""
+    part: SQL over a run's row for the part of the analysis that counts it.
+    """
     events.createOrReplaceTempView("events")
     runs.createOrReplaceTempView("runs")
-    spark.sql(_CELLS).createOrReplaceTempView("cells")
+    cell = "concat_ws(' · ', nullif(scenario, ''), nullif(provider, ''), nullif(backend, ''))"
+    spark.sql(f"""
+        select run, {part} as part, {cell} as cell, seed, scenario, provider, backend, world from runs
+    """).createOrReplaceTempView("cells")
 
 
 def calls(spark: SparkSession) -> DataFrame:
@@ -160,43 +163,46 @@ def samples(spark: SparkSession) -> DataFrame:
     return spark.sql(f"{_SAMPLES} union all ({_HANDOFFS})")
 
 
-def quantiles(spark: SparkSession) -> DataFrame:
-    """Exact quantiles on `GRID` for each (cell, measure, op, outcome), with their number. Needs the view `samples`."""
+def quantiles() -> str:
+    """Query: quantiles on `GRID` for each (part, cell, measure, op, outcome), with their number.
+
+    Exact. Needs the view `samples`.
+    """
     grid = ", ".join(str(point) for point in GRID)
-    return spark.sql(f"""
-        select cell, measure, op, outcome, count(*) as samples, percentile(value_ns, array({grid})) as at
+    return f"""
+        select part, cell, measure, op, outcome, count(*) as samples, percentile(value_ns, array({grid})) as at
         from samples join cells using (run)
-        group by cell, measure, op, outcome
-        order by measure, op, outcome, cell
-    """)
+        group by part, cell, measure, op, outcome
+    """
 
 
-def outcomes(spark: SparkSession) -> DataFrame:
-    """How calls and requests ended: (cell, kind, op, outcome, count); 'open' where no answer was recorded."""
-    return spark.sql("""
-        select cell, kind, op, outcome, count(*) as count from (
+def outcomes() -> str:
+    """Query: how calls and requests ended, counted; 'open' where no answer was recorded."""
+    return """
+        select part, cell, kind, op, outcome, count(*) as count from (
             select run, 'call' as kind, op, coalesce(outcome, 'open') as outcome from calls
             union all
             select run, 'request', op, coalesce(outcome, 'open') from requests
         ) join cells using (run)
-        group by cell, kind, op, outcome
-        order by cell, kind, op, count desc, outcome
-    """)
-
-
-def scatter(spark: SparkSession, limit: int) -> DataFrame:
-    """Single samples of waits and leases: (cell, measure, outcome, total, points of (instant, value)).
-
-    At most `limit` per measure over all cells, chosen by a hash of the sample,
-    so that the same history gives the same picture.
+        group by part, cell, kind, op, outcome
     """
-    return spark.sql(f"""
-        select cell, measure, outcome, max(total) as total, array_sort(collect_list(struct(at_ns, value_ns))) as points
+
+
+def scatter(limit: int) -> str:
+    """Query: single samples of waits and leases: (part, cell, measure, outcome, total, points of (instant, value)).
+
+    At most `limit` per part and measure over all cells, chosen by a hash of
+    the sample, so that the same history gives the same picture.
+    """
+    return f"""
+        select part, cell, measure, outcome, max(total) as total,
+               array_sort(collect_list(struct(at_ns, value_ns))) as points
         from (
-            select cell, measure, outcome, at_ns - min(at_ns) over (partition by run) as at_ns, value_ns,
-                   count(*) over (partition by cell, measure, outcome) as total,
-                   row_number() over (partition by measure order by xxhash64(run, at_ns, value_ns)) as place
+            select part, cell, measure, outcome, at_ns - min(at_ns) over (partition by run) as at_ns, value_ns,
+                   count(*) over (partition by part, cell, measure, outcome) as total,
+                   row_number() over (partition by part, measure order by xxhash64(run & {RUN_MAX}L, at_ns, value_ns))
+                       as place
             from samples join cells using (run) where measure in ('wait', 'lease')
         ) where place <= {limit}
-        group by cell, measure, outcome order by measure, cell, outcome
-    """)
+        group by part, cell, measure, outcome
+    """

@@ -15,6 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code uses)
 from pyspark.sql import types as T  # noqa: N812
 
@@ -22,7 +23,9 @@ from lockref.history import ENUM_COLUMNS, INTEGER_COLUMNS, RUNS_SCHEMA, SCHEMA
 from reports.pipeline.inputs import RUN_MAX, Source, torn_tail
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = tuple(SCHEMA.names)
 _INTEGERS = frozenset(("run", *INTEGER_COLUMNS))
@@ -39,6 +42,13 @@ _RUNS_TYPES: dict[pa.DataType, T.DataType] = {
     pa.string(): T.StringType(),
     pa.bool_(): T.BooleanType(),
     pa.list_(pa.string()): T.ArrayType(T.StringType()),
+}
+_FOOTER_TYPES: dict[pa.DataType, T.DataType] = {
+    **_RUNS_TYPES,
+    pa.int8(): T.ByteType(),
+    pa.int16(): T.ShortType(),
+    pa.int32(): T.IntegerType(),
+    pa.large_string(): T.StringType(),
 }
 RUNS_FIELDS = [T.StructField(field.name, _RUNS_TYPES[field.type]) for field in RUNS_SCHEMA]
 """`RUNS_SCHEMA` in Spark's words."""
@@ -88,49 +98,69 @@ def read_records(spark: SparkSession, sources: list[Source]) -> Records:
 
 
 def _checked_events(spark: SparkSession, source: Source) -> DataFrame:
-    """Every record of a source, typed, with `problem` null or the first thing that is wrong with it."""
+    """Every record of a source, typed, with `problem` null or the first thing that is wrong with it.
+
+    The expressions are SQL text: built as `Column` objects, each of their parts
+    is a call to the JVM, and several sources take seconds before anything is read.
+    """
     raw = _raw_parquet(spark, source) if source.suffix == "parquet" else _raw_jsonl(spark, source)
-    problems: list[Column] = [F.when(F.col("_corrupt").isNotNull(), F.lit("not a JSON object"))]
-    typed: list[Column] = [F.lit(source.index).alias("_source"), F.col("_corrupt")]
+    problems = ["case when _corrupt is not null then 'not a JSON object' end"]
+    typed = [f"{source.index} as _source", "_corrupt"]
     for name in COLUMNS:
-        value = F.col(f"`{name}`")
         if name in _INTEGERS:
-            number = value.try_cast("bigint")
-            problems.append(F.when(value.isNotNull() & number.isNull(), F.lit(f"wrong type: {name} is not an integer")))
+            number = f"try_cast(`{name}` as bigint)"
+            problems.append(
+                f"case when `{name}` is not null and {number} is null then 'wrong type: {name} is not an integer' end"
+            )
             if name == "run":
                 # A number out of range must not wander into another source's range.
-                number = F.when((number >= 0) & (number <= RUN_MAX), number + F.lit(source.run_base))
+                number = f"case when {number} between 0 and {RUN_MAX} then {number} + {source.run_base} end"
             elif name == "seq":
                 # Lines written by hand need not be numbered: their order in the file is theirs in time.
-                number = F.coalesce(number, F.monotonically_increasing_id())
-            typed.append(number.alias(name))
+                number = f"coalesce({number}, monotonically_increasing_id())"
+            typed.append(f"{number} as `{name}`")
         else:
-            typed.append((F.coalesce(value, F.lit("none")) if name in ("op", "outcome") else value).alias(name))
-    problems += [F.when(F.col(f"`{name}`").isNull(), F.lit(reason)) for name, reason in _REQUIRED]
-    run = F.col("run").try_cast("bigint")
-    problems.append(F.when((run < 0) | (run > RUN_MAX), F.lit("run number out of range")))
+            typed.append(f"coalesce(`{name}`, 'none') as `{name}`" if name in ("op", "outcome") else f"`{name}`")
+    problems += [f"case when `{name}` is null then '{reason}' end" for name, reason in _REQUIRED]
+    problems.append(f"case when try_cast(run as bigint) not between 0 and {RUN_MAX} then 'run number out of range' end")
     for name, members in ENUM_COLUMNS.items():
-        known = [member.name.lower() for member in members]
+        known = ", ".join(f"'{member.name.lower()}'" for member in members)
         # Only the kind must be said; an event without an operation or an outcome has none.
-        unknown = ~F.col(name).isin(known) | (F.col(name).isNull() if name == "kind" else F.lit(False))
-        problems.append(F.when(unknown, F.lit(f"unknown {name}")))
-    rows = raw.withColumn("problem", F.coalesce(*problems))
-    return rows.select(*typed, "problem")
+        missing = f" or `{name}` is null" if name == "kind" else ""
+        problems.append(f"case when `{name}` not in ({known}){missing} then 'unknown {name}' end")
+    return raw.selectExpr(*typed, f"coalesce({', '.join(problems)}) as problem")
+
+
+def _read_parquet(spark: SparkSession, path: Path) -> DataFrame:
+    """A file read with the schema of its footer: Spark would run a job to learn it, and does for unusual types."""
+    if path.is_file():
+        found = pq.read_schema(path)
+        types = {field.name: _plain_type(field.type) for field in found}
+        if None not in types.values():
+            schema = T.StructType([T.StructField(name, kind) for name, kind in types.items() if kind is not None])
+            return spark.read.schema(schema).parquet(str(path))
+    return spark.read.parquet(str(path))
+
+
+def _plain_type(found: pa.DataType) -> T.DataType | None:
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    return _FOOTER_TYPES.get(found)
 
 
 def _raw_parquet(spark: SparkSession, source: Source) -> DataFrame:
     """Columns by name; one that is absent, or of a type that cannot be meant, reads as null or as its text."""
-    read = spark.read.parquet(str(source.events))
+    read = _read_parquet(spark, source.events)
     present = {field.name: field.dataType for field in read.schema.fields}
     columns = []
     for name in COLUMNS:
         if name not in present:
-            columns.append(F.lit(None).cast("string").alias(name))
+            columns.append(f"cast(null as string) as `{name}`")
         elif isinstance(present[name], _PLAUSIBLE):
-            columns.append(F.col(f"`{name}`").alias(name))
+            columns.append(f"`{name}`")
         else:
-            columns.append(F.concat(F.lit("?"), F.col(f"`{name}`").cast("string")).alias(name))
-    return read.select(*columns, F.lit(None).cast("string").alias("_corrupt"))
+            columns.append(f"concat('?', cast(`{name}` as string)) as `{name}`")
+    return read.selectExpr(*columns, "cast(null as string) as _corrupt")
 
 
 def _raw_jsonl(spark: SparkSession, source: Source) -> DataFrame:
@@ -149,46 +179,39 @@ def _runs(spark: SparkSession, source: Source) -> DataFrame:
     if source.runs is None:
         return _runs_inferred(spark, source)
     if source.runs.suffix == ".parquet":
-        read = spark.read.parquet(str(source.runs))
+        read = _read_parquet(spark, source.runs)
         present = set(read.columns)
-        texts = read.select(
-            *(F.col(name) if name in present else F.lit(None).alias(name) for name in RUNS_SCHEMA.names)
+        texts = read.selectExpr(
+            *(f"`{name}`" if name in present else f"null as `{name}`" for name in RUNS_SCHEMA.names)
         )
-        typed = [F.col(field.name).try_cast(field.dataType).alias(field.name) for field in RUNS_FIELDS]
+        typed = [f"try_cast(`{field.name}` as {field.dataType.simpleString()})" for field in RUNS_FIELDS]
     else:
         lines = spark.read.text(str(source.runs)).where(F.trim("value") != "")
         texts = lines.select(F.from_json("value", _RUNS_JSON).alias("record")).select("record.*")
         typed = [
-            (
-                F.from_json(F.col(field.name), field.dataType)
-                if isinstance(field.dataType, T.ArrayType)
-                else F.col(field.name).try_cast(field.dataType)
-            ).alias(field.name)
+            f"from_json(`{field.name}`, '{field.dataType.simpleString()}')"
+            if isinstance(field.dataType, T.ArrayType)
+            else f"try_cast(`{field.name}` as {field.dataType.simpleString()})"
             for field in RUNS_FIELDS
         ]
-    rows = texts.select(*typed)
-    problem = F.coalesce(
-        F.when(F.col("run").isNull(), F.lit("run's metadata without a run number")),
-        F.when((F.col("run") < 0) | (F.col("run") > RUN_MAX), F.lit("run number out of range")),
-    )
-    rows = rows.withColumn("problem", problem)
+    rows = texts.selectExpr(*(f"{value} as `{field.name}`" for value, field in zip(typed, RUNS_FIELDS, strict=True)))
     torn = torn_tail(source.events) if source.suffix == "jsonl" else None
-    is_torn = F.col("run") == torn.run if torn is not None and torn.run is not None else F.lit(False)
-    return rows.select(
-        *(
-            {
-                "run": F.when(F.col("problem").isNull(), F.col("run") + F.lit(source.run_base)),
-                "scenario": F.coalesce("scenario", F.lit("")),
-                "provider": F.coalesce("provider", F.lit("")),
-                "world": F.coalesce("world", F.lit("")),
-                "is_cut_off": F.coalesce("is_cut_off", F.lit(False)) | is_torn,
-                "must_happen": F.coalesce("must_happen", F.array().cast("array<string>")),
-                "claims": F.coalesce("claims", F.array().cast("array<string>")),
-            }.get(name, F.col(name)).alias(name)
-            for name in RUNS_SCHEMA.names
-        ),
-        F.lit(source.index).alias("source"),
-        "problem",
+    is_torn = f"run <=> {torn.run}" if torn is not None and torn.run is not None else "false"
+    out_of_range = f"run not between 0 and {RUN_MAX}"
+    given = {
+        "run": f"case when run between 0 and {RUN_MAX} then run + {source.run_base} end",
+        "scenario": "coalesce(scenario, '')",
+        "provider": "coalesce(provider, '')",
+        "world": "coalesce(world, '')",
+        "is_cut_off": f"coalesce(is_cut_off, false) or {is_torn}",
+        "must_happen": "coalesce(must_happen, cast(array() as array<string>))",
+        "claims": "coalesce(claims, cast(array() as array<string>))",
+    }
+    return rows.selectExpr(
+        *(f"{given.get(name, f'`{name}`')} as `{name}`" for name in RUNS_SCHEMA.names),
+        f"{source.index} as source",
+        f"""case when run is null then "run's metadata without a run number"
+                 when {out_of_range} then 'run number out of range' end as problem""",
     )
 
 

@@ -3,13 +3,13 @@
 Runs are dealt into groups of some hundred thousand events, each group's
 events and run rows are brought together, and `reports.checks.judge`, the
 function that judges a single run in-process, judges the group. No clause is
-written a second time in SQL. A group's tables travel as Arrow streams in one
-column, because a Spark function returns one schema and a judgement has five.
+written a second time in SQL. A Spark function returns one schema and a
+judgement has five tables, so a group's rows come back in one wide frame with
+a struct for each table, of which each row fills one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 EVENTS_PER_GROUP = 300_000
 """Enough to drown the cost of a call, few enough to keep every core busy and a worker under a gigabyte."""
-_PACKED = "name string, stream binary"
 
 
 def group_count(*, events: int, runs: int, cores: int) -> int:
@@ -36,29 +35,21 @@ def group_count(*, events: int, runs: int, cores: int) -> int:
 
 
 def judge_groups(events: DataFrame, runs: DataFrame, *, groups: int) -> DataFrame:
-    """Judge every group; rows of (name of the table, Arrow stream). Persist it before `unpacked`.
+    """Judge every group; the rows of all tables side by side. Persist it before `unpacked`.
 
     The two frames must hold the same runs; a run without events is judged, too.
     """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     group = F.pmod(F.xxhash64("run"), F.lit(groups)).alias("group")
     dealt_events = events.select(group, *SCHEMA.names).groupBy("group")
     dealt_runs = runs.select(group, *RUNS_SCHEMA.names).groupBy("group")
-    return dealt_events.cogroup(dealt_runs).applyInArrow(_judge_group, _PACKED)
+    return dealt_events.cogroup(dealt_runs).applyInArrow(_judge_group, from_arrow_schema(_wide_schema()))
 
 
 def unpacked(judged: DataFrame, name: str) -> DataFrame:
     """One table of the judgement, of all groups."""
-    schema = judgement_schemas()[name]
-    target = pa.schema([pa.field(field.name, field.type) for field in schema])
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        for batch in batches:
-            for stream in batch.column("stream"):
-                yield from pa.ipc.open_stream(stream.as_buffer()).read_all().cast(target).to_batches()
-
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return judged.where(F.col("name") == name).select("stream").mapInArrow(read, from_arrow_schema(target))
+    return judged.where(F.col(name).isNotNull()).select(f"{name}.*")
 
 
 @cache
@@ -68,6 +59,10 @@ def judgement_schemas() -> dict[str, pa.Schema]:
 
     nothing = judge(to_table([]), runs_table([]))
     return {name: table.schema for name, table in _tables(nothing).items()}
+
+
+def _wide_schema() -> pa.Schema:
+    return pa.schema([pa.field(name, pa.struct(list(schema))) for name, schema in judgement_schemas().items()])
 
 
 def _tables(judgement: Judgement) -> dict[str, pa.Table]:
@@ -105,14 +100,14 @@ def _judge_group(events: pa.Table, runs: pa.Table) -> pa.Table:
     from reports.checks import judge
 
     described = runs.select(RUNS_SCHEMA.names).sort_by("run") if runs.num_columns else runs_table([])
-    judgement = judge(as_history(events), described.cast(RUNS_SCHEMA))
-    tables = _tables(judgement)
-    streams = [_packed(table) for table in tables.values()]
-    return pa.table({"name": pa.array(list(tables)), "stream": pa.array(streams, type=pa.binary())})
+    tables = _tables(judge(as_history(events), described.cast(RUNS_SCHEMA)))
+    return pa.concat_tables([_widened(name, table) for name, table in tables.items()])
 
 
-def _packed(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
+def _widened(name: str, table: pa.Table) -> pa.Table:
+    """A table's rows as structs in the column of its name; the other columns are null."""
+    columns = {
+        field.name: table.to_struct_array() if field.name == name else pa.nulls(len(table), field.type)
+        for field in _wide_schema()
+    }
+    return pa.table(columns, schema=_wide_schema())
