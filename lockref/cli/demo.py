@@ -89,12 +89,13 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
             )
             say_results(console, contended)
 
-        console.say("\n4  both histories through Spark" if spark else "\n4  the report", style="head")
+        console.say("\n4  their histories through Spark" if spark else "\n4  the report", style="head")
         page = write_report(
             parts_of(folder),
             folder.path,
             title="lockref demo",
             spark=None if spark is None else spark.result(),
+            without_spark="--no-spark" if no_spark else "",
             console=console,
         )
         is_as_promised = (
@@ -112,10 +113,11 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
 
 
 def _start_spark(folder: Path) -> Future[SparkSession]:
-    """Spark starts on one core while the simulator works on the other."""
+    """Spark starts, and goes its way once, on one core while the simulator works on the other."""
+    from reports.pipeline import warm_up
     from reports.spark_session import start_in_background
 
-    return start_in_background(folder / "spark")
+    return start_in_background(folder / "spark", first=lambda session: warm_up(session, folder / "spark" / "warm-up"))
 
 
 def _simulate(

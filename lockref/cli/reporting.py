@@ -38,35 +38,50 @@ def _title(folder: Path) -> str:
     return load_results(results).title if results.exists() else folder.name
 
 
-def write_report(parts: Sequence[Part], out: Path, *, title: str, spark: SparkSession | None, console: Console) -> Path:
+def write_report(
+    parts: Sequence[Part],
+    out: Path,
+    *,
+    title: str,
+    spark: SparkSession | None,
+    console: Console,
+    without_spark: str = "",
+) -> Path:
     """Analyse every part on Spark, join what only the run itself knows, and render the page.
 
     Without Java the page is made from what the run judged in-process: the
     verdicts are the same, latencies and fairness are missing, and it says so.
+
+    spark: a session to use; default one of its own.
+    without_spark: why the page is to be made without it, if it is.
     Returns the path of `report.html`.
     """
     console.progress(f"report: {', '.join(part.title for part in parts)}", force=True)
-    return render(_sections(parts, out / "analysis", spark), out, title=title)
-
-
-def _sections(parts: Sequence[Part], out: Path, spark: SparkSession | None) -> list[Results]:
     files = [part.folder / "results.json" for part in parts]
     judged = [load_results(file) if file.exists() else None for file in files]
     try:
-        analysed = analyse_each(
-            [part.folder for part in parts],
-            out,
-            spark,
-            titles=[part.title for part in parts],
-            provenance=[one.provenance if one else {} for one in judged],
-        )
+        if without_spark:
+            raise CapabilityMissing(without_spark)
+        sections = _analysed(parts, judged, out / "analysis", spark)
     except CapabilityMissing as error:
-        if not all(judged):
+        sections = [one for one in judged if one is not None]
+        if len(sections) < len(parts):
             raise
-        known = [one for one in judged if one]
-        for one in known:
-            one.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
-        return known
+        for section in sections:
+            section.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
+    return render(sections, out, title=title)
+
+
+def _analysed(
+    parts: Sequence[Part], judged: Sequence[Results | None], out: Path, spark: SparkSession | None
+) -> list[Results]:
+    analysed = analyse_each(
+        [part.folder for part in parts],
+        out,
+        spark,
+        titles=[part.title for part in parts],
+        provenance=[known.provenance if known else {} for known in judged],
+    )
     models = [Results.model_validate(one) for one in analysed]
     return [_joined(one, known) if known else one for one, known in zip(models, judged, strict=True)]
 

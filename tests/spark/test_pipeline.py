@@ -20,7 +20,7 @@ from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table, to_table
 from reports.checks import judge, overall, overall_liveness
 from reports.formats.results import load_results
-from reports.pipeline import analyse
+from reports.pipeline import analyse, analyse_each, warm_up
 from tests.spark.histories import PLANTS, Scribe, history, run_row
 
 if TYPE_CHECKING:
@@ -128,6 +128,41 @@ def test_inputs_with_the_same_run_numbers_stay_apart(spark: SparkSession, tmp_pa
     results = analyse([held, broken], tmp_path / "out", spark)
     assert results["runs"] == 4
     assert {(failure["run"], failure["source"]) for failure in results["failures"]} == {(1, str(broken))}
+
+
+def test_one_pass_over_several_inputs_gives_each_what_it_gets_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """Counts, limits and records set aside stay with their input, although all inputs have the same run numbers."""
+    events, runs = history(["", "", "fork"], first_seed=40, turns=9)
+    spoilt = write_jsonl(tmp_path / "spoilt", events, runs)
+    path = spoilt / "events.jsonl"
+    path.write_text('{"run": 1, "seq":\n' + path.read_text(encoding="utf-8"), encoding="utf-8")
+    folders = [
+        write_parquet(tmp_path / "held", *history(["", ""])),
+        spoilt,
+        write_parquet(tmp_path / "broken", *history(["overlap", "stale_write"], must_happen=["crash"])),
+    ]
+    abouts = [{"commit": name} for name in "abc"]
+    together = analyse_each(folders, tmp_path / "out", spark, titles=["H", "S", "B"], provenance=abouts)
+    alone = [
+        analyse([folder], tmp_path / f"alone{place}", spark, title=title, provenance=about)
+        for place, (folder, title, about) in enumerate(zip(folders, "HSB", abouts, strict=True))
+    ]
+    assert [one["verdict"] for one in together] == ["held", "violated", "violated"]
+    assert [len(one["quarantine"]) for one in together] == [0, 1, 0]
+    for place, (found, expected) in enumerate(zip(together, alone, strict=True), 1):
+        assert load_results(tmp_path / f"out/{place}/results.json").model_dump(mode="json") == found
+        assert {**found, "files": expected["files"]} == expected
+        assert (tmp_path / f"out/{place}" / found["files"]["tables"] / "verdicts").is_dir()
+
+
+def test_a_warm_up_takes_the_whole_road(spark: SparkSession, tmp_path: Path) -> None:
+    """The invented history has grants, calls, requests and a failure with a timeline: no stage is left cold."""
+    warm_up(spark, tmp_path)
+    results = load_results(tmp_path / "analysis" / "1" / "results.json")
+    assert results.failures[0].timeline is not None
+    assert {"wait", "hold", "request"} <= {row.measure for row in results.latency}
+    assert results.clients
+    assert results.fairness
 
 
 def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: SparkSession, tmp_path: Path) -> None:
