@@ -34,6 +34,12 @@ MonoNs = NewType("MonoNs", int)
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
+IDLE_THREADS_MAX = 32
+"""Threads of one ThreadRuntime that may wait for their next job."""
+
+IDLE_THREAD_S = 10.0
+"""How long they wait before they end."""
+
 
 class Task(Protocol):
     """A started activity: a thread, or a greenlet in virtual time."""
@@ -135,6 +141,107 @@ class _ThreadTask:
         return hash(self._thread)
 
 
+class _Job:
+    """One spawned activity: what it does, its name, whether it has ended."""
+
+    __slots__ = ("_ended", "name", "work")
+
+    def __init__(self, work: Callable[[], None], name: str) -> None:
+        self.work = work
+        self.name = name
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        threading.current_thread().name = self.name
+        _running.job = self
+        try:
+            self.work()
+        finally:
+            _running.job = None
+            self._ended.set()
+
+    def is_alive(self) -> bool:
+        return not self._ended.is_set()
+
+    def join(self, timeout_ns: int | None = None) -> bool:
+        return self._ended.wait(None if timeout_ns is None else max(0, timeout_ns) / NS_PER_S)
+
+
+class _Running(threading.local):
+    """The job that the current thread is at, if it is one of ours."""
+
+    job: _Job | None = None
+
+
+_running = _Running()
+
+
+class _Workers:
+    """Daemon threads that wait for their next job.
+
+    Starting a thread waits until that thread has run for the first time, about
+    as long as a request to a near store takes; a lock starts one with every
+    grant. A thread whose job raises ends with it, as any thread would.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[_Worker] = []
+        self._mutex = threading.Lock()
+        self._process = os.getpid()
+
+    def run(self, job: _Job) -> None:
+        """Give `job` to an idle thread, or to a new one. Raises RuntimeError if the system has none to give."""
+        with self._mutex:
+            if self._process != os.getpid():
+                # A forked child inherits the list, not the threads.
+                self._process = os.getpid()
+                self._idle.clear()
+            worker = self._idle.pop() if self._idle else None
+        if worker is None:
+            threading.Thread(target=_Worker(self, job).serve, name=job.name, daemon=True).start()
+        else:
+            worker.give(job)
+
+    def offer(self, worker: _Worker) -> bool:
+        """Take a worker back; False if there are enough."""
+        with self._mutex:
+            if len(self._idle) >= IDLE_THREADS_MAX:
+                return False
+            self._idle.append(worker)
+            return True
+
+    def withdraw(self, worker: _Worker) -> bool:
+        """True if the worker was still idle and may end; False if a job is on its way to it."""
+        with self._mutex:
+            if worker in self._idle:
+                self._idle.remove(worker)
+                return True
+            return False
+
+
+class _Worker:
+    __slots__ = ("_given", "_job", "_workers")
+
+    def __init__(self, workers: _Workers, job: _Job) -> None:
+        self._workers = workers
+        self._job = job
+        self._given = threading.Semaphore(0)
+
+    def give(self, job: _Job) -> None:
+        self._job = job
+        self._given.release()
+
+    def serve(self) -> None:
+        while True:
+            self._job.run()
+            if not self._workers.offer(self):
+                return
+            if not self._given.acquire(timeout=IDLE_THREAD_S):
+                if self._workers.withdraw(self):
+                    return
+                self._given.acquire()
+
+
 class _ThreadMutex:
     __slots__ = ("_lock",)
 
@@ -193,6 +300,7 @@ class ThreadRuntime:
     def __init__(self) -> None:
         self.random = _random.Random(secrets.randbits(64))
         self._monotonic_ns = _suspend_aware_clock()
+        self._workers = _Workers()
 
     def wall_ns(self) -> WallNs:
         return WallNs(time.time_ns())
@@ -205,9 +313,9 @@ class ThreadRuntime:
             time.sleep(duration_ns / NS_PER_S)
 
     def spawn(self, work: Callable[[], None], *, name: str) -> Task:
-        thread = threading.Thread(target=work, name=name, daemon=True)
-        thread.start()
-        return _ThreadTask(thread)
+        job = _Job(work, name)
+        self._workers.run(job)
+        return job
 
     def mutex(self) -> Mutex:
         return _ThreadMutex()
@@ -219,7 +327,7 @@ class ThreadRuntime:
         return secrets.token_bytes(count)
 
     def current_task(self) -> Task:
-        return _ThreadTask(threading.current_thread())
+        return _running.job or _ThreadTask(threading.current_thread())
 
     def process_id(self) -> int:
         return os.getpid()

@@ -95,7 +95,7 @@ class _Crew:
     def gather(self) -> None:
         """Start every client and wait until all stand at the barrier."""
         for name in self.job.names:
-            self._tasks[name] = self.runtime.spawn(lambda name=name: self._live(name), name=f"client-{name}")  # type: ignore[misc]
+            self._tasks[name] = self.runtime.spawn(lambda name=name: self._live(name), name="main")  # type: ignore[misc]
         if not self._ready.wait(START_TIMEOUT_NS):
             raise BackendUnavailable(
                 f"{len(self.job.names) - self._waiting} of {len(self.job.names)} clients were not ready after "
