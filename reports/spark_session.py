@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 HEAP_MB_MAX = 4096
 HEAP_MB_MIN = 512
 LOOPBACK = "127.0.0.1"
+_SHORT_OPTIONS = (
+    "-XX:TieredStopAtLevel=1",
+    # With one compiler the JVM reserves 48 MB for code; four small passes fill that, and it stops compiling.
+    "-XX:ReservedCodeCacheSize=240m",
+)
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 _starting = threading.Lock()
@@ -94,7 +99,7 @@ def _start(work_dir: Path, *, is_long: bool) -> SparkSession:
     if found.home is None:
         raise CapabilityMissing(f"Spark needs Java; {found.reason}")
     folder = work_dir.resolve() / "spark"
-    options = () if is_long else ("-XX:TieredStopAtLevel=1",)
+    options = () if is_long else _SHORT_OPTIONS
     home = write_spark_home(folder / "home", java=found.home, heap_mb=heap_mb(), options=options)
     with _environment(_launch_environment(home, found.home)):
         from pyspark.errors import PySparkRuntimeError
