@@ -12,7 +12,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,22 +56,10 @@ def spark_session(work_dir: Path | str, *, is_long: bool = False) -> SparkSessio
         return _session
 
 
-def start_in_background(
-    work_dir: Path | str, *, is_long: bool = False, first: Callable[[SparkSession], object] | None = None
-) -> Future[SparkSession]:
-    """Begin to start the session; `result()` waits for it and raises what `spark_session` raises.
-
-    first: done with the session before it is handed over, such as `reports.pipeline.warm_up`.
-    """
-
-    def start() -> SparkSession:
-        session = spark_session(work_dir, is_long=is_long)
-        if first is not None:
-            first(session)
-        return session
-
+def start_in_background(work_dir: Path | str, *, is_long: bool = False) -> Future[SparkSession]:
+    """Begin to start the session; `result()` waits for it and raises what `spark_session` raises."""
     starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
-    pending = starter.submit(start)
+    pending = starter.submit(spark_session, work_dir, is_long=is_long)
     starter.shutdown(wait=False)
     return pending
 

@@ -113,11 +113,10 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
 
 
 def _start_spark(folder: Path) -> Future[SparkSession]:
-    """Spark starts, and goes its way once, on one core while the simulator works on the other."""
-    from reports.pipeline import warm_up
+    """Spark starts on one core while the simulator works on the other."""
     from reports.spark_session import start_in_background
 
-    return start_in_background(folder / "spark", first=lambda session: warm_up(session, folder / "spark" / "warm-up"))
+    return start_in_background(folder / "spark")
 
 
 def _simulate(

@@ -1,8 +1,7 @@
 """The Spark pipeline: histories in; verdicts, latencies, fairness and tables out.
 
 `analyse(inputs, out_dir)` is the whole of it, `analyse_each` the same with
-results for each input; `warm_up` makes the first pass of a session as quick as
-the second. The names load on first use: Spark's Python workers
+results for each input. The names load on first use: Spark's Python workers
 import this package for `daemon` and need nothing more.
 """
 
@@ -12,16 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reports.pipeline.analysis import analyse, analyse_each
-    from reports.pipeline.warmup import warm_up
 
-__all__ = ["analyse", "analyse_each", "warm_up"]
+__all__ = ["analyse", "analyse_each"]
 
 
 def __getattr__(name: str) -> object:
-    if name == "warm_up":
-        from reports.pipeline.warmup import warm_up
-
-        return warm_up
     if name in __all__:
         from reports.pipeline import analysis
 

@@ -20,7 +20,7 @@ from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table, to_table
 from reports.checks import judge, overall, overall_liveness
 from reports.formats.results import load_results
-from reports.pipeline import analyse, analyse_each, warm_up
+from reports.pipeline import analyse, analyse_each
 from tests.spark.histories import PLANTS, Scribe, history, run_row
 
 if TYPE_CHECKING:
@@ -153,16 +153,6 @@ def test_one_pass_over_several_inputs_gives_each_what_it_gets_alone(spark: Spark
         assert load_results(tmp_path / f"out/{place}/results.json").model_dump(mode="json") == found
         assert {**found, "files": expected["files"]} == expected
         assert (tmp_path / f"out/{place}" / found["files"]["tables"] / "verdicts").is_dir()
-
-
-def test_a_warm_up_takes_the_whole_road(spark: SparkSession, tmp_path: Path) -> None:
-    """The invented history has grants, calls, requests and a failure with a timeline: no stage is left cold."""
-    warm_up(spark, tmp_path)
-    results = load_results(tmp_path / "analysis" / "1" / "results.json")
-    assert results.failures[0].timeline is not None
-    assert {"wait", "hold", "request"} <= {row.measure for row in results.latency}
-    assert results.clients
-    assert results.fairness
 
 
 def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: SparkSession, tmp_path: Path) -> None:
