@@ -41,8 +41,10 @@ def _write_locks(monkeypatch, folder: Path) -> None:
 
     def lock_file(_backend, native):
         path = folder / f"{native.version}.txt"
-        path.write_text(native.version)
-        return path
+        # Whole or not at all: builders in other threads read it to name their folder.
+        draft = folder / f"{native.version}.{threading.get_ident()}"
+        draft.write_text(native.version)
+        return draft.replace(path)
 
     monkeypatch.setattr(environments, "lock_file", lock_file)
 
