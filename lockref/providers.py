@@ -26,6 +26,7 @@ from types import ModuleType
 
 from lockref.errors import ConfigError, did_you_mean
 from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, ProviderFactory, RecordDecoder
+from lockref.screening import ScreenedDecoder
 
 BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi:HudiLock",
@@ -80,6 +81,8 @@ def load_provider(reference: str) -> ProviderSpec:
     if ":" not in reference:
         known = registered()
         if reference not in known:
+            if reference.endswith(".py"):
+                raise ConfigError(f"provider {reference!r} names a file, but no class in it: write '{reference}:Class'")
             raise ConfigError(
                 f"provider {reference!r} is not known; expected one of {', '.join(sorted(known))}, "
                 f"'module:Class' or 'path/file.py:Class'.{did_you_mean(reference, known)}"
@@ -125,7 +128,7 @@ def _module_by_name(source: str, target: str) -> ModuleType:
                 "for a file write 'path/file.py:Class'"
             ) from error
         raise ConfigError(f"provider {target!r}: its module needs {error.name!r}, which is not installed") from error
-    except Exception as error:  # A stranger's module may raise anything while it is imported.
+    except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
         raise ConfigError(f"provider {target!r}: its module fails to import: {_one_line(error)}") from error
 
 
@@ -144,7 +147,7 @@ def _module_from_file(path: Path, target: str) -> ModuleType:
     try:
         with _importable(path.parent):
             spec.loader.exec_module(module)
-    except Exception as error:  # A stranger's module may raise anything while it is imported.
+    except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
         sys.modules.pop(module_name, None)
         raise ConfigError(f"provider {target!r}: {path.name} fails to import: {_one_line(error)}") from error
     return module
@@ -214,5 +217,4 @@ def _decoder(made: type, name: str) -> RecordDecoder:
         return decode_rfc91
     if not callable(decode):
         raise ConfigError(f"provider {name!r}: decode_record must be a function of bytes, not {decode!r}")
-    found: RecordDecoder = decode
-    return found
+    return ScreenedDecoder(decode, name)

@@ -22,9 +22,10 @@ from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEv
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from lockref.errors import ConfigError, Location, did_you_mean
+from reports.checks.spec import CLAUSES
 from scenarios.faultspec import FAULT_KINDS, FaultSpec
+from scenarios.schema import CLAUSE_PATTERN, NAME_PATTERN, Scenario, contradictions
 from scenarios.schema import Path as KeyPath
-from scenarios.schema import Scenario, contradictions
 from scenarios.units import shown
 
 BYTES_MAX = 1_000_000
@@ -95,7 +96,10 @@ def _find(path: Path) -> Path:
     if matches:
         raise ConfigError(f"{name!r} could be {', '.join(file.stem for file in matches)}: write one of them")
     stems = [file.stem for file in files]
-    raise ConfigError(f"there is no scenario {name!r} in the catalogue and no such file.{did_you_mean(name, stems)}")
+    raise ConfigError(
+        f"there is no scenario {name!r} in the catalogue and no such file.{did_you_mean(name, stems)} "
+        "`lockref scenario list` shows the catalogue"
+    )
 
 
 def _nearest(path: Path) -> str:
@@ -119,7 +123,7 @@ def parse_scenario(text: str, *, file: str = "<text>") -> Scenario:
     try:
         scenario = Scenario.model_validate(value)
     except ValidationError as error:
-        complaints = [_complaint(detail, value, places) for detail in error.errors(include_url=False)]
+        complaints = [_complaint(detail, value, places) for detail in _meant(error.errors(include_url=False))]
     else:
         complaints = [(places.of(path, key=False), _at(path, text)) for path, text in contradictions(scenario)]
         if not complaints:
@@ -214,12 +218,29 @@ def _scalar(node: ScalarNode) -> str | int | float | bool | None:
 _FRIENDLIER = {
     "missing": "is missing",
     "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
     "string_type": "expected text",
     "dict_type": "expected a mapping such as {n1: …}",
     "model_type": "expected a mapping",
     "model_attributes_type": "expected a mapping",
     "list_type": "expected a list",
 }
+
+_PATTERNS = {
+    NAME_PATTERN: "expected lower case letters, digits and hyphens, at most 80",
+    CLAUSE_PATTERN: f"expected one of {', '.join(CLAUSES)}",
+}
+
+
+def _meant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without complaints about the other form of what may be a word or a mapping: a mapping was not meant as a word."""
+    words = {error["loc"][:-1] for error in errors if error["type"] == "literal_error"}
+    return [
+        error
+        for error in errors
+        if not (error["type"] == "literal_error" and isinstance(error["input"], dict))
+        and not (error["type"] == "dict_type" and error["loc"][:-1] in words and isinstance(error["input"], str))
+    ]
 
 
 def _complaint(error: ErrorDetails, value: Any, places: _Places) -> tuple[Location, str]:
@@ -246,7 +267,8 @@ def _complaint(error: ErrorDetails, value: Any, places: _Places) -> tuple[Locati
         near = did_you_mean(str(given), re.findall(r"'([^']*)'", str(context["expected"])))
         message = f"is {shown(given)}; expected {context['expected']}.{near}"
     else:
-        message = f"is {shown(given)}; {_FRIENDLIER.get(kind) or _lower(error['msg'])}"
+        said = _PATTERNS.get(str(context.get("pattern"))) or _FRIENDLIER.get(kind) or _lower(error["msg"])
+        message = f"is {shown(given)}; {said}"
     return places.of(path, key=False), _at(path, message)
 
 

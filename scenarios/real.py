@@ -262,13 +262,18 @@ def run_real(
     return RealOutcome(events=events, runs=runs_table([row]), unfinished=unfinished)
 
 
-def _usable(scenario: Scenario, store_uri: str, *, clients: int, processes: int) -> str:
-    """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
+def require_undisturbed(scenario: Scenario) -> None:
+    """Raise CapabilityMissing for a scenario with faults: it is known before any server is started."""
     if scenario.disturbs:
         raise CapabilityMissing(
             f"scenario {scenario.name!r} injects faults, which only the simulated world can: "
             "run it with `lockref sim`, or take a scenario without faults such as contention"
         )
+
+
+def _usable(scenario: Scenario, store_uri: str, *, clients: int, processes: int) -> str:
+    """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
+    require_undisturbed(scenario)
     if not 1 <= clients <= CLIENTS_MAX:
         raise ConfigError(f"{clients} clients; expected 1 to {CLIENTS_MAX}")
     if not 1 <= processes <= clients:

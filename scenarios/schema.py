@@ -27,7 +27,9 @@ CLIENTS_MAX = 1024
 REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
 """What `must_happen` may ask for: the situations that the checks count, and kinds of faults that struck."""
 
-ClauseId = Annotated[str, Field(pattern=f"^({'|'.join(CLAUSES)})$")]
+NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,79}$"
+CLAUSE_PATTERN = f"^({'|'.join(CLAUSES)})$"
+ClauseId = Annotated[str, Field(pattern=CLAUSE_PATTERN)]
 
 
 def _known_situation(name: str) -> str:
@@ -139,7 +141,7 @@ class Scenario(Model):
     """One scenario file."""
 
     version: Literal[1]
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,79}$")]
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
     ids: list[Annotated[str, Field(pattern=r"^[A-Z]{1,2}[0-9]{1,2}$")]] = Field(default_factory=list)
     about: Annotated[str, Field(max_length=4000)] = ""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None

@@ -9,11 +9,12 @@ one comes to believe that it holds the lock.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import sys
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lockref.errors import BudgetExceeded, ConfigError, LockError
+from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockError
 from lockref.history import Recorder
 from lockref.provider import LockContext, LockEvent
 from lockref.providers import ProviderSpec
@@ -23,6 +24,7 @@ from scenarios.cast import Cast
 from scenarios.plan import draw_plan
 from scenarios.schema import Scenario
 from scenarios.settle import Settled, habits_of, settle
+from scenarios.watchdog import StuckError, ends_stuck_steps
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
 from scenarios.workloads.life import Habits, live, tasks_of
@@ -143,6 +145,7 @@ class _Laboratory:
                 lock=self.settings.key,
                 on_belief=self._observe,
                 shares_provider=len(tasks) > 1,
+                is_time_virtual=True,
             )
             mine.append(client)
             self.clients.append((client, process))
@@ -155,6 +158,11 @@ class _Laboratory:
             provider.close()
 
     def _connect(self, node: Node, request_timeout_ns: int) -> ObjectStore:
+        if not isinstance(request_timeout_ns, int) or request_timeout_ns <= 0:
+            raise ConfigError(
+                f"open_store was asked for a request timeout of {request_timeout_ns!r}; "
+                "expected a positive whole number of nanoseconds"
+            )
         self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
         return self.store.connect(node, request_timeout_ns)
 
@@ -206,11 +214,17 @@ def run_simulated(
     laboratory = _Laboratory(scenario, settled, Cast(scenario, provider), world)
     is_cut_off = False
     try:
-        world.run(_horizon_ns(scenario, settled, plan), linger_ns=settled.validity_ns)
+        # Standard output is the command's own.
+        with ends_stuck_steps(world.kernel, provider.name), redirect_stdout(sys.stderr):
+            world.run(_horizon_ns(scenario, settled, plan), linger_ns=settled.validity_ns)
     except BudgetExceeded:
         is_cut_off = True
-    except Exception as error:
-        if not _is_providers_fault(error):
+    except StuckError as error:
+        raise ConfigError(f"{error} (seed {seed})") from error
+    except (ConfigError, DeterminismError):
+        raise
+    except (Exception, SystemExit, GeneratorExit) as error:
+        if not _is_providers_fault(error, provider):
             raise
         notes = "; ".join(getattr(error, "__notes__", ()))
         raise ConfigError(
@@ -250,11 +264,21 @@ def _horizon_ns(scenario: Scenario, settled: Settled, plan: FaultPlan) -> int:
     return settled.duration_ns + settled.validity_ns + max(hold.most for hold in holds) + disturbed_ns + GRACE_NS
 
 
-def _is_providers_fault(error: BaseException) -> bool:
-    """True if it was raised by code that is not the laboratory's: then the lock under test is to blame."""
+def _is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
+    """True if it came by way of code that is not the laboratory's: then the lock under test is to blame.
+
+    What the laboratory's own parts refuse (a float where nanoseconds are
+    meant, the release of a mutex that is not locked) is the caller's fault. An
+    installed library is nobody's, unless the lock is installed as one.
+    """
+    made = getattr(provider.factory, "made", provider.factory)
+    own = str(getattr(made, "__module__", "")).split(".")[0]
     trace = error.__traceback__
-    module = ""
     while trace is not None:
-        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        frame = trace.tb_frame
+        room = str(frame.f_globals.get("__name__", "")).split(".")[0]
+        is_library = room in sys.stdlib_module_names or "site-packages" in frame.f_code.co_filename
+        if room not in ("sim", "scenarios", "lockref") and (room == own or not is_library):
+            return True
         trace = trace.tb_next
-    return module.split(".")[0] not in ("sim", "scenarios", "lockref")
+    return False

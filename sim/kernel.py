@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NoReturn
 
 from lockref.errors import BudgetExceeded
 from lockref.history import TrueNs
@@ -29,6 +29,10 @@ from sim.tasks import NEVER, NOT_WAITING, Task, TaskKilled
 __all__ = ["Budget", "Fifo", "Kernel", "RandomTies", "Replay", "RunEnd", "Schedule", "Task", "TaskKilled"]
 
 LAST_EVENTS = 10
+
+UNWINDINGS_MAX = 20
+"""How often a killed task is told to end before it is stopped where it is."""
+
 """How many events a BudgetExceeded shows."""
 
 
@@ -143,7 +147,9 @@ class Kernel:
         """
         task = self.current
         if task.is_killed:
-            raise TaskKilled
+            self.unwind(task)
+        if duration_ns.__class__ is not int and duration_ns is not None:
+            raise TypeError(f"waiting for {duration_ns!r}: expected a whole number of nanoseconds")
         task.epoch = epoch = task.epoch + 1
         if duration_ns is None:
             task.due_ns = NEVER
@@ -165,7 +171,21 @@ class Kernel:
             heappush(self._queue, (due, self._next_number(), task, epoch))
         task.park()
         if task.is_killed:
+            self.unwind(task)
+
+    def unwind(self, task: Task) -> NoReturn:
+        """End the killed task that runs. One that catches what ends it is stopped for ever where it is.
+
+        A loop with a bare `except` is in many a heartbeat, and dies with its process like any other.
+        """
+        task.unwindings += 1
+        if task.unwindings <= UNWINDINGS_MAX:
             raise TaskKilled
+        if not task.is_done:
+            task.is_done = True
+            self.task_ended(task)
+        while True:
+            task.park()
 
     def hold_point(self) -> None:
         """Stop here if the current task has just been paused. Called where a fault may strike inside a task."""
@@ -175,7 +195,7 @@ class Kernel:
             self._hold(task)
             task.park()
         if task.is_killed:
-            raise TaskKilled
+            self.unwind(task)
 
     def _hold(self, task: Task) -> None:
         """Put off a paused task to the end of its pause."""

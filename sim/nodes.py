@@ -16,7 +16,7 @@ from lockref.errors import BudgetExceeded
 from lockref.recording import Journal, Stamp
 from lockref.runtime import MonoNs, WallNs
 from sim.clocks import NodeClock
-from sim.kernel import Task, TaskKilled
+from sim.kernel import Task
 from sim.streams import Stream
 from sim.sync import SimEvent, SimMutex
 
@@ -150,8 +150,9 @@ class Process:
 
     def check_alive(self) -> None:
         """Raises TaskKilled in a task that is being unwound; anybody else may go on."""
-        if self.node.world.kernel.current.is_killed:
-            raise TaskKilled
+        kernel = self.node.world.kernel
+        if kernel.current.is_killed:
+            kernel.unwind(kernel.current)
 
     def spawn(self, work: Work, *, name: str, is_daemon: bool) -> Task:
         self.check_alive()
@@ -230,7 +231,7 @@ class Node:
             kernel.kill(task)
         self._holds.clear()
         if is_suicide:
-            raise TaskKilled
+            kernel.unwind(kernel.current)
 
     def restart(self, work: Work | None = None, name: str = "main") -> Task:
         """Start a new process with a new identity; the old one is crashed if it still runs.

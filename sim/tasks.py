@@ -32,7 +32,7 @@ class Task:
 
     __slots__ = (
         "clock", "due_ns", "epoch", "hold_until_ns", "is_daemon", "is_done", "is_killed", "is_started", "joiners",
-        "kernel", "local_due_ns", "name", "node", "number", "on_held", "park", "resume", "work",
+        "kernel", "local_due_ns", "name", "node", "number", "on_held", "park", "resume", "unwindings", "work",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +64,8 @@ class Task:
         self.is_started = False
         self.is_done = False
         self.is_killed = False
+        # How often the end of its process was raised in it.
+        self.unwindings = 0
         self.joiners: list[tuple[Task, int]] = []
 
     def is_alive(self) -> bool:

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lockref.errors import LockError, OutcomeUnknown, ReleaseFailed
+from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
 from lockref.history import ABSENT, Kind, Op, Recorder
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
+from lockref.screening import screened_grant
 from lockref.stores.port import Outcome
 from scenarios.workloads.resource import ResourceLink, Write
 
@@ -43,11 +44,13 @@ class Client:
         omniscient observer listens.
     shares_provider: another client uses the same lock object, so that between
         its own tenures nobody can tell for whom `holds` speaks.
+    is_time_virtual: time passes only where somebody waits, so that a guard
+        that waits or asks the store can be told from a local one.
     """
 
     __slots__ = (
-        "_given_back", "_link", "_lock", "_next_number", "_on_belief", "_reads_first", "_record", "_shares_provider",
-        "_true_ns", "node", "provider", "runtime", "task", "tenure",
+        "_given_back", "_is_time_virtual", "_link", "_lock", "_next_number", "_on_belief", "_reads_first", "_record",
+        "_shares_provider", "_true_ns", "node", "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +68,7 @@ class Client:
         lock: str,
         on_belief: Callable[[Client], None] | None = None,
         shares_provider: bool = False,
+        is_time_virtual: bool = False,
     ) -> None:
         self.node = node
         self.task = task
@@ -79,6 +83,7 @@ class Client:
         self._lock = lock
         self._on_belief = on_belief
         self._shares_provider = shares_provider
+        self._is_time_virtual = is_time_virtual
         # The tenure before, while no call is under way: a lock that still says yes speaks for it (M27).
         self._given_back: Tenure | None = None
 
@@ -97,6 +102,26 @@ class Client:
             outcome, request, ABSENT, "", version, "", token, owner,
         )  # fmt: skip
 
+    def _grant(self) -> Grant:
+        since_ns = self._true_ns()
+        grant = screened_grant(self.provider.grant)
+        self._require_local("grant", since_ns)
+        return grant
+
+    def _holds(self) -> bool:
+        since_ns = self._true_ns()
+        is_held = bool(self.provider.holds())
+        self._require_local("holds", since_ns)
+        return is_held
+
+    def _require_local(self, what: str, since_ns: int) -> None:
+        """An answer for which time passed came from a request or a wait, and was old when it was given (H2)."""
+        if self._is_time_virtual and self._true_ns() != since_ns:
+            raise ConfigError(
+                f"the lock's {what} took {self._true_ns() - since_ns} ns: it must answer at once, "
+                "without a request and without waiting"
+            )
+
     def acquire(self, wait_ns: int) -> None:
         """Call `lock` (or `try_lock` where there is no time to wait); a grant begins a tenure."""
         number = self._next_number()
@@ -110,10 +135,10 @@ class Client:
         if not granted:
             self._event(Kind.RETURN, Op.ACQUIRE, Outcome.PRECONDITION_FAILED, number)
             return
-        grant = self.provider.grant or Grant(owner="")
+        grant = self._grant()
         self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "")
         self._event(Kind.RETURN, Op.ACQUIRE, Outcome.APPLIED, number, tenure)
-        if self.provider.holds():
+        if self._holds():
             self._event(Kind.BELIEVED, Op.ACQUIRE, request=number, tenure=tenure)
             if self._on_belief is not None:
                 self._on_belief(self)
@@ -124,7 +149,7 @@ class Client:
         """Ask the lock whether the next protected write may go out."""
         tenure = self.tenure
         assert tenure is not None, "a guard belongs to a tenure"
-        if not self.provider.holds():
+        if not self._holds():
             self.disbelieve()
             return False
         self._event(Kind.BELIEVED, Op.GUARD, request=tenure.number, tenure=tenure)
@@ -186,7 +211,7 @@ class Client:
             tenure = self._given_back
         elif tenure is not None and not tenure.believes:
             return
-        if tenure is not None and self.provider.holds():
+        if tenure is not None and self._holds():
             self._event(Kind.BELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
 
     def heard(self, event: LockEvent) -> None:

@@ -10,6 +10,7 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.provider import INTERFACE_VERSION
 from lockref.providers import load_provider, provider_from, registered
+from lockref.screening import ScreenedDecoder
 from lockref.storage import lockfile
 
 METHODS = """
@@ -129,4 +130,11 @@ def test_a_lock_made_in_code_is_checked_too() -> None:
 
     mine = type("Mine", (), {name: lambda _self: None for name in ("try_lock", "lock", "unlock", "holds", "close")})
     mine.decode_record = staticmethod(decode)  # type: ignore[attr-defined]
-    assert provider_from(mine, name="mine").decode is decode
+    assert provider_from(mine, name="mine").decode == ScreenedDecoder(decode, "mine")
+
+
+@pytest.mark.parametrize("statement", ["raise SystemExit(0)", "import sys; sys.exit('bye')"])
+def test_a_module_that_exits_on_import_does_not_end_the_command(tmp_path: Path, statement: str) -> None:
+    """An exit code of a stranger's choosing would be read as a verdict."""
+    with pytest.raises(ConfigError, match="fails to import: SystemExit"):
+        load_provider(f"{file_with(tmp_path, statement)}:Mine")

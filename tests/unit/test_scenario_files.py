@@ -33,6 +33,7 @@ def complaint(text: str) -> str:
             ["'freez'", "Did you mean 'freeze'?"],
         ),
         (f"{HEAD}clients: -3\n", "f.yaml:3:10: clients", ["-3"]),
+        (f"{HEAD}clients: 4..1\n", "f.yaml:3:10: clients", ["expected a whole number"]),
         (f"{HEAD}clints: 3\n", "f.yaml:3:1: clints", ["Did you mean 'clients'?"]),
         (f"{HEAD}lock: {{validty: 3s}}\n", "f.yaml:3:8: lock.validty", ["'validity'"]),
         (f"{HEAD}lock: {{validity: 300}}\n", "f.yaml:3:18: lock.validity", ["without a unit", "300s or 300ms"]),
@@ -43,7 +44,7 @@ def complaint(text: str) -> str:
         (f"{HEAD}faults:\n  - {{at: 1s, kind: pause, client: n1}}\n", "f.yaml:4:5: faults.0.for", ["is missing"]),
         (f"{HEAD}faults:\n  - {{kind: pause, client: n1, for: 1s}}\n", "f.yaml:4:5: faults.0", ["needs 'at: 2s'"]),
         (f"{HEAD}must_happen: [contentoin]\n", "f.yaml:3:15: must_happen.0", ["Did you mean 'contention'?"]),
-        (f"{HEAD}expect: {{hudi: {{S9: violated}}}}\n", "f.yaml:3:", ["S9"]),
+        (f"{HEAD}expect: {{hudi: {{S9: violated}}}}\n", "f.yaml:3:21: expect.hudi.S9", ["one of S1"]),
         (f"{HEAD}thresholds: ['handoff.p98 < 3s']\n", "f.yaml:3:14: thresholds.0", ["handoff.p99 < 12s"]),
         (f"{HEAD}duration: 30s\nheal_at: 40s\n", "f.yaml:4:10: heal_at", ["after the end"]),
         ("version: 2\nname: x\n", "f.yaml:1:10: version", ["expected 1"]),
@@ -76,6 +77,12 @@ def test_yaml_is_1_2() -> None:
     """`no`, `on` and `1:30` are words, not booleans or a number of seconds."""
     scenario = parse_scenario(f"{HEAD}lock: {{options: {{a: no, b: on, c: 1:30}}}}\n")
     assert scenario.lock.options == {"a": "no", "b": "on", "c": "1:30"}
+
+
+@pytest.mark.parametrize("said", ["hold", "{S9: held}", "{S3: hold}"])
+def test_a_word_that_may_be_a_mapping_is_one_complaint(said: str) -> None:
+    """`expect` takes a word or a mapping: what is wrong with the one that was written is said, and nothing else."""
+    assert len(complaint(f"{HEAD}expect: {{hudi: {said}}}\n").splitlines()) == 1
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe\x00garbage", b"version: 1\nname: \xe9\n", b"x" * (BYTES_MAX + 1)])

@@ -1,0 +1,92 @@
+"""What a stranger's lock says is looked at before it is written down.
+
+The history takes text that is Unicode and numbers of 64 bits. A lock that
+answers something else has broken its contract, and must hear of it in a line
+that names the lock; deeper inside the same value would look like a defect of
+the laboratory. For the same reason `decode_record` may neither raise nor
+answer anything but a `RecordView` or None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockref.errors import ConfigError
+from lockref.provider import Grant, RecordDecoder, RecordView
+
+_LONG_MAX = 2**63 - 1
+
+
+def _text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int) and -_LONG_MAX <= value <= _LONG_MAX
+
+
+def _complaint(what: str, owner: object, **numbers: object) -> str | None:
+    if not _text(owner):
+        return f"{what}.owner is {_shown(owner)}, expected Unicode text"
+    for name, value in numbers.items():
+        if value is not None and not _number(value):
+            return f"{what}.{name} is {_shown(value)}, expected a whole number of 64 bits or None"
+    return None
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def screened_grant(grant: object) -> Grant:
+    """A lock's `grant`, fit for the record; no grant is one without an owner. Raises ConfigError."""
+    if grant is None:
+        return Grant(owner="")
+    if not isinstance(grant, Grant):
+        raise ConfigError(
+            f"the lock's grant is {_shown(grant)} ({type(grant).__name__}), expected a lockref.Grant or None"
+        )
+    complaint = _complaint("grant", grant.owner, token=grant.token)
+    if complaint is None and grant.version is not None and not _text(grant.version):
+        complaint = f"grant.version is {_shown(grant.version)}, expected the version of a reply, or None"
+    if complaint is not None:
+        raise ConfigError(f"the lock's {complaint}")
+    return grant
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenedDecoder:
+    """A lock's own `decode_record`, held to its promises. Raises ConfigError where they are broken.
+
+    A class of its own, so that a spec made in code can be pickled.
+    """
+
+    decode: RecordDecoder
+    name: str
+
+    def __call__(self, body: bytes) -> RecordView | None:
+        try:
+            view = self.decode(body)
+        except Exception as error:  # A stranger's code may raise anything.
+            raise ConfigError(
+                f"provider {self.name!r}: decode_record raised {type(error).__name__}: {error}; "
+                f"it answers None for what is no record, here {_shown(body)}"
+            ) from error
+        if view is None:
+            return None
+        if not isinstance(view, RecordView):
+            raise ConfigError(
+                f"provider {self.name!r}: decode_record answered {_shown(view)} ({type(view).__name__}), "
+                "expected a lockref.RecordView or None"
+            )
+        complaint = _complaint("record", view.owner, token=view.token, valid_until_ns=view.valid_until_ns)
+        if complaint is not None:
+            raise ConfigError(f"provider {self.name!r}: decode_record answered a view whose {complaint}")
+        return view

@@ -1,0 +1,81 @@
+"""A step of a simulation that does not end.
+
+Virtual time stands still while a task runs, so a lock that loops without
+waiting would hang the command for ever, and no budget of events or of virtual
+time is ever reached. The watchdog looks every few seconds of processor time
+whether the kernel has gone on; if not, it interrupts what runs, wherever that
+is. A lock that catches even that ends the process: there is no other way out.
+
+Processor time, not real time: a busy machine makes a run slow, not stuck.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from lockref.errors import ConfigError
+from sim.kernel import Kernel
+
+TICK_S = 4.0
+"""Seconds of processor time between two looks; a step takes microseconds."""
+
+_INTERRUPTS_MAX = 3
+_OURS = ("sim", "scenarios", "lockref")
+# The auditor bars the way out for everybody else.
+_end_process = os._exit
+
+
+class StuckError(BaseException):
+    """Interrupts a step that does not end. Not an Exception, so that few locks catch it."""
+
+
+def _place(innermost: FrameType) -> str:
+    """Where the lock is: its own frame if there is one, for it may be inside one of our primitives just now."""
+    frame: FrameType | None = innermost
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _OURS:
+        frame = frame.f_back
+    shown = innermost if frame is None else frame
+    return f" in {shown.f_code.co_filename}:{shown.f_lineno} ({shown.f_code.co_qualname})"
+
+
+@contextmanager
+def ends_stuck_steps(kernel: Kernel, name: str) -> Iterator[None]:
+    """Raise StuckError inside a step that takes longer than two ticks. name: of the lock under test.
+
+    Only the main thread can be interrupted; elsewhere this does nothing.
+    """
+    seen, interrupts = -1, 0
+
+    def look(_number: int, frame: FrameType | None) -> None:
+        nonlocal seen, interrupts
+        if kernel.events != seen:
+            seen, interrupts = kernel.events, 0
+            return
+        interrupts += 1
+        place = "" if frame is None else _place(frame)
+        message = (
+            f"provider {name!r}: task {kernel.current.label()!r} has run for {TICK_S:g} s of processor time and more "
+            f"without waiting{place}; a loop must wait with runtime.sleep or an event"
+        )
+        if interrupts > _INTERRUPTS_MAX:
+            sys.stderr.write(f"lockref: {message}, and must not catch BaseException\n")
+            sys.stderr.flush()
+            _end_process(ConfigError.exit_code)
+        raise StuckError(message)
+
+    try:
+        before = signal.signal(signal.SIGPROF, look)
+    except ValueError:
+        yield
+        return
+    signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

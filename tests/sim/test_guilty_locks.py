@@ -1,0 +1,239 @@
+"""A lock that breaks the laboratory's rules is told so in one line; it never hangs, crashes or ends the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lockref.errors import ConfigError, DeterminismError
+from lockref.provider import LockContext
+from lockref.providers import provider_from
+from lockref.runtime import NS_PER_MS
+from scenarios import watchdog
+from scenarios.batch import run_seeds
+from scenarios.load import load_scenario
+from scenarios.run import RunOutcome, run_simulated
+from tests.quality.planted.strangers import PlainLock
+
+CRASH = load_scenario("e03")
+
+
+def run(lock: type) -> RunOutcome:
+    return run_simulated(CRASH, provider_from(lock, name="guilty"), 1)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A watchdog that looks often, so that a loop ends soon."""
+    monkeypatch.setattr(watchdog, "TICK_S", 0.05)
+    return
+
+
+class Exits(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        sys.exit(0)
+
+
+class ExitsWhenMade(PlainLock):
+    def __init__(self, context: LockContext) -> None:
+        raise SystemExit(0)
+
+
+class EndsGenerators(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        raise GeneratorExit
+
+
+class ChangesSettings(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        self.settings.validity_ns = 1  # type: ignore[misc]
+        return False
+
+
+class FreesAFreeMutex(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        self.runtime.mutex().release()
+        return False
+
+
+class SleepsInSeconds(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        self.runtime.sleep(0.25)  # type: ignore[arg-type]
+        return False
+
+
+class WritesText(PlainLock):
+    def put(self, body: bytes, version: Any) -> Any:
+        return self.store.put(self.key, body.decode())  # type: ignore[arg-type]
+
+
+class AsksForNoTime(PlainLock):
+    def __init__(self, context: LockContext) -> None:
+        super().__init__(context)
+        context.open_store(-5)
+
+
+class GuardsByRequest(PlainLock):
+    def holds(self) -> bool:
+        return super().holds() and self.store.read(self.key).version == self.version
+
+
+class GuardsSlowly(PlainLock):
+    def holds(self) -> bool:
+        self.runtime.sleep(NS_PER_MS)
+        return super().holds()
+
+
+class GrantsByRequest(PlainLock):
+    @property
+    def grant(self) -> Any:
+        self.store.read(self.key)
+        return super().grant
+
+
+@pytest.mark.parametrize(
+    ("lock", "words"),
+    [
+        (Exits, "raised SystemExit"),
+        (ExitsWhenMade, "raised SystemExit"),
+        (EndsGenerators, "raised GeneratorExit"),
+        (ChangesSettings, "raised FrozenInstanceError"),
+        (FreesAFreeMutex, "raised RuntimeError"),
+        (SleepsInSeconds, "whole number of nanoseconds"),
+        (WritesText, "raised TypeError"),
+        (AsksForNoTime, "request timeout of -5"),
+        (GuardsByRequest, r"holds took \d+ ns"),
+        (GuardsSlowly, r"holds took \d+ ns"),
+        (GrantsByRequest, r"grant took \d+ ns"),
+    ],
+)
+def test_a_broken_rule_is_one_line(lock: type, words: str) -> None:
+    """Exit 2 with a reason: neither a verdict, nor success, nor a defect of the laboratory."""
+    with pytest.raises(ConfigError, match=words):
+        run(lock)
+
+
+def test_a_lock_cannot_end_the_process() -> None:
+    """`os._exit(0)` would be read as a verdict of "held"."""
+
+    class Leaves(PlainLock):
+        def lock(self, timeout_s: float) -> bool:
+            os._exit(0)
+
+    with pytest.raises(DeterminismError, match=r"os\._exit"):
+        run_seeds(CRASH, provider_from(Leaves, name="guilty"), [1])
+
+
+def test_what_a_lock_prints_is_not_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard output belongs to the command: with `--json` it is one document."""
+
+    class Prints(PlainLock):
+        def lock(self, timeout_s: float) -> bool:
+            print("hello")  # noqa: T201 - what is tested
+            return super().lock(timeout_s)
+
+    run(Prints)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "hello" in captured.err
+
+
+class Loops(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        while True:
+            pass
+
+
+class LoopsOnASetEvent(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        event = self.runtime.event()
+        event.set()
+        while True:
+            event.wait(1)
+
+
+class LoopsStubbornly(PlainLock):
+    """Catches the first interrupt, as a loop with a bare `except` inside would."""
+
+    def lock(self, timeout_s: float) -> bool:
+        for _ in range(2):
+            try:
+                while True:
+                    pass
+            except BaseException as error:  # noqa: BLE001 - what is tested
+                caught = error
+        raise caught
+
+
+@pytest.mark.parametrize("lock", [Loops, LoopsOnASetEvent, LoopsStubbornly])
+def test_a_loop_that_never_waits_is_ended(impatient: None, lock: type) -> None:
+    """No budget of events or virtual time is ever reached while one step runs."""
+    with pytest.raises(ConfigError, match=r"'n\d/main' has run for .*test_guilty_locks.py"):
+        run(lock)
+
+
+def test_a_lock_that_catches_every_interrupt_ends_the_process(
+    impatient: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is no other way out; the line and the exit code are those of any broken rule."""
+
+    class Ended(BaseException):
+        pass
+
+    codes = []
+
+    def end(code: int) -> None:
+        codes.append(code)
+        raise Ended
+
+    class Deaf(PlainLock):
+        def lock(self, timeout_s: float) -> bool:
+            while True:
+                try:
+                    while True:
+                        pass
+                except watchdog.StuckError:
+                    continue
+
+    monkeypatch.setattr(watchdog, "_end_process", end)
+    with pytest.raises(Ended):
+        run(Deaf)
+    assert codes == [2]
+    assert "must not catch BaseException" in capsys.readouterr().err
+
+
+def test_a_heartbeat_that_catches_everything_dies_with_its_process() -> None:
+    """A bare `except` around a heartbeat's step is common; a crash ends it all the same (E3)."""
+    caught = []
+
+    class Bare(PlainLock):
+        def beat(self, epoch: int) -> None:
+            while True:
+                try:
+                    self.runtime.sleep(self.settings.renew_interval_ns)
+                    if epoch == self.epoch and self.holds():
+                        self.renew(epoch)
+                except BaseException as error:  # noqa: BLE001 - what is tested
+                    caught.append(type(error).__name__)
+
+    outcome = run(Bare)
+    assert caught.count("TaskKilled") >= 2, "the crash must have struck while the heartbeat ran"
+    assert not outcome.run_row["is_cut_off"]
+
+
+def test_a_main_task_that_catches_everything_does_not_keep_the_run_alive() -> None:
+    """Whoever is stopped where it stands counts as ended."""
+
+    class Stays(PlainLock):
+        def lock(self, timeout_s: float) -> bool:
+            while True:
+                try:
+                    return super().lock(timeout_s)
+                except BaseException:  # noqa: BLE001 - what is tested
+                    continue
+
+    assert not run(Stays).run_row["is_cut_off"]

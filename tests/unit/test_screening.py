@@ -1,0 +1,71 @@
+"""What a stranger's lock says is looked at before it is written down."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.provider import Grant, RecordView
+from lockref.screening import ScreenedDecoder, screened_grant
+from lockref.stores.port import Version
+
+
+def test_sound_grants_pass() -> None:
+    """A grant is handed on as it is; none is one without an owner."""
+    grant = Grant(owner="mé", token=2**63 - 1, version=Version("v"))
+    assert screened_grant(grant) is grant
+    assert screened_grant(None) == Grant(owner="")
+
+
+@pytest.mark.parametrize(
+    ("grant", "words"),
+    [
+        (("me", 1), "tuple"),
+        (Grant(owner=17), "grant.owner is 17"),  # type: ignore[arg-type]
+        (Grant(owner="\ud800"), "expected Unicode text"),
+        (Grant(owner="me", token="7"), "grant.token is '7'"),  # type: ignore[arg-type]
+        (Grant(owner="me", token=2**63), "64 bits"),
+        (Grant(owner="me", version=3.5), "grant.version is 3.5"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_grant_that_no_history_can_hold_is_the_locks_fault(grant: Any, words: str) -> None:
+    """One line instead of a failure deep inside the recorder."""
+    with pytest.raises(ConfigError, match=words):
+        screened_grant(grant)
+
+
+def view(body: bytes) -> Any:
+    return {
+        b"none": None,
+        b"dict": {"owner": "x"},
+        b"owner": RecordView(owner=None),  # type: ignore[arg-type]
+        b"token": RecordView(owner="x", token=1.5),  # type: ignore[arg-type]
+        b"until": RecordView(owner="x", valid_until_ns=2**70),  # type: ignore[arg-type]
+        b"good": RecordView(owner="x", token=1),
+    }[body]
+
+
+def test_a_decoder_that_keeps_its_promises_is_not_noticed() -> None:
+    """None and a RecordView pass, also through a pickle, as a spec for another process needs."""
+    decode = pickle.loads(pickle.dumps(ScreenedDecoder(view, "mine")))
+    assert decode(b"none") is None
+    assert decode(b"good") == RecordView(owner="x", token=1)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"other", "raised KeyError"),
+        (b"dict", "dict"),
+        (b"owner", "record.owner is None"),
+        (b"token", "record.token is 1.5"),
+        (b"until", "record.valid_until_ns"),
+    ],
+)
+def test_a_decoder_that_breaks_them_is_named(body: bytes, words: str) -> None:
+    """`decode_record` never raises and answers a RecordView or None."""
+    with pytest.raises(ConfigError, match=f"provider 'mine': decode_record .*{words}"):
+        ScreenedDecoder(view, "mine")(body)
