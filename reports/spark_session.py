@@ -127,6 +127,8 @@ def settings(folder: Path, *, is_long: bool = False) -> dict[str, str]:
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(PROJECT_ROOT), os.environ.get("PYTHONPATH", "")]),
+        # A folder `reports` or `sim` where the user happens to stand is not ours.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
     if not is_long:

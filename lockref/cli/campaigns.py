@@ -146,7 +146,7 @@ def say_results(console: Console, results: Results) -> None:
     """The verdict in a few lines, the failure blocks last."""
     style = {"held": "good", "violated": "bad"}.get(results.verdict, "head")
     console.say(f"{results.verdict.upper():<13}{printable(results.title)}: {results.statement}", style=style)
-    for reason in results.reasons:
+    for reason in results.untold_reasons:
         console.say(f"  {printable(reason)}")
     for notice in results.notices:
         console.say(f"  {printable(notice, limit=300)}")

@@ -42,7 +42,9 @@ class Console:
     def say(self, text: str = "", *, style: str = "") -> None:
         """One paragraph of prose."""
         self._end_line()
-        click.echo(click.style(text, **_STYLES[style]) if style and self._color else text, file=self._stream)  # type: ignore[arg-type]
+        shown = click.style(text, **_STYLES[style]) if style and self._color else text  # type: ignore[arg-type]
+        # Click would strip the colours that were asked for when nothing but a pipe reads them.
+        click.echo(shown, file=self._stream, color=self._color)
 
     def progress(self, text: str, *, force: bool = False) -> None:
         """The state of a long job: refreshed in place on a terminal, a line every five seconds otherwise."""

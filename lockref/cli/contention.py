@@ -9,7 +9,7 @@ from lockref.cli.campaigns import judge_thresholds, tallied_results, write_run
 from reports.checks import judge
 from reports.checks.tally import tally
 from scenarios.backends import BACKENDS, resolve_backend
-from scenarios.run import run_real
+from scenarios.run import require_undisturbed, run_real
 
 if TYPE_CHECKING:
     from lockref.cli.console import Console
@@ -36,6 +36,7 @@ def contend(
     allowed: Collection[int] = (),
 ) -> Results:
     """Contend on `backend` (a name or a URI) and answer the judged results; history and results go to `folder`."""
+    require_undisturbed(scenario)
     if backend in BACKENDS:
         console.progress(f"starting {backend} (the first start on a machine installs it)", force=True)
     with resolve_backend(backend, via=via) as running:

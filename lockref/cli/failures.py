@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import lockref
 from lockref.cli.run_folder import HOME, commit
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, did_you_mean
 from lockref.history import runs_table, to_table
 from reports.checks import judge
 from scenarios.simulated import run_simulated
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from sim.faults.vocabulary import FaultPlan
 
 FAILURES = HOME / "failures"
+LISTED_MAX = 8
+"""Stored failures that are named where one is not found."""
+
 SHRUNK_MAX = 3
 """How many failures of one campaign are shrunk: as many as are shown."""
 
@@ -183,5 +186,8 @@ def find_failures(name: str, *, folder: Path = FAILURES) -> list[Path]:
         if candidate.is_file():
             return [candidate]
     stored = sorted(entry.stem for entry in folder.glob(f"{ID_PREFIX}*.json")) if folder.is_dir() else []
-    known = f"stored here: {', '.join(stored[:8])}" if stored else f"nothing is stored in {folder}"
-    raise ConfigError(f"there is no failure {name!r}; {known}")
+    if not stored:
+        raise ConfigError(f"there is no failure {name!r}; nothing is stored in {folder}")
+    more = f" and {len(stored) - LISTED_MAX} more" if len(stored) > LISTED_MAX else ""
+    listed = ", ".join(stored[:LISTED_MAX])
+    raise ConfigError(f"there is no failure {name!r}; stored here: {listed}{more}.{did_you_mean(name, stored)}")

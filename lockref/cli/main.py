@@ -30,7 +30,7 @@ COMMANDS = {
     "bench": ("bench", "Contend with many threads on a real server."),
     "check": ("check", "Judge any recorded history."),
     "report": ("report", "Write the report of a run through Spark."),
-    "scenario": ("scenario", "List, validate and describe scenarios."),
+    "scenario": ("scenario", "List the catalogue; validate and test scenario files."),
     "backends": ("backends", "List the servers that locks can stand on."),
     "providers": ("providers", "List the locks that can be put to the test."),
 }
@@ -90,7 +90,7 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         return _fail(error.format_message(), exit_codes.USAGE)
     except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted; what was finished is in the run folder", exit_codes.INTERRUPTED)
+        return _fail("interrupted", exit_codes.INTERRUPTED)
     except BrokenPipeError:
         # The reader went away (`lockref … | head`): say nothing more, and do not let the interpreter try again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,11 +11,12 @@ from lockref.cli.console import Console, printable
 from lockref.cli.seeds import SEED_RANGE, seeds_for
 
 SEEDS = range(1, 31)
+ABOUT_MAX = 400
 
 
 @click.group(name="scenario")
 def command() -> None:
-    """List, validate and describe scenarios."""
+    """List the catalogue; validate and test scenario files."""
 
 
 @command.command(name="list")
@@ -42,7 +43,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
         console.say(f"{path.stem:<34} {expected}")
         first = scenario.about.strip().split(". ")[0].rstrip(".")
         if first:
-            console.say(f"    {printable(first)}.", style="dim")
+            console.say(f"    {printable(f'{first}.', limit=ABOUT_MAX)}", style="dim")
 
 
 def _expectation(expected: object) -> str:
@@ -68,7 +69,7 @@ def validate_command(ctx: click.Context, files: tuple[str, ...]) -> int:
             wrong += 1
             console.say(f"✗ {printable(str(error), limit=4000)}", style="bad")
         else:
-            console.say(f"✓ {file}: {scenario.name}", style="good")
+            console.say(f"✓ {printable(file)}: {scenario.name}", style="good")
     return 2 if wrong else 0
 
 
@@ -77,7 +78,11 @@ def validate_command(ctx: click.Context, files: tuple[str, ...]) -> int:
 @click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B, or one seed; default the pinned one, else 1..30.")
 @click.pass_context
 def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None) -> int:
-    """Do scenarios show what they say they show? Each build is compared with `expect`; exit 1 if one surprises."""
+    """Hold each build to what scenarios expect of it.
+
+    Runs SCENARIO (a file or a name; default the whole catalogue) under every build in its `expect`; exit 1 if one
+    surprises.
+    """
     from lockref.providers import load_provider
     from reports.checks import judge
     from scenarios.batch import simulate_many

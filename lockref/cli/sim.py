@@ -101,6 +101,7 @@ def command(
             say_results(console, results)
             if campaign.is_interrupted:
                 folder.describe(verdict=results.verdict)
+                console.say(f"what was finished is in {folder.path}", style="dim")
                 raise KeyboardInterrupt
         digest = digests[0] if len(digests) == 1 else batch_digest(digests)
         return conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed)

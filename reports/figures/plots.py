@@ -7,7 +7,7 @@ cannot be searched, copied or heard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,8 @@ SERIES_MAX = 4
 """More lines than this are not told apart: the ones with the most samples are drawn, the rest counted."""
 BARS_MAX = 24
 LABEL_MAX = 34
-NAME_PIXELS = 90
-"""About as wide as a line's name is drawn."""
+NAME_HEIGHT_PIXELS = 15
+"""As much as two names under each other need."""
 _MS = 1e6
 
 
@@ -66,13 +66,19 @@ def _of(results: Results, measure: str, outcome: str | None = None) -> list[Quan
     return [row for row in results.latency if row.measure == measure and (outcome is None or row.outcome == outcome)]
 
 
+_ANSWERS = {"applied": "granted", "precondition_failed": "denied", "ambiguous": "unknown", "rejected": "failed"}
+"""What an outcome means to a caller who waits."""
+
+
+def _answer(row: Quantiles) -> str:
+    """How the call or request ended, in words."""
+    return _ANSWERS.get(row.outcome, "failed") if row.measure == "wait" else row.outcome.replace("_", " ")
+
+
 def _label(row: Quantiles, rows: Sequence[Quantiles]) -> str:
     """What tells this series from the others: its operation, its outcome, its cell, as far as they differ."""
-    parts = [
-        str(getattr(row, name)).replace("_", " ")
-        for name in ("op", "outcome", "cell")
-        if len({getattr(other, name) for other in rows}) > 1 and getattr(row, name)
-    ]
+    shown = {"op": row.op.replace("_", " "), "outcome": _answer(row), "cell": row.cell}
+    parts = [said for name, said in shown.items() if said and len({getattr(other, name) for other in rows}) > 1]
     return short(" · ".join(parts) or row.cell or row.measure, LABEL_MAX)
 
 
@@ -80,7 +86,7 @@ def _quantile_table(rows: Sequence[Quantiles]) -> tuple[Sequence[str], Sequence[
     head = ("series", "samples", "min", "p50", "p90", "p95", "p99", "p99.9", "max")
     body = []
     for row in rows:
-        name = " · ".join(part.replace("_", " ") for part in (row.cell, row.op, row.outcome) if part)
+        name = " · ".join(part.replace("_", " ") for part in (row.cell, row.op, _answer(row)) if part)
         quoted = (row.min_ns, row.p50_ns, row.p90_ns, row.p95_ns, row.p99_ns, row.p999_ns, row.max_ns)
         body.append((short(name, 90), f"{row.samples:,}", *(duration(value) for value in quoted)))
     return head, body
@@ -120,18 +126,24 @@ def _floor(value_ns: float) -> float:
     return max(value_ns / _MS, 1e-4)
 
 
+def _floor_under(values_ns: Iterable[float]) -> Callable[[float], float]:
+    """As `_floor`, with zero just below the shortest of these: in a simulation many a call takes no time at all."""
+    least = _floor(min((value for value in values_ns if value > 0), default=0) / 2)
+    return lambda value_ns: max(value_ns / _MS, least)
+
+
 def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     """Name lines at their right ends (x, y, text, colour), pushed apart so that names do not cover each other."""
     axes.figure.canvas.draw()
     to_pixels = axes.transData.transform
-    placed: list[tuple[float, float]] = []
-    for x, y, text, colour in sorted(ends, key=lambda end: end[1]):
-        left, wanted = to_pixels((x, y))
-        # Names that start far apart do not meet, however equal their heights.
-        free = max([wanted, *(other + 13 for other_left, other in placed if abs(other_left - left) < NAME_PIXELS)])
-        placed.append((left, free))
+    # All names stand in one column right of the plot: at its own end, a name would lie on a line that goes on.
+    edge = axes.get_xlim()[1]
+    free = float("-inf")
+    for _, y, text, colour in sorted(ends, key=lambda end: end[1]):
+        wanted = to_pixels((edge, y))[1]
+        free = max(wanted, free + NAME_HEIGHT_PIXELS)
         axes.annotate(
-            text, (x, y), xytext=(6, (free - wanted) * 72 / axes.figure.dpi), textcoords="offset points",
+            text, (edge, y), xytext=(6, (free - wanted) * 72 / axes.figure.dpi), textcoords="offset points",
             color=colour, va="center", fontsize=8.5, annotation_clip=False,
         )  # fmt: skip
 
@@ -145,12 +157,13 @@ def wait_curve(results: Results) -> Figure | None:
     def draw_on(axes: Axes) -> None:
         ends = []
         farthest = 1.0
+        place = _floor_under(value for row in rows for _, value in row.curve)
         for row, colour in zip(rows, style.SERIES, strict=False):
             # Ranks beyond what so many samples can show are left out, the maximum stands at 1/n.
             points = [(1 / (1 - at), value) for at, value in row.curve if at < 1 and 1 / (1 - at) < row.samples]
             points.append((float(max(row.samples, 2)), row.max_ns))
-            axes.plot([x for x, _ in points], [_floor(y) for _, y in points], color=colour)
-            ends.append((points[-1][0], _floor(points[-1][1]), _label(row, rows), colour))
+            axes.plot([x for x, _ in points], [place(y) for _, y in points], color=colour)
+            ends.append((points[-1][0], place(points[-1][1]), _label(row, rows), colour))
             farthest = max(farthest, points[-1][0])
         axes.set_xscale("log")
         axes.set_xlim(1, farthest * 1.05)
@@ -190,7 +203,7 @@ def wait_quantiles(results: Results) -> Figure | None:
     many = len({row.cell for row in rows}) > 1
 
     def name(row: Quantiles) -> str:
-        parts = (row.measure if row.measure != "request" else f"request {row.op}", row.outcome.replace("_", " "))
+        parts = (row.measure if row.measure != "request" else f"request {row.op}", _answer(row))
         return short(" · ".join([*parts, row.cell] if many else parts), LABEL_MAX + 14)
 
     def draw_on(axes: Axes) -> None:
@@ -272,16 +285,14 @@ def handoff(results: Results) -> Figure | None:
     )
 
 
-_ANSWERS = {"applied": "ok", "precondition_failed": "refused", "ambiguous": "unknown"}
-
-
 def raw_latency(results: Results) -> Figure | None:
     """F5: single waits over time, by answer."""
     return _scatter(
         [row for row in results.scatters if row.measure == "wait"],
         name="f5-raw-waits",
         title="Every wait",
-        caption="One mark per acquire call, at the time of calling since its run began.",
+        caption="One mark per acquire call, at the time of calling since its run began. "
+        "Calls that took no time stand at the bottom.",
         ylabel="wait for the lock",
     )
 
@@ -325,19 +336,18 @@ def _scatter(rows: list[Scatter], *, name: str, title: str, caption: str, ylabel
         groups.setdefault(_ANSWERS.get(row.outcome, "failed"), []).extend(row.points)
     if not groups:
         return None
-    order = [answer for answer in ("ok", "refused", "unknown", "failed") if answer in groups]
+    order = [answer for answer in _ANSWERS.values() if answer in groups]
     total = sum(row.total for row in rows)
     drawn = sum(len(points) for points in groups.values())
-    style_of = dict(
-        zip(("ok", "refused", "unknown", "failed"), zip(style.SERIES, ("o", "s", "^", "x"), strict=True), strict=True)
-    )
+    style_of = dict(zip(_ANSWERS.values(), zip(style.SERIES, ("o", "s", "^", "x"), strict=True), strict=True))
 
     def draw_on(axes: Axes) -> None:
+        place = _floor_under(value for points in groups.values() for _, value in points)
         for answer in order:
             colour, marker = style_of[answer]
             points = sorted(groups[answer])
             axes.plot(
-                [at / 1e9 for at, _ in points], [_floor(value) for _, value in points], linestyle="", marker=marker,
+                [at / 1e9 for at, _ in points], [place(value) for _, value in points], linestyle="", marker=marker,
                 color=colour, alpha=0.6, markersize=3.5, markeredgewidth=1 if marker == "x" else 0,
                 label=f"{answer} ({len(points):,})", rasterized=True,
             )  # fmt: skip

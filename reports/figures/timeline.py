@@ -37,6 +37,7 @@ _STYLE = """
 .tl .stripe{fill:var(--stripe,#f6f8fa)}
 .tl .believed{fill:#0072b2}
 .tl .onbar{fill:#fff;font-weight:600}
+.tl .owner{paint-order:stroke;stroke:#0072b2;stroke-width:3.5px}
 .tl .granted{fill:#56b4e9;fill-opacity:.42}
 .tl .fault{fill:var(--fault,#8a8f98)}
 .tl .strike{stroke:var(--fault,#8a8f98);stroke-width:2}
@@ -95,10 +96,13 @@ def timeline_svg(timeline: Timeline, *, prefix: str = "tl", moment_label: str = 
     ]
     parts += _stripes(frame, client_rows)
     parts += _axis(frame)
+    parts += [_text(GUTTER - 10, tops[row] + 14, short(row, NAME_MAX), "name faint") for row in fault_rows]
     parts += [part for bar in timeline.intervals if bar.kind == "fault" for part in _fault(frame, bar)]
-    for kind in ("granted", "believed"):
-        parts += [part for bar in timeline.intervals if bar.kind == kind for part in _bar(frame, bar)]
+    held = [bar for kind in ("granted", "believed") for bar in timeline.intervals if bar.kind == kind]
+    parts += [_bar(frame, bar) for bar in held]
     parts += _overlaps(frame, [bar for bar in timeline.intervals if bar.kind == "overlap"], prefix)
+    # Names last, so that no hatching crosses them.
+    parts += [part for bar in held for part in _bar_name(frame, bar)]
     parts += _ticks(frame, timeline.ticks)
     parts += _moment(frame, timeline.moment_ns, moment_label)
     parts.append("</svg>")
@@ -187,41 +191,39 @@ def _axis(frame: _Frame) -> list[str]:
 def _fault(frame: _Frame, bar: Interval) -> list[str]:
     top = frame.tops[bar.row]
     left, right = frame.x(bar.begin_ns), frame.x(bar.end_ns)
-    parts = [_text(GUTTER - 10, top + 14, short(bar.row, NAME_MAX), "name faint")]
     if bar.end_ns == bar.begin_ns:
         return [
-            *parts,
             f'<line class="strike" x1="{left - 5:.1f}" y1="{top + 4}" x2="{left + 5:.1f}" y2="{top + 14}"/>',
             f'<line class="strike" x1="{left + 5:.1f}" y1="{top + 4}" x2="{left - 5:.1f}" y2="{top + 14}"/>',
         ]
-    parts.append(
+    parts = [
         f'<rect class="fault" x="{left:.1f}" y="{top + 3}" width="{max(2.0, right - left):.1f}" height="14" rx="2"/>'
-    )
-    label = f"{short(bar.label, 24)} {duration(bar.end_ns - bar.begin_ns)}"
+    ]
+    label = f"{short(bar.label, 24)} for {duration(bar.end_ns - bar.begin_ns)}"
     if right - left > CHARACTER * len(label) + 8:
         parts.append(_text((left + right) / 2, top + 14, label, "onbar", "middle"))
     return parts
 
 
-def _bar(frame: _Frame, bar: Interval) -> list[str]:
-    top = frame.tops[bar.row]
-    left, right = frame.x(bar.begin_ns), frame.x(bar.end_ns)
-    is_belief = bar.kind == "believed"
-    y, height = (top + 6, 19) if is_belief else (top + 34, 12)
+def _bar_place(frame: _Frame, bar: Interval) -> tuple[float, float, float, float]:
+    """Left, right, top and height of a client's bar."""
+    y, height = (6, 19) if bar.kind == "believed" else (34, 12)
+    return frame.x(bar.begin_ns), frame.x(bar.end_ns), frame.tops[bar.row] + y, height
+
+
+def _bar(frame: _Frame, bar: Interval) -> str:
+    left, right, y, height = _bar_place(frame, bar)
     width = max(1.5, right - left)
-    parts = [f'<rect class="{bar.kind}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" rx="2"/>']
+    return f'<rect class="{bar.kind}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" rx="2"/>'
+
+
+def _bar_name(frame: _Frame, bar: Interval) -> list[str]:
+    left, right, y, height = _bar_place(frame, bar)
     label = short(bar.label, 12)
-    if label and right - left > CHARACTER * len(label) + 4:
-        parts.append(
-            _text(
-                (left + right) / 2,
-                y + height - (5 if is_belief else 2.5),
-                label,
-                "onbar" if is_belief else "",
-                "middle",
-            )
-        )
-    return parts
+    if not label or right - left <= CHARACTER * len(label) + 4:
+        return []
+    drop, kind = (5, "onbar owner") if bar.kind == "believed" else (2.5, "")
+    return [_text((left + right) / 2, y + height - drop, label, kind, "middle")]
 
 
 def _overlaps(frame: _Frame, overlaps: Sequence[Interval], prefix: str) -> list[str]:

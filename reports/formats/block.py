@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports.formats.text import duration, seconds, short
+from reports.formats.text import duration, readable, seconds, short
 
 if TYPE_CHECKING:
     from reports.formats.results import Failure
@@ -25,7 +25,7 @@ def failure_block(failure: Failure) -> str:
     head += [short(part, 60) for part in (failure.scenario, failure.provider, failure.backend) if part]
     if failure.at_ns is not None:
         head.append(f"t {seconds(failure.at_ns - failure.begin_ns)}")
-    lines = ["   ".join(head), f"  {short(failure.message, 160)}"]
+    lines = ["   ".join(head), f"  {short(readable(failure.message), 160)}"]
     lines += [f"  {line}" for line in _witness_lines(failure.witness, failure.begin_ns)]
     if failure.similar:
         lines.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports.formats.results import Failure, Results
-from reports.formats.text import short
+from reports.formats.text import readable, short
 
 ERRORS_MAX = 10
 
@@ -33,7 +33,8 @@ def annotation_lines(results: Sequence[Results]) -> list[str]:
 def _error(results: Results, failure: Failure) -> str:
     title = f"{failure.clause} violated: {short(results.title, 80)}"
     where = f"file={_property(failure.scenario)}," if failure.scenario.endswith((".yaml", ".yml")) else ""
-    told = f"{failure.message} ({failure.replay})" if failure.replay else failure.message
+    message = readable(failure.message)
+    told = f"{message} ({failure.replay})" if failure.replay else message
     return f"::error {where}title={_property(title)}::{_data(short(told, 500))}"
 
 

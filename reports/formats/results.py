@@ -207,6 +207,11 @@ class Results(_Part):
     files: dict[str, str] = Field(default_factory=dict)
     notices: list[str] = Field(default_factory=list)
 
+    @property
+    def untold_reasons(self) -> list[str]:
+        """The reasons that the statement does not give already."""
+        return [reason for reason in self.reasons if reason not in self.statement]
+
     def write(self, path: Path) -> Path:
         """Write `results.json`: indented, keys in the model's order, so that equal results give equal bytes."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -240,8 +245,10 @@ def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str],
     if runs == 0:
         return "no run could be judged"
     tail = f"; inconclusive: {reasons[0]}" if verdict == "inconclusive" and reasons else ""
-    # One or two runs say nothing about the rate among runs: a real run stands for itself.
-    bound = f": at most {100 * bound_95(runs):.2g} % of runs at 95 %" if runs >= 4 else ""
+    # One or two runs say nothing about the rate among runs: a real run stands for itself. Nor do runs
+    # that never came to the point.
+    is_bounded = runs >= 4 and verdict == "held"
+    bound = f": at 95 % confidence, at most {100 * bound_95(runs):.2g} % of runs break it" if is_bounded else ""
     return f"0 violations in {counted(runs, 'run')}{given}{bound}{tail}"
 
 

@@ -63,7 +63,7 @@ def _fence(text: str) -> str:
 def _verdict(section: Section) -> list[str]:
     results = section.results
     parts = [f"\n## {plain(results.title)}: {section.banner}\n\n{plain(results.statement)}\n"]
-    parts += [f"- {plain(reason)}\n" for reason in results.reasons]
+    parts += [f"- {plain(told)}\n" for told in (*results.untold_reasons, *section.notices)]
     if section.clauses:
         parts.append("\n| clause | verdict | runs judged | violated | |\n|---|---|--:|--:|---|\n")
         parts += [
@@ -84,12 +84,11 @@ def _details(section: Section) -> list[str]:
         ("Records that are none", _table(section.quarantine)),
         ("Provenance", _table(section.provenance)),
     ]
-    folded = [
+    return [
         f"\n<details><summary>{plain(section.results.title)}: {name}</summary>\n\n{body}\n</details>\n"
         for name, body in blocks
         if body
     ]
-    return [*folded, *(f"- {plain(notice)}\n" for notice in section.notices)]
 
 
 def _table(table: Table) -> str:

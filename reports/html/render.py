@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports.formats.results import Results
+from reports.formats.results import Results, counted
 from reports.formats.text import duration, printable, seconds, short
 from reports.html.markdown import write_markdown
 from reports.html.sections import Section, build_section, embedded, overview
@@ -46,7 +46,7 @@ def page_text(sections: Sequence[Section], *, title: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(short=short, duration=duration, seconds=seconds)
+    environment.filters.update(short=short, duration=duration, seconds=seconds, counted=counted)
     data = embedded([section.results for section in sections])
     template = environment.get_template("report.html.j2")
     return template.render(title=title, sections=sections, overview=overview(sections), data=data)

@@ -14,7 +14,7 @@ from reports.figures import Figure, draw, timeline_svg
 from reports.figures.style import inline
 from reports.figures.timeline import timeline_table
 from reports.formats.results import Clause, Failure, Quantiles, Reach, Results, counted
-from reports.formats.text import duration, short
+from reports.formats.text import duration, readable, short
 
 TABLE_ROWS_MAX = 400
 """Longer tables are cut, with a notice: the page is for people, the Parquet tables for the rest."""
@@ -138,7 +138,7 @@ def _picture(figure: Figure, anchor: str) -> Picture:
 
 
 def _violation(failure: Failure, anchor: str) -> Violation:
-    heading = f"{failure.clause}: {short(failure.message, 160)}"
+    heading = f"{failure.clause}: {short(readable(failure.message), 160)}"
     timeline = failure.timeline
     if timeline is None or not timeline.rows:
         return Violation(anchor, failure, heading, None)

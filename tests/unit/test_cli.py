@@ -100,6 +100,8 @@ def test_a_history_is_judged_again_from_its_run_folder(capsys: pytest.CaptureFix
         (["sim", "binary.yaml"], 2, "binary.yaml"),
         (["sim", "e08", "--provider", "hardend"], 2, "Did you mean 'hardened'?"),
         (["sim", "e08", "--provider", "nosuch.py:Lock"], 2, "there is no file"),
+        (["sim", "e08", "--provider", "./lock.py"], 2, "write './lock.py:Class'"),
+        (["sim", "e99"], 2, "lockref scenario list"),
         (["sim", "e08", "--seeds", "5..1"], 2, "empty"),
         (["sim", "e08", "--seeds", "x"], 2, "1..500"),
         (["sim"], 2, "name a scenario"),
@@ -322,6 +324,22 @@ def test_hostile_names_reach_no_terminal() -> None:
     assert "\n" not in shown
     assert len(shown) < 220
     assert console.printable("a\nb", keep_newlines=True) == "a\nb"
+
+
+def test_colours_that_were_asked_for_reach_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--color always` holds for `| less -R`, too; without it a pipe gets plain text."""
+    assert run(["--color", "always", "sim", "e01", "--seeds", "1..2"]) == 0
+    assert "\x1b[32mHELD" in capsys.readouterr().out
+    assert run(["sim", "e01", "--seeds", "1..2"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_faults_are_refused_before_a_server_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    """A scenario with faults cannot be run for real; nobody waits for a server to learn that."""
+    assert run(["bench", "e08", "--backend", "ministack"]) == 5
+    told = capsys.readouterr().err
+    assert "injects faults" in told
+    assert "starting" not in told
 
 
 def test_seeds_are_read_as_people_write_them() -> None:

@@ -43,7 +43,7 @@ def results(**fields: object) -> Results:
 def test_a_statement_bounds_and_never_says_safe() -> None:
     """Zero of n bounds the rate at 3/n; the word "safe" occurs in no statement."""
     held = statement(verdict="held", runs=2000, violated=0, reasons=[])
-    assert held == "0 violations in 2,000 runs: at most 0.15 % of runs at 95 %"
+    assert held == "0 violations in 2,000 runs: at 95 % confidence, at most 0.15 % of runs break it"
     said = [
         held,
         statement(verdict="violated", runs=2000, violated=3, reasons=[]),
@@ -51,7 +51,7 @@ def test_a_statement_bounds_and_never_says_safe() -> None:
         statement(verdict="inconclusive", runs=0, violated=0, reasons=[]),
     ]
     assert said[1] == "3 of 2,000 runs broke a safety clause"
-    assert said[2].endswith("; inconclusive: never happened: crash")
+    assert said[2] == "0 violations in 5 runs; inconclusive: never happened: crash"
     assert not [text for text in said if "safe " in text or text.endswith("safe")]
 
 
@@ -101,6 +101,7 @@ def test_a_failure_block_is_short_and_tells_how_to_replay() -> None:
     text = failure_block(
         failure(
             begin_ns=4_000_000_000, at_ns=5_500_000_000, similar=17, replay="lockref replay LK-1",
+            message="n1 and n2 both believed for 780000000 ns",
             witness={"intervals": intervals, "writes": intervals, "overlap_ns": [5_000_000_000, 5_780_000_000]},
         )
     )  # fmt: skip
@@ -110,6 +111,7 @@ def test_a_failure_block_is_short_and_tells_how_to_replay() -> None:
     assert "t 1.500 s" in lines[0]
     assert "  overlap    1.000 s to 1.780 s (780 ms)" in lines
     assert "  similar    17 more runs" in lines
+    assert "  n1 and n2 both believed for 780 ms" in lines
     assert "lockref replay LK-1" in lines[-1]
     assert "\x1b" not in text
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from lockref.errors import CapabilityMissing
 from lockref.java import VECTOR_MODULE, JavaHome, find_java, major_version, search_java
 from reports.pipeline.daemon import without_archives
 from reports.spark_home import write_spark_home
+from reports.spark_session import settings
 
 
 def make_java(folder: Path, version: str, *, modules: str = "java.base", release: bool = True) -> Path:
@@ -94,6 +98,16 @@ def test_the_launcher_survives_blanks_and_asks_for_no_vector_module(tmp_path: Pa
     assert f"exec '{java.executable}' -Xmx512m" in script
     assert VECTOR_MODULE not in script
     assert (home / "bin" / "spark-submit").stat().st_mode & 0o111
+
+
+def test_workers_take_nothing_from_where_the_user_stands(tmp_path: Path) -> None:
+    """A folder `reports` below the working directory, somebody's or another checkout's, is not what workers import."""
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "__init__.py").write_text("raise ImportError('a stranger')\n", encoding="utf-8")
+    prefix = "spark.executorEnv."
+    told = {name.removeprefix(prefix): value for name, value in settings(tmp_path).items() if name.startswith(prefix)}
+    worker = [sys.executable, "-c", "import reports.checks"]
+    subprocess.run(worker, cwd=tmp_path, env={**os.environ, **told}, check=True)
 
 
 def test_archives_leave_the_workers_path() -> None:
