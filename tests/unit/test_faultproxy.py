@@ -133,9 +133,10 @@ def test_a_server_that_is_not_there_resets_the_client():
     """No upstream: an error, not a hang."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
+        # The reset may come so soon that connecting itself meets it.
         with (
             FaultProxy(unused.getsockname()) as proxy,
-            socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
             pytest.raises(ConnectionResetError),
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
         ):
             client.recv(1)
