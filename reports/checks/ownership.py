@@ -134,7 +134,7 @@ def _foreign_hands(truth: Truth) -> Ints:
     if count < 2:
         return np.zeros(0, dtype=np.int64)
     here = np.flatnonzero((chain.state[:-1] == LIVE) & ~chain.is_first[1:]) + 1
-    here = here[~chain.is_grant[here] & (chain.node[here] != events.code_of("node", OPERATOR))]
+    here = here[~chain.is_grant[here] & ~chain.is_hole[here] & (chain.node[here] != events.code_of("node", OPERATOR))]
     # The last grant at or before the write before this one is the grant that it hits.
     hit = np.searchsorted(truth.grants.first, here - 1, side="right") - 1
     granted = truth.grants.first[hit]

@@ -16,7 +16,7 @@ What still does not fit stays as it is, and S1 reports it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +24,12 @@ import numpy as np
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints
-from reports.checks.segments import is_first, suspicious_groups
+from reports.checks.segments import is_first, rows_of_group, suspicious_groups
 
 OPTIONAL_DEPTH = 3
-"""How many unanswered writes in a row may bridge a gap in the chain; each costs a factor in the search."""
+"""How many unanswered writes whose content nobody read may bridge a gap; each costs a factor in the search."""
+
+_REFUSALS = (Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED, Outcome.REJECTED)
 
 _UNKNOWN, _ABSENT = -2, -3
 """States besides version codes: before the first known write, and no object."""
@@ -109,7 +111,7 @@ def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> 
         at_hi_ns=at[applied],
         version=events.codes("version")[applied],
     )
-    unanswered = _unanswered(events, writes, sent)
+    unanswered = np.concatenate((_unanswered(events, writes, sent), _refused_and_read(events, replied)))
     group = events.lock_key[applied]
     doubtful = np.unique(np.concatenate((group[_does_not_fit(events, settled, absent)], events.lock_key[unanswered])))
     if len(doubtful):
@@ -127,6 +129,17 @@ def _unanswered(events: Events, writes: Ints, sent: Ints) -> Ints:
     answered = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(sent)] >= 0
     silent = sent[(op[sent] != Op.READ) & ~answered]
     return np.concatenate((writes[outcome[writes] == Outcome.AMBIGUOUS], silent))
+
+
+def _refused_and_read(events: Events, replied: Ints) -> Ints:
+    """Rows of writes that were told "refused", though somebody read what they wrote: resent out of sight (E17)."""
+    op, outcome, content = events.numbers("op"), events.numbers("outcome"), events.codes("content")
+    known = replied[content[replied] != NO_TEXT]
+    is_read = op[known] == Op.READ
+    is_refused = ~is_read & np.isin(outcome[known], _REFUSALS)
+    where = events.lock_key[known] * (events.text_count("content") + 1) + content[known]
+    refused: Ints = known[is_refused & np.isin(where, where[is_read & (outcome[known] == Outcome.APPLIED)])]
+    return refused
 
 
 def _does_not_fit(events: Events, writes: Replies, absent: int) -> Flags:
@@ -159,14 +172,23 @@ def _settle(events: Events, key: int, settled: Replies, unanswered: Ints, replie
         # The same bytes sent again and applied explain the reading without this one.
         if views and write.content not in told:
             write.version, write.until_ns = views[0][1], views[0][0]
+        elif events.numbers("outcome")[row] in _REFUSALS:
+            continue
         maybe.append(write)
-    chain = _Walk(certain, maybe, seen_absent).chain()
-    at = events.integers("at_ns")
+    contents: dict[int, set[int]] = defaultdict(set)
+    for content, views in shown.items():
+        for _, version in views:
+            if content != NO_TEXT:
+                contents[version].add(content)
+    chain = _Walk(certain, maybe, seen_absent, contents).chain()
+    # Of this run alone: other runs of the table have clocks of their own.
+    run = key // (events.text_count("lock") + 1)
+    end_ns = int(events.integers("at_ns")[rows_of_group(events.run, run)].max())
     return Replies(
         row=np.array([write.row for write in chain], dtype=np.int64),
         sent_row=np.array([write.sent_row for write in chain], dtype=np.int64),
         at_lo_ns=np.array([write.sent_ns for write in chain], dtype=np.int64),
-        at_hi_ns=np.array([min(write.until_ns, int(at[-1])) for write in chain], dtype=np.int64),
+        at_hi_ns=np.array([min(write.until_ns, end_ns) for write in chain], dtype=np.int64),
         version=np.array([write.version for write in chain], dtype=np.int32),
     )
 
@@ -204,25 +226,28 @@ def _what_reads_show(events: Events, replied: Ints) -> tuple[dict[int, list[tupl
 
 
 class _Walk:
-    """A greedy walk along one lock's chain: certain writes by time of sending, others where they are needed."""
+    """A greedy walk along one lock's chain: certain writes by time of sending, others where they are needed.
 
-    def __init__(self, certain: list[_Write], maybe: list[_Write], seen_absent: list[int]) -> None:
+    contents: by version, what readings found under it.
+    """
+
+    def __init__(
+        self, certain: list[_Write], maybe: list[_Write], seen_absent: list[int], contents: dict[int, set[int]]
+    ) -> None:
         self._certain = certain
         self._maybe = maybe
+        self._contents = contents
         self._seen_absent = seen_absent
 
     def chain(self) -> list[_Write]:
-        placed: list[_Write] = []
-        state = _UNKNOWN
         waiting = list(self._certain)
+        placed = self._before_all(waiting[0]) if waiting else []
+        state = placed[-1].leaves() if placed else _UNKNOWN
         while waiting:
             first = waiting[0]
             if not first.fits(state):
-                bridge = self._bridge(state, first, OPTIONAL_DEPTH)
+                bridge = self._bridge(state, first)
                 if bridge is not None:
-                    for write in bridge:
-                        self._maybe.remove(write)
-                        write.until_ns = min(write.until_ns, first.until_ns)
                     placed += bridge
                 else:
                     first = next(
@@ -234,34 +259,96 @@ class _Walk:
         placed += self._landed_last(state)
         return placed
 
-    def _bridge(self, state: int, target: _Write, depth: int) -> list[_Write] | None:
-        """Unanswered writes that lead from `state` to one in which `target` fits; the fewest, earliest first."""
-        for length in range(1, depth + 1):
-            found = self._bridge_of(state, target, length, ())
+    def _before_all(self, target: _Write) -> list[_Write]:
+        """Unanswered writes that made what the first certain one replaced, and what each of them replaced.
+
+        Before the first known write the state is unknown, so nothing forces
+        them in; but a version that was made by nobody else on record is theirs.
+        """
+        before: list[_Write] = []
+        for _ in range(OPTIONAL_DEPTH):
+            before = self._read_back(target, before) + before
+            target = before[0] if before else target
+            guess = next(self._guesses(target, before), None)
+            if guess is None:
+                break
+            before.insert(0, guess)
+            target = guess
+        return self._taken(before, self._certain[0])
+
+    def _bridge(self, state: int, target: _Write) -> list[_Write] | None:
+        """Unanswered writes that lead from `state` to one in which `target` fits; fewest guesses first."""
+        for guesses in range(OPTIONAL_DEPTH + 1):
+            found = self._bridge_of(state, target, guesses, [])
             if found is not None:
-                return found
+                return self._taken(found, target)
         return None
 
-    def _bridge_of(self, state: int, target: _Write, length: int, used: tuple[_Write, ...]) -> list[_Write] | None:
+    def _bridge_of(self, state: int, target: _Write, guesses: int, used: list[_Write]) -> list[_Write] | None:
+        read = self._read_back(target, used)
+        for start, write in enumerate(reversed(read), 1):
+            if write.fits(state):
+                return read[-start:]
+        if guesses == 0:
+            return None
+        first = read[0] if read else target
+        for guess in self._guesses(first, [*used, *read]):
+            if guess.fits(state):
+                return [guess, *read]
+            rest = self._bridge_of(state, guess, guesses - 1, [*used, *read, guess])
+            if rest is not None:
+                return [*rest, guess, *read]
+        return None
+
+    def _read_back(self, target: _Write, used: list[_Write]) -> list[_Write]:
+        """Writes in a row before `target` whose versions somebody read: each made what the next one replaced."""
+        found: list[_Write] = []
+        while target.condition not in (NO_TEXT, _ABSENT):
+            made = next(
+                (
+                    write
+                    for write in self._maybe
+                    if not write.is_delete
+                    and write.version == target.condition
+                    and write.sent_ns <= target.until_ns
+                    and not any(write is other for other in (*used, *found))
+                ),
+                None,
+            )
+            if made is None:
+                break
+            found.insert(0, made)
+            target = made
+        return found
+
+    def _guesses(self, target: _Write, used: list[_Write]) -> Iterator[_Write]:
+        """Writes whose version nobody read, and which can have made what `target` replaced."""
         for write in self._maybe:
-            if write in used or write.sent_ns > target.until_ns or not write.fits(state):
-                continue
-            if length > 1:
-                rest = self._bridge_of(write.leaves(), target, length - 1, (*used, write))
-                if rest is not None:
-                    return [write, *rest]
-            elif self._makes(write, target.condition):
-                if not write.is_delete:
-                    write.version = target.condition
-                return [write]
-        return None
+            if (
+                (write.is_delete or write.version == NO_TEXT)
+                and write.sent_ns <= target.until_ns
+                and self._makes(write, target.condition)
+                and not any(write is other for other in used)
+            ):
+                yield write
 
-    @staticmethod
-    def _makes(write: _Write, condition: int) -> bool:
-        """True if this write can have made the state that `condition` asks for."""
+    def _taken(self, writes: list[_Write], target: _Write) -> list[_Write]:
+        """These writes did land, in this order, before `target`: what each made and until when is known now."""
+        for write, following in zip(reversed(writes), reversed([*writes, target][1:]), strict=True):
+            if not write.is_delete:
+                write.version = following.condition
+            write.until_ns = min(write.until_ns, following.until_ns)
+            self._maybe.remove(write)
+        return writes
+
+    def _makes(self, write: _Write, condition: int) -> bool:
+        """True if this write, of which nobody knows what it made, can have made the state that `condition` asks for."""
         if write.is_delete or condition == _ABSENT:
             return write.is_delete and condition == _ABSENT
-        return write.version in (NO_TEXT, condition)
+        if condition == NO_TEXT:
+            return False
+        read = self._contents.get(condition, ())
+        return not read or write.content in (NO_TEXT, *read)
 
     def _landed_last(self, state: int) -> list[_Write]:
         """Unanswered writes after the last certain one: those whose content, or whose absence, somebody read."""
@@ -298,19 +385,30 @@ def _tightened(events: Events, writes: Replies) -> Replies:
     return Replies(row=writes.row, sent_row=writes.sent_row, at_lo_ns=low, at_hi_ns=high, version=writes.version)
 
 
-def holes(group: Ints, condition: Codes, version: Codes, broken: Flags) -> Flags:
-    """True where a write that fits nothing replaced a version that no known write of its lock had made.
+def holes(events: Events, writes: Replies, broken: Flags, *, absent: int, found_nothing: Ints) -> Flags:
+    """True where a write that fits nothing met a state which no known write of its lock had left.
 
-    That is no fork: somebody whose writes are not in the record was there.
+    That is no fork: somebody whose writes are not in the record was there. So
+    it replaced a version that nobody on record had made, or it created the
+    object after a reading had found that the known one was gone.
+
+    found_nothing: REPLIED rows of readings of locks that found no object.
     """
-    unexplained = np.zeros(len(group), dtype=np.bool_)
+    unexplained = np.zeros(len(broken), dtype=np.bool_)
     if not broken.any():
         return unexplained
+    group, condition = events.lock_key[writes.row], events.codes("if_version")[writes.row]
+    at, sent_row = events.integers("at_ns"), events.sent_by_request[events.request_keys(found_nothing)]
+    asked_ns = at[np.where(sent_row >= 0, sent_row, found_nothing)]
     firsts = np.flatnonzero(is_first(group))
     for position in np.flatnonzero(broken).tolist():
         start = int(firsts[np.searchsorted(firsts, position, side="right") - 1])
         wanted = condition[position]
-        unexplained[position] = not bool(
-            np.any(version[start:position] == wanted) | np.any(condition[start:position] == wanted)
-        )
+        if wanted == absent:
+            gone = (asked_ns > writes.at_hi_ns[position - 1]) & (at[found_nothing] <= writes.at_hi_ns[position])
+            unexplained[position] = bool(np.any(gone & (events.lock_key[found_nothing] == group[position])))
+        else:
+            unexplained[position] = not bool(
+                np.any(writes.version[start:position] == wanted) | np.any(condition[start:position] == wanted)
+            )
     return unexplained

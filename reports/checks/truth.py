@@ -48,7 +48,8 @@ class Chain:
     tells of the write; sent_row: the request behind it, -1 for an operator's.
     at_lo_ns, at_hi_ns: between these true times the write took effect (equal
     in a simulation). is_broken: its condition does not fit what it replaced; is_hole: nor
-    anything else on record, so that somebody unrecorded must have written (real runs).
+    anything else on record, so that somebody unrecorded must have written (real runs);
+    what happened to the grant before it is then unknown.
     """
 
     group: Ints
@@ -178,6 +179,19 @@ class Truth:
             told = told.take(np.argsort(events.lock_key[told.row], kind="stable"))
         return self._describe(told)
 
+    @cached_property
+    def _found_nothing(self) -> Ints:
+        """REPLIED rows of readings that found no object, of locks in runs in which no store told of its writes."""
+        events = self.events
+        rows = self._of_locks(Kind.REPLIED, self.is_told)
+        found: Ints = rows[
+            (events.numbers("op")[rows] == Op.READ)
+            & (events.numbers("outcome")[rows] == Outcome.APPLIED)
+            & (events.codes("version")[rows] == NO_TEXT)
+            & (events.codes("content")[rows] == NO_TEXT)
+        ]
+        return found
+
     def _of_locks(self, kind: Kind, is_told: Flags) -> Ints:
         """Rows of a kind that concern a lock, of runs in which no store told of its writes."""
         rows = self.events.rows(kind)
@@ -215,7 +229,8 @@ class Truth:
             # Deleting what is not there changes nothing, whatever the store answered.
             fits |= was_absent & (state[1:] == DELETED)
             broken[1:] = continues[1:] & is_conditional[1:] & ~fits
-        is_hole = holes(group, if_version, version, broken) & ~self.is_told[events.run[row]]
+        broken_unseen = broken & ~self.is_told[events.run[row]]
+        is_hole = holes(events, writes, broken_unseen, absent=self.absent_code, found_nothing=self._found_nothing)
         return Chain(
             group=group,
             row=row,

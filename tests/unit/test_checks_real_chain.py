@@ -6,9 +6,9 @@ import pytest
 
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks import overall
+from reports.checks import judge, overall
 from reports.checks.tally import tally
-from tests.histories import History
+from tests.histories import History, tables, verdict
 
 
 def real() -> History:
@@ -188,3 +188,93 @@ def test_the_first_write_may_replace_what_was_there_before():
     h = real()
     h.granted("n1", call=0, applied=1, returned=2, if_version="from-yesterday")
     assert h.verdict("S1")["verdict"] == "held"
+
+
+def test_a_first_write_whose_reply_was_lost_had_landed():
+    """S7, A1: the very first write got no answer, its author read it back, was granted and gave it back."""
+    h = real()
+    call = h.call("n1", Op.ACQUIRE, 0)
+    made = h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=50, content="mine", reply=Outcome.AMBIGUOUS)
+    h.read("n1", 5, version=made, content="mine", owner="o1")
+    h.returns("n1", Op.ACQUIRE, 6, call, Outcome.APPLIED, owner="o1", version=made)
+    release = h.call("n1", Op.RELEASE, 7)
+    h.write("n1", Op.RELEASE, sent=8, owner="o1")
+    h.returns("n1", Op.RELEASE, 9, release, Outcome.APPLIED)
+    h.granted("n2", call=7, applied=20, returned=21)
+    assert {row["clause"] for row in h.judged().verdicts.to_pylist() if row["verdict"] == "violated"} == set()
+    assert grants(h) == [("n1", "released"), ("n2", "open")]
+
+
+def test_unanswered_first_writes_are_followed_back_one_by_one():
+    """S5: a create and its renewal without answers, then a thief on the version that the renewal made."""
+    h = real()
+    first = h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=50, reply=Outcome.AMBIGUOUS)
+    h.write("n1", Op.RENEW, sent=10, owner="o1", valid_until=60, if_version=first, reply=Outcome.AMBIGUOUS)
+    h.granted("n2", call=12, applied=20, returned=21)
+    assert grants(h) == [("n1", "taken_over"), ("n2", "open")]
+    assert h.verdict("S5")["verdict"] == "violated"
+
+
+def test_an_unanswered_first_write_explains_no_version_that_held_something_else():
+    """S5: the object was there before; what was read under its version is not what the lost create wrote."""
+    h = real()
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=50, content="mine", outcome=Outcome.AMBIGUOUS)
+    h.read("n2", 5, version="from-yesterday", content="released", owner="o0")
+    h.granted("n2", call=4, applied=20, returned=21, if_version="from-yesterday")
+    assert grants(h) == [("n2", "open")]
+    assert h.verdict("S5")["verdict"] == "held"
+
+
+def test_many_unanswered_renewals_are_a_chain_where_their_records_were_read():
+    """L4, A1: six renewals without an answer, each read back by its author; the seventh replaces the last of them."""
+    h = real()
+    held = h.granted("n1", call=0, applied=1, returned=2, valid_for=20)
+    for at in range(10, 70, 10):
+        made = h.write("n1", Op.RENEW, sent=at, owner=held.owner, valid_until=at + 20, reply=Outcome.AMBIGUOUS)
+        h.read("n1", at + 5, version=made, owner=held.owner)
+    h.renewed(held, at=70, valid_for=20)
+    h.believes(held, 2, 85)
+    assert grants(h) == [("n1", "open")]
+    assert h.verdict("S1")["verdict"] == "held"
+    assert h.verdict("L4")["verdict"] == "held"
+
+
+def test_a_refused_write_whose_content_was_read_had_landed():
+    """S7, E17: resent by something in between, applied, then refused because of itself."""
+    h = real()
+    call = h.call("n1", Op.ACQUIRE, 0)
+    made = h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=50, reply=Outcome.PRECONDITION_FAILED)
+    h.read("n1", 5, version=made, owner="o1")
+    h.returns("n1", Op.ACQUIRE, 6, call, Outcome.APPLIED, owner="o1", version=made)
+    assert h.verdict("S7")["verdict"] == "held"
+    assert grants(h) == [("n1", "open")]
+
+
+def test_an_object_that_was_found_gone_had_been_deleted_by_somebody_unrecorded():
+    """S1, S5: a create after a reading that found nothing is no fork and no theft, but a hole in the record."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.read("n2", 11, sent=10)
+    h.granted("n2", call=9, applied=20, returned=21, if_version="absent")
+    assert h.verdict("S1")["verdict"] == "inconclusive"
+    assert h.verdict("S5")["verdict"] == "held"
+
+
+def test_a_reading_that_began_before_the_create_shows_no_deletion():
+    """S1: two clients found nothing, and the store let both create."""
+    h = real()
+    h.read("n2", 3, sent=0)
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.granted("n2", call=0, applied=20, returned=21, if_version="absent")
+    assert h.verdict("S1")["witness"]["kind"] == "create over existing"
+
+
+def test_the_instants_of_a_run_are_bounded_by_that_run():
+    """S7: in a table of several runs, the clock of another run says nothing about when a write took effect."""
+    late, early = real(), real()
+    late.write("n1", Op.ACQUIRE, sent=1000, owner="o1", valid_until=1100, outcome=Outcome.AMBIGUOUS)
+    late.granted("n2", call=1190, applied=1200, returned=1201)
+    early.granted("n1", call=0, applied=1, returned=2)
+    judgement = judge(*tables(late, early))
+    assert verdict(judgement, "S7")["verdict"] == "held"
+    assert [row["begin_hi_ns"] for row in judgement.grants.to_pylist() if row["run"] == 0] == [1201]
