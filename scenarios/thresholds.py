@@ -18,15 +18,18 @@ import pyarrow.compute as pc
 
 from scenarios.units import NS_PER_UNIT, duration_ns
 
-MEASURES = ("wait", "hold", "handoff", "handoff_after_death")
+HANDOFFS = {"handoff": "release", "handoff_after_expiry": "expiry", "handoff_after_death": "death"}
+"""Which hand-offs a measure means (`reports.checks.handoff`)."""
+MEASURES = ("wait", "hold", *HANDOFFS)
 STATISTICS = ("p50", "p90", "p95", "p99", "max", "mean")
 _FORM = re.compile(rf"({'|'.join(MEASURES)})\.({'|'.join(STATISTICS)})\s*(<=|<)\s*(\S+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A limit. wait: of granted lock calls. hold: from grant to unlock. handoff: how long the lock lay free
-    while somebody waited, after a release; handoff_after_death: after the end of a validity.
+    """A limit. wait: of granted lock calls. hold: from grant to unlock. handoff: from a release until one who
+    waited then is granted the lock; handoff_after_expiry: from the end of a validity; handoff_after_death: from
+    the holder's crash.
     """
 
     text: str
@@ -80,8 +83,7 @@ def _samples(measure: str, calls: pa.Table, handoffs: pa.Table) -> np.ndarray:
         granted = pc.and_(pc.equal(calls["op"], "acquire"), pc.equal(calls["outcome"], "applied"))
         column = calls.filter(granted)[f"{measure}_ns"]
     else:
-        after = "release" if measure == "handoff" else "expiry"
-        column = handoffs.filter(pc.equal(handoffs["after"], after))["handoff_ns"]
+        column = handoffs.filter(pc.equal(handoffs["after"], HANDOFFS[measure]))["handoff_ns"]
     found: np.ndarray = np.sort(column.drop_null().to_numpy())
     return found
 

@@ -6,7 +6,7 @@ lock. docs/spec.md states every clause with its allowances.
 """
 
 from reports.checks.confidence import bound_95, wilson_95
-from reports.checks.judgement import Judgement, Measures, judge, measure, overall, overall_liveness
+from reports.checks.judgement import Judgement, Measures, judge, judge_with_handoffs, measure, overall, overall_liveness
 from reports.checks.spec import CLAUSES
 from reports.checks.vacuity import REACH_SCHEMA, SITUATIONS, unreached
 from reports.checks.verdicts import VERDICT_SCHEMA
@@ -20,6 +20,7 @@ __all__ = [
     "Measures",
     "bound_95",
     "judge",
+    "judge_with_handoffs",
     "measure",
     "overall",
     "overall_liveness",

@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.checks.belief import check_belief_exclusion
-from reports.checks.case import open_case
+from reports.checks.case import Case, open_case
 from reports.checks.classes import checks_tokens, class_table
 from reports.checks.columns import Flags
 from reports.checks.effect import check_effect_exclusion
 from reports.checks.fairness import check_fairness, fairness_table
+from reports.checks.handoff import handoffs_table
 from reports.checks.honesty import check_honesty
-from reports.checks.latency import calls_table, handoffs_table
+from reports.checks.latency import calls_table
 from reports.checks.liveness import check_liveness
 from reports.checks.ownership import check_ownership, find_revivals
 from reports.checks.spec import INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED
@@ -65,7 +66,16 @@ def judge(events: pa.Table, runs: pa.Table) -> Judgement:
     A run without a row in `runs` is judged by defaults. Raises
     HistoryUnreadable for tables of another shape.
     """
+    return _judge(open_case(events, runs))
+
+
+def judge_with_handoffs(events: pa.Table, runs: pa.Table) -> tuple[Judgement, pa.Table]:
+    """As `judge`, and the hand-offs of `measure`, from one reading of the history."""
     case = open_case(events, runs)
+    return _judge(case), handoffs_table(case)
+
+
+def _judge(case: Case) -> Judgement:
     truth, operations = case.truth, case.operations
     revived = find_revivals(truth, operations, case.call_of_grant)
     unreadable = [(~truth.is_readable, UNREADABLE)]

@@ -238,7 +238,7 @@ def _measure_table(rows: Sequence[Quantiles]) -> tuple[Sequence[str], Sequence[S
 
 
 def handoff(results: Results) -> Figure | None:
-    """F8: how long the lock lay idle between two holders while the next one waited, as shares."""
+    """F8: how long it took until one who waited got what a holder gave up, as shares."""
     rows, notices = _most(_of(results, "handoff"), "F8")
     if not rows:
         return None
@@ -264,7 +264,7 @@ def handoff(results: Results) -> Figure | None:
             )
         axes.set_ylim(0, 102)
         axes.set_ylabel("hand-offs done, %")
-        axes.set_xlabel("time from the end of a grant to the next" + ("" if lowest > 0 else ", ms"))
+        axes.set_xlabel("time from the end of a grant to the waiter's" + ("" if lowest > 0 else ", ms"))
         handles = [(text, colour) for _, _, text, colour in ends]
         for place, (text, colour) in enumerate(handles):
             axes.annotate(
@@ -276,8 +276,9 @@ def handoff(results: Results) -> Figure | None:
     return _finish(
         "f8-hand-off",
         "Hand-off: what a failover costs",
-        "After release: from the release taking effect. After expiry: from the end of the promised validity. After "
-        "death: from the crash. Counted from the winner's call where that came later, so an idle lock does not count.",
+        "After release: from the release taking effect until one who waited then is served, whoever comes between. "
+        "After expiry: from the end of the promised validity. After death: from the crash. The last two count from the "
+        "successor's call where that came later, so an idle lock does not count.",
         f"Cumulative share of hand-offs by duration. {told}.",
         draw_on,
         table=_quantile_table(_of(results, "handoff")),

@@ -12,11 +12,8 @@ sample with that outcome.
     request   a store request from leaving the client to its answer, by operation and outcome
     lease     what was left of the promised validity, by the holder's own clock, when it
               sent a renewal; below zero the promise had already ended
-    handoff   from the end of a grant to the next client's grant: `after release`
-              from the release taking effect, `after expiry` from the end of the
-              promised validity, `after death` from the crash of the holder.
-              Counted from the winner's call where that came later: an idle
-              lock has no hand-off.
+    handoff   from the end of a grant to the grant of one who waits for it, after
+              release, expiry or death: as the checks measure it (`reports.checks.handoff`)
 """
 
 from __future__ import annotations
@@ -82,52 +79,8 @@ _SAMPLES = """
                    (partition by run, node, lock, owner order by at_ns, request) as promised_ns
         from events where kind = 'sent' and op in ('acquire', 'renew') and owner is not null
     ) where op = 'renew' and promised_ns is not null
-"""
-
-# What follows a grant is the next one of its lock. The winner's call is the
-# last acquire that its task began by then: one pass over calls and grants in
-# time order instead of a join of every call with every grant.
-_HANDOFFS = """
-    with successions as (
-        select run, lock, node, begin_hi_ns, end_kind, end_hi_ns, valid_until_true_ns,
-               lead(node) over chain as winner, lead(task) over chain as winner_task,
-               lead(begin_hi_ns) over chain as next_begin_ns
-        from grants
-        window chain as (partition by run, lock order by ordinal)
-    ),
-    crashes as (
-        select run, node, at_ns as crash_ns from events
-        where kind = 'fault' and get_json_object(detail, '$.kind') = 'crash'
-          and get_json_object(detail, '$.phase') in ('begin', 'fired')
-    ),
-    deaths as (
-        select s.run, s.lock, s.begin_hi_ns, max(crash_ns) as crash_ns
-        from successions s join crashes c
-          on s.run = c.run and s.node = c.node and crash_ns between s.begin_hi_ns and next_begin_ns
-        where s.end_kind = 'taken_over'
-        group by s.run, s.lock, s.begin_hi_ns
-    ),
-    moments as (
-        select run, lock, node, task, call_ns as at_ns, call_ns,
-               cast(null as bigint) as prior_begin_ns, cast(null as bigint) as from_ns, cast(null as string) as op
-        from calls where op = 'acquire'
-        union all
-        select s.run, s.lock, winner, winner_task, next_begin_ns, null, s.begin_hi_ns,
-               case when s.end_kind = 'released' then end_hi_ns else coalesce(crash_ns, valid_until_true_ns) end,
-               case when s.end_kind = 'released' then 'after release'
-                    when crash_ns is not null then 'after death' else 'after expiry' end
-        from successions s left join deaths d
-          on s.run = d.run and s.lock <=> d.lock and s.begin_hi_ns = d.begin_hi_ns
-        where winner is not null and s.end_kind in ('released', 'taken_over')
-    ),
-    started as (
-        select *, last(call_ns, true) over (partition by run, lock, node, task order by at_ns, op nulls first
-                                            rows between unbounded preceding and current row) as winner_call_ns
-        from moments
-    )
-    select run, 'handoff' as measure, op, 'applied' as outcome,
-           at_ns - greatest(from_ns, winner_call_ns) as value_ns, at_ns
-    from started where op is not null and from_ns is not null and winner_call_ns is not null
+    union all
+    select run, 'handoff', concat('after ', after), 'applied', handoff_ns, at_ns from handoffs
 """
 
 
@@ -155,12 +108,8 @@ def requests(spark: SparkSession) -> DataFrame:
 
 
 def samples(spark: SparkSession) -> DataFrame:
-    """Every duration: (run, measure, op, outcome, value_ns, at_ns). Needs the views `calls`, `requests`, `grants`.
-
-    A hand-off after expiry may be negative: the successor came before the
-    promise ended (S5 judges whether that is allowed).
-    """
-    return spark.sql(f"{_SAMPLES} union all ({_HANDOFFS})")
+    """Every duration: (run, measure, op, outcome, value_ns, at_ns). Needs the views `calls`, `requests`, `handoffs`."""
+    return spark.sql(_SAMPLES)
 
 
 def quantiles() -> str:

@@ -4,7 +4,7 @@ Runs are dealt into groups of some hundred thousand events, each group's
 events and run rows are brought together, and `reports.checks.judge`, the
 function that judges a single run in-process, judges the group. No clause is
 written a second time in SQL. A Spark function returns one schema and a
-judgement has five tables, so a group's rows come back in one wide frame with
+judgement has several tables, so a group's rows come back in one wide frame with
 a struct for each table, of which each row fills one.
 """
 
@@ -55,19 +55,19 @@ def unpacked(judged: DataFrame, name: str) -> DataFrame:
 @cache
 def judgement_schemas() -> dict[str, pa.Schema]:
     """The schema of each table, learned from the judgement of nothing."""
-    from reports.checks import judge
+    from reports.checks import judge_with_handoffs
 
-    nothing = judge(to_table([]), runs_table([]))
-    return {name: table.schema for name, table in _tables(nothing).items()}
+    nothing = judge_with_handoffs(to_table([]), runs_table([]))
+    return {name: table.schema for name, table in _tables(*nothing).items()}
 
 
 def _wide_schema() -> pa.Schema:
     return pa.schema([pa.field(name, pa.struct(list(schema))) for name, schema in judgement_schemas().items()])
 
 
-def _tables(judgement: Judgement) -> dict[str, pa.Table]:
-    """Every table of a judgement by name, in Spark's types."""
-    found = {field.name: getattr(judgement, field.name) for field in fields(judgement)}
+def _tables(judgement: Judgement, handoffs: pa.Table) -> dict[str, pa.Table]:
+    """Every table of a judgement by name, and the hand-offs, in Spark's types."""
+    found = {field.name: getattr(judgement, field.name) for field in fields(judgement)} | {"handoffs": handoffs}
     return {name: plain(table) for name, table in found.items() if isinstance(table, pa.Table)}
 
 
@@ -97,10 +97,10 @@ def as_history(table: pa.Table) -> pa.Table:
 
 
 def _judge_group(events: pa.Table, runs: pa.Table) -> pa.Table:
-    from reports.checks import judge
+    from reports.checks import judge_with_handoffs
 
     described = runs.select(RUNS_SCHEMA.names).sort_by("run") if runs.num_columns else runs_table([])
-    tables = _tables(judge(as_history(events), described.cast(RUNS_SCHEMA)))
+    tables = _tables(*judge_with_handoffs(as_history(events), described.cast(RUNS_SCHEMA)))
     return pa.concat_tables([_widened(name, table) for name, table in tables.items()])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from lockref.history import runs_table, to_table
 from reports.checks import judge, overall, overall_liveness
 from reports.formats.results import load_results
 from reports.pipeline import analyse, analyse_each
+from tests.histories import History
 from tests.spark.histories import PLANTS, Scribe, history, run_row
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def test_demanded_situations_that_never_happened_leave_it_open(spark: SparkSessi
 
 
 def test_latencies_are_those_of_the_history(spark: SparkSession, tmp_path: Path) -> None:
-    """Waits, holds, requests and hand-offs are exact: quantiles equal those computed from the events by hand."""
+    """Waits, holds and requests are exact: quantiles equal those computed from the events by hand."""
     events, runs = history(["", ""], turns=9)
     results = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
     rows = events.to_pylist()
@@ -240,26 +240,19 @@ def test_latencies_are_those_of_the_history(spark: SparkSession, tmp_path: Path)
     wait = found["wait", "", "applied"]
     assert (wait["samples"], wait["min_ns"], wait["max_ns"]) == (len(waits), waits[0], waits[-1])
     assert wait["p50_ns"] == round(float(np.percentile(waits, 50)))
-    applied = [row for row in rows if row["kind"] == "applied"]
-    handoffs = [
-        after["at_ns"] - max(before["at_ns"], _call_before(rows, after))
-        for before, after in itertools.pairwise(applied)
-        if (before["op"], after["op"]) == ("release", "acquire") and before["run"] == after["run"]
-    ]
-    handoff = found["handoff", "after release", "applied"]
-    assert (handoff["samples"], handoff["max_ns"]) == (len(handoffs), max(handoffs))
     granted = sum(row["granted"] for row in results["clients"])
     assert granted == len(acquired) == found["hold", "", "applied"]["samples"]
 
 
-def _call_before(rows: list[dict[str, Any]], grant: dict[str, Any]) -> int:
-    own = [
-        row["at_ns"]
-        for row in rows
-        if row["run"] == grant["run"] and row["node"] == grant["node"] and row["seq"] < grant["seq"]
-        and row["kind"] == "call" and row["op"] == "acquire"
-    ]  # fmt: skip
-    return max(own)
+def test_handoffs_are_those_of_the_checks(spark: SparkSession, tmp_path: Path) -> None:
+    """F3: one definition: what `measure` says of a history is what the pipeline's quantiles are taken of."""
+    h = History()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4, returned=5)
+    h.released(h.granted("n1", call=10, applied=11, returned=12), call=13, applied=14, returned=15)
+    h.granted("n2", call=1, applied=54, returned=55)
+    results = analyse([write_parquet(tmp_path / "h", *h.tables())], tmp_path / "out", spark)
+    (handoff,) = [row for row in results["latency"] if row["measure"] == "handoff"]
+    assert (handoff["op"], handoff["samples"], handoff["min_ns"], handoff["max_ns"]) == ("after release", 2, 40, 50)
 
 
 def test_results_json_reads_back(spark: SparkSession, tmp_path: Path) -> None:

@@ -58,8 +58,10 @@ def test_no_samples_is_no_verdict(text: str) -> None:
 def test_handoffs_after_release_and_after_death_are_two_measures() -> None:
     """Failover after a death costs a validity; mixing it with hand-offs after a release would hide both."""
     texts = ["handoff.max < 2s", "handoff_after_death.max < 2s"]
-    verdicts = [kept.verdict for kept in check_thresholds(texts, **tables([], [11.0], after="expiry"))]
+    verdicts = [kept.verdict for kept in check_thresholds(texts, **tables([], [11.0], after="death"))]
     assert verdicts == ["inconclusive", "violated"]
+    after_expiry = check_thresholds(["handoff_after_expiry.max < 2s"], **tables([], [11.0], after="expiry"))
+    assert [kept.verdict for kept in after_expiry] == ["violated"]
 
 
 @pytest.mark.parametrize("text", ["", "wait", "wait.p98 < 1s", "wait.p99 > 1s", "wait.p99 < 1", "speed.p99 < 1s"])
@@ -75,6 +77,6 @@ def test_a_simulated_batch_has_samples_for_each_measure() -> None:
 
     batch = simulate_many(load_scenario("e03"), load_provider("hardened"), range(1, 9))
     measures = measure(batch.events, batch.runs)
-    texts = ["wait.max < 30s", "hold.max < 9s", "handoff.max < 2s", "handoff_after_death.max < 2s"]
+    texts = ["wait.max < 30s", "hold.max < 9s", "handoff.max < 2s", "handoff_after_death.max < 13s"]
     kept = check_thresholds(texts, calls=measures.calls, handoffs=measures.handoffs)
     assert [each.verdict for each in kept] == ["held"] * 4, [str(each) for each in kept]

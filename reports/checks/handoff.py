@@ -1,0 +1,122 @@
+"""Hand-offs: how long it takes until somebody who waits gets what a holder gave up.
+
+After a release the clock starts when the release took effect and stops when a
+client that was waiting then is granted the lock. A client that was not waiting
+may come between, most often the holder itself, once more; it does not stop the
+clock. Counted from grant to next grant instead, a lock that starves its
+waiters would show only the rare hand-offs that succeeded, and those are the
+quick ones.
+
+A holder that does not release is followed by whoever comes first. After an
+expiry the clock starts at the end of the promised validity, after a death at
+the crash, and never before the successor asked: a lock that nobody wants has
+no hand-off. A successor may come before the promise ended (S5 judges that);
+then the figure is negative.
+
+A release whose waiters were all still waiting at the end of the record has no
+figure. L1 and L2 judge whether they waited too long.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lockref.history import ABSENT
+from reports.checks.case import Case
+from reports.checks.columns import Ints
+from reports.checks.segments import last_at_or_before, renumber
+from reports.checks.tables import text_column
+from reports.checks.truth import END_RELEASED, END_TAKEN_OVER
+
+AFTER = ("release", "expiry", "death")
+"""What ended the grant before."""
+
+
+def handoffs_table(case: Case) -> pa.Table:
+    """One row per hand-off: `after` (one of AFTER), `at_ns` when it was over, `handoff_ns`, and who was served."""
+    events, grants, operations = case.events, case.truth.grants, case.operations
+    call = case.call_of_grant
+    known = call >= 0
+    asked_ns = np.full(len(call), ABSENT, dtype=np.int64)
+    asked_ns[known] = operations.call_at_ns[call[known]]
+
+    released = grants.end_kind == END_RELEASED
+    winner = np.where(released, _first_waiter(case, asked_ns), grants.next_same_lock)
+    crash_ns = _crash_in_tenure(case)
+    is_death = (grants.end_kind == END_TAKEN_OVER) & (crash_ns != ABSENT)
+    is_expiry = (grants.end_kind == END_TAKEN_OVER) & ~is_death & (grants.valid_until_true_ns != ABSENT)
+    which = np.flatnonzero((winner >= 0) & (released | is_death | is_expiry))
+    which = which[asked_ns[winner[which]] != ABSENT]
+
+    winner, served_ns = winner[which], grants.begin_hi_ns[winner[which]]
+    free_ns = np.where(is_death, crash_ns, np.where(is_expiry, grants.valid_until_true_ns, grants.end_hi_ns))[which]
+    took_ns = served_ns - np.maximum(free_ns, asked_ns[winner])
+    # An acquirer may have its answer before the releaser has: both are on the way at once.
+    took_ns = np.where(released[which], np.maximum(took_ns, 0), took_ns)
+    after = np.where(released, 0, np.where(is_expiry, 1, 2))[which]
+    columns: dict[str, Any] = {
+        "run": pa.array(case.runs.number[grants.run[which]]),
+        "lock": text_column(events, "lock", grants.lock[which]),
+        "ordinal": pa.array(grants.ordinal[winner]),
+        "node": text_column(events, "node", grants.node[winner]),
+        "after": pa.DictionaryArray.from_arrays(pa.array(after.astype(np.int32)), pa.array(AFTER)),
+        "at_ns": pa.array(served_ns),
+        "handoff_ns": pa.array(took_ns),
+    }
+    return pa.table(columns)
+
+
+def _first_waiter(case: Case, asked_ns: Ints) -> Ints:
+    """Per grant that was released: the first later grant of its lock to a call begun by then, or -1.
+
+    asked_ns: per grant, when its call began; ABSENT where unknown.
+    """
+    grants = case.truth.grants
+    found = np.full(len(asked_ns), -1, dtype=np.int64)
+    released, following = (grants.end_kind == END_RELEASED).tolist(), grants.next_same_lock.tolist()
+    asked, free = asked_ns.tolist(), grants.end_hi_ns.tolist()
+    # From the last grant to the first: of the later ones, those that asked before all between, the nearest last.
+    places: list[int] = []
+    asks: list[int] = []
+    for grant in range(len(released) - 1, -1, -1):
+        later = following[grant]
+        if later < 0:
+            places, asks = [], []
+        elif asked[later] != ABSENT:
+            while asks and asks[-1] >= asked[later]:
+                del asks[-1], places[-1]
+            places.append(later)
+            asks.append(asked[later])
+        if released[grant]:
+            nearest = bisect_right(asks, free[grant])
+            if nearest:
+                found[grant] = places[nearest - 1]
+    return found
+
+
+def _crash_in_tenure(case: Case) -> Ints:
+    """Per grant, when its holder's node crashed before the next write of the lock; ABSENT if it did not."""
+    grants, disturbances, truth = case.truth.grants, case.disturbances, case.truth
+    crash_ns = np.full(len(grants.run), ABSENT, dtype=np.int64)
+    crashed = np.flatnonzero(disturbances.are(frozenset({"crash"}), "begin", "fired"))
+    ended = np.flatnonzero(grants.end >= 0)
+    if len(crashed) == 0 or len(ended) == 0:
+        return crash_ns
+    node, _ = renumber(
+        np.concatenate((disturbances.run[crashed], grants.run[ended])),
+        np.concatenate((disturbances.node[crashed], grants.node[ended])).astype(np.int64),
+    )
+    crash = last_at_or_before(
+        known_group=node[: len(crashed)],
+        known_row=disturbances.row[crashed],
+        asked_group=node[len(crashed) :],
+        asked_row=truth.chain.row[grants.end[ended]],
+        row_count=case.events.count,
+    )
+    within = (crash >= 0) & (disturbances.row[crashed[crash]] > truth.chain.row[grants.first[ended]])
+    crash_ns[ended[within]] = disturbances.at_ns[crashed[crash[within]]]
+    return crash_ns
