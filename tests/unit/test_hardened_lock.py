@@ -183,6 +183,17 @@ def test_a_no_stays_a_no(rig):
     assert not rig.lock.holds()
 
 
+def test_nothing_remains_after_a_no(rig):
+    """H2, S3, L4: a no given while the wall clock ran ahead leaves no time, and the watchdog reports the loss."""
+    rig.lock.try_lock()
+    rig.runtime.wall += CONFIG.validity_ns
+    assert not rig.lock.holds()
+    rig.runtime.wall -= CONFIG.validity_ns
+    assert rig.lock.remaining_ns() == 0
+    rig.runtime.run("watchdog")
+    assert len(rig.losses) == 1
+
+
 def test_renewal_landing_after_the_deadline_does_not_revive(rig):
     """H4: sent in time, answered too late: lost, whatever storage says."""
     rig.lock.try_lock()
@@ -914,6 +925,25 @@ def test_another_task_is_told_no_and_cannot_unlock(rig):
     assert rig.lock.holds()
 
 
+def test_waiting_for_a_sibling_sleeps(rig, monkeypatch):
+    """H9: in every cycle, not only in the first, a task waits for the holder of its process without spinning."""
+    for _ in range(2):
+        rig.lock.try_lock()
+        rig.lock.unlock()
+    rig.lock.try_lock()
+    readings = []
+
+    def reading():
+        readings.append(rig.runtime.mono)
+        rig.runtime.mono += NS_PER_MS
+        return rig.runtime.mono
+
+    rig.runtime.me = ManualTask("sibling")
+    monkeypatch.setattr(rig.runtime, "monotonic_ns", reading)
+    assert rig.lock.lock(timeout_s=3) is False
+    assert len(readings) < 50
+
+
 def test_unlock_without_lock_is_a_bug_of_the_caller(rig):
     """H9: LockNotHeld, and no request."""
     with pytest.raises(LockNotHeld):
@@ -998,6 +1028,17 @@ def test_exit_inside_the_critical_section_does_not_release(rig):
     assert not rig.store.record().expired
 
 
+def test_loss_is_signalled_once(rig):
+    """H12: a grant lost at its deadline is not lost a second time when another task closes, or the process ends."""
+    rig.lock.try_lock()
+    rig.runtime.advance(CONFIG.validity_ns)
+    rig.runtime.run("watchdog")
+    rig.runtime.me = ManualTask("other")
+    rig.lock.close()
+    rig.lock.exit_hook()
+    assert len(rig.losses) == len(rig.names("lost")) == 1
+
+
 def test_exit_after_the_critical_section_undoes_what_is_left(rig):
     """H14: a release that had failed is tried a last time."""
     rig.lock.try_lock()
@@ -1048,6 +1089,24 @@ def test_close_by_another_task_does_not_release(rig):
     assert not rig.lock.holds()
     assert rig.losses
     assert not rig.store.record().expired
+
+
+def test_close_ends_the_wait_for_a_sibling(rig):
+    """H9: a task that waits for another one of its process is not granted a lock that was closed meanwhile."""
+    owner = rig.runtime.me
+    rig.lock.try_lock()
+
+    def close_as_owner():
+        rig.runtime.on_advance = None
+        me, rig.runtime.me = rig.runtime.me, owner
+        rig.lock.close()
+        rig.runtime.me = me
+
+    rig.runtime.me = ManualTask("sibling")
+    rig.runtime.on_advance = close_as_owner
+    with pytest.raises(LockError, match="closed"):
+        rig.lock.lock(timeout_s=5)
+    assert rig.store.record().expired
 
 
 def test_close_ends_a_wait(rig):
