@@ -101,7 +101,9 @@ def run_campaign(
     `is_interrupted` set and what was finished kept.
     """
     total = CampaignResult(
-        scenario=scenario, provider=spec.name, tally=Tally(demanded=tuple(sorted(scenario.must_happen)))
+        scenario=scenario,
+        provider=spec.name,
+        tally=Tally(demanded={(scenario.name, spec.name): set(scenario.must_happen)}),
     )
     try:
         for outcomes in sweep(scenario, spec, seeds, jobs=processes):

@@ -92,11 +92,12 @@ def tallied_results(
         reasons=tally.reasons,
         runs=tally.runs,
         events=tally.events,
+        damaged=tally.damaged,
         cut_off=tally.cut_off,
         clauses=clauses,
         classes=dict(tally.classes),
         reach=[
-            Reach(situation=name, runs=runs, count=count, is_required=name in tally.demanded)
+            Reach(situation=name, runs=runs, count=count, is_required=name in tally.required)
             for name, (runs, count) in sorted(tally.reach.items())
         ],
         failures=failures,

@@ -27,7 +27,7 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
     events, runs, notes = load_history(history)
     for note in notes.lines:
         console.say(f"note: {note}")
-    counted = tally(judge(events, runs), events, runs)
+    counted = tally(judge(events, runs), events, runs, damaged=len(notes.damaged))
     scenarios = sorted(set(runs["scenario"].to_pylist()))
     providers = sorted(set(runs["provider"].to_pylist()))
     results = tallied_results(

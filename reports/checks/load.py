@@ -7,6 +7,10 @@ Parquet is all or nothing. JSON lines may be damaged: a line that is no event is
 set aside and counted by reason, and a last line that was being written when its
 writer died marks its run as cut off. A file without a single event is not a
 history. Nothing here repairs or guesses at an event's content.
+
+A loss can look like a broken lock (without its release a grant is replaced too
+early), so a run that lost a line is not judged at all; a line that does not
+even name its run may have been any run's.
 """
 
 from __future__ import annotations
@@ -38,12 +42,15 @@ _NAMES = {name: {member.name.lower() for member in members} for name, members in
 class Notes:
     """What a reader should know about how a history was read.
 
-    quarantined: reasons and how many lines each set aside. cut_off: run
-    numbers whose record ends in the middle of a line. inferred: how many runs
-    were described by nobody.
+    quarantined: reasons and how many lines each set aside. damaged: runs that
+    lost a line and are left out. nameless: lines set aside that name no run.
+    cut_off: run numbers whose record ends in the middle of a line. inferred:
+    how many runs were described by nobody.
     """
 
     quarantined: Counter[str] = field(default_factory=Counter)
+    damaged: set[int] = field(default_factory=set)
+    nameless: int = 0
     cut_off: list[int] = field(default_factory=list)
     inferred: int = 0
 
@@ -54,6 +61,15 @@ class Notes:
             f"{count} line{'s' if count > 1 else ''} set aside: {reason}"
             for reason, count in sorted(self.quarantined.items())
         ]
+        if self.damaged:
+            told.append(
+                f"{len(self.damaged)} run{'s' if len(self.damaged) > 1 else ''} not judged: "
+                + (
+                    "a line that names no run may be any run's"
+                    if self.nameless
+                    else "a lost line can look like a broken lock"
+                )
+            )
         told += [f"run {run} was cut off while it was written; it is judged up to there" for run in self.cut_off]
         if self.inferred:
             told.append(
@@ -64,7 +80,7 @@ class Notes:
 
 
 def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
-    """Events (`SCHEMA`), runs (`RUNS_SCHEMA`, a row for every run) and notes.
+    """Events (`SCHEMA`), runs (`RUNS_SCHEMA`, a row for every run) and notes; neither holds damaged runs.
 
     Raises HistoryUnreadable if there is no history at `path`: no such file,
     another format, a newer format version, or not one readable event.
@@ -77,7 +93,16 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
     else:
         events = _read_lines(events_path, notes)
     runs = runs_table([]) if runs_path is None else _read_runs(runs_path)
-    return events, _described(events, runs, notes), notes
+    runs = _described(events, runs, notes)
+    if notes.nameless:
+        notes.damaged.update(runs["run"].to_pylist())
+    if notes.damaged:
+        events, runs = _spared(events, notes.damaged), _spared(runs, notes.damaged)
+    return events, runs, notes
+
+
+def _spared(table: pa.Table, damaged: set[int]) -> pa.Table:
+    return table.filter(pc.invert(pc.is_in(table["run"], value_set=pa.array(sorted(damaged), pa.int64()))))
 
 
 def _locate(path: Path) -> tuple[Path, Path | None]:
@@ -174,6 +199,10 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
                 notes.cut_off.append(last_run)
             else:
                 notes.quarantined[problem] += 1
+                if "run" in event:
+                    notes.damaged.add(event["run"])
+                else:
+                    notes.nameless += 1
             continue
         last_run = event["run"]
         for name, values in columns.items():
@@ -190,7 +219,7 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
 
 
 def _parsed(line: bytes, number: int) -> tuple[dict[str, Any], str]:
-    """An event with every column, or why the line is none."""
+    """An event with every column, or why the line is none and as much of it as was sound, its run first."""
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -202,16 +231,16 @@ def _parsed(line: bytes, number: int) -> tuple[dict[str, Any], str]:
         name, value = wanted.name, said.get(wanted.name)
         if value is None:
             if name in REQUIRED:
-                return {}, f"no {name}"
+                return event, f"no {name}"
             value = number if name == "seq" else "none" if name in _NAMES else None
         elif name in _NAMES:
             if value not in _NAMES[name]:
-                return {}, f"unknown {name}"
+                return event, f"unknown {name}"
         elif pa.types.is_dictionary(wanted.type):
             if not isinstance(value, str):
-                return {}, f"{name} is not text"
+                return event, f"{name} is not text"
         elif not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
-            return {}, f"{name} is not a 64-bit integer"
+            return event, f"{name} is not a 64-bit integer"
         event[name] = value
     return event, ""
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from reports.checks.judgement import Judgement
 from reports.checks.spec import INCONCLUSIVE, SAFETY, Verdict, joint_verdict
+from reports.checks.vacuity import GRANT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +45,25 @@ class Finding:
         return (self.clause, self.kind, self.fault_kinds)
 
 
+Party = tuple[str, str]
+"""Scenario and provider. What must happen must happen to each: another lock's crash proves nothing about this one."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Tally:
     """What the runs showed so far.
 
-    demanded: the situations without which the runs prove nothing. verdicts:
-    clause to verdict to runs. classes: severity class to runs. reach:
+    demanded: the situations without which a party's runs prove nothing.
+    reached: those that its runs came to. damaged: runs that lost a record and
+    were not judged. verdicts: clause to verdict to runs. classes: severity class to runs. reach:
     situation to (runs, occurrences). findings: distinct failures, safety
     before the rest, lowest run first. broken_runs: with a safety clause broken.
     """
 
-    demanded: tuple[str, ...] = ()
+    demanded: dict[Party, set[str]] = field(default_factory=dict)
+    reached: dict[Party, set[str]] = field(default_factory=dict)
     runs: int = 0
+    damaged: int = 0
     cut_off: int = 0
     events: int = 0
     broken_runs: int = 0
@@ -65,20 +73,31 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
 
     @property
-    def unreached(self) -> tuple[str, ...]:
-        """The demanded situations that no run reached."""
-        return tuple(name for name in self.demanded if self.reach.get(name, (0, 0))[0] == 0)
+    def required(self) -> set[str]:
+        """The situations that any party demands."""
+        return set().union(*self.demanded.values())
+
+    @property
+    def unreached(self) -> dict[Party, list[str]]:
+        """By party, the demanded situations that none of its runs reached; a grant is always demanded."""
+        missing = {party: {GRANT, *names} - self.reached.get(party, set()) for party, names in self.demanded.items()}
+        return {party: sorted(names) for party, names in sorted(missing.items()) if names}
 
     @property
     def reasons(self) -> list[str]:
         """Why the runs prove nothing, if they do not."""
-        if not self.runs:
-            return ["no run was finished"]
         reasons = []
-        if self.reach.get("grant", (0, 0))[0] == 0:
-            reasons.append("no client was ever granted the lock")
-        if self.unreached:
-            reasons.append(f"never happened: {', '.join(self.unreached)}")
+        if self.damaged:
+            lost = f"{self.damaged:,} run{'' if self.damaged == 1 else 's'}"
+            reasons.append(f"{lost} lost records and could not be judged")
+        if not self.runs:
+            return reasons or ["no run was finished"]
+        for party, names in self.unreached.items():
+            where = " in " + " with ".join(name for name in party if name) if len(self.demanded) > 1 else ""
+            if GRANT in names:
+                reasons.append(f"no client was ever granted the lock{where}")
+            if others := [name for name in names if name != GRANT]:
+                reasons.append(f"never happened{where}: {', '.join(others)}")
         for clause in SAFETY:
             undecided = self.verdicts.get(clause, Counter())[INCONCLUSIVE]
             if undecided:
@@ -103,7 +122,12 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Join other runs to these."""
+        for party, names in other.demanded.items():
+            self.demanded.setdefault(party, set()).update(names)
+        for party, names in other.reached.items():
+            self.reached.setdefault(party, set()).update(names)
         self.runs += other.runs
+        self.damaged += other.damaged
         self.cut_off += other.cut_off
         self.events += other.events
         self.broken_runs += other.broken_runs
@@ -133,28 +157,38 @@ def _joined(first: Finding, second: Finding) -> Finding:
 
 
 def tally(
-    judgement: Judgement, events: pa.Table, runs: pa.Table, *, fault_kinds: Mapping[int, tuple[str, ...]] | None = None
+    judgement: Judgement,
+    events: pa.Table,
+    runs: pa.Table,
+    *,
+    damaged: int = 0,
+    fault_kinds: Mapping[int, tuple[str, ...]] | None = None,
 ) -> Tally:
     """Add up one judgement of `events` and `runs`.
 
-    fault_kinds: run to what disturbed it, where the caller knows; it tells
-    failures of one clause apart.
+    damaged: runs that were left out because they lost a record. fault_kinds: run
+    to what disturbed it, where the caller knows; it tells failures of one clause apart.
     """
     told = fault_kinds or {}
-    demanded = {name for row in runs["must_happen"].to_pylist() for name in row}
     result = Tally(
-        demanded=tuple(sorted(demanded)),
         runs=len(runs),
+        damaged=damaged,
         cut_off=sum(runs["is_cut_off"].to_pylist()),
         events=len(events),
         classes=Counter(judgement.classes["class"].to_pylist()),
     )
+    parties: dict[int, Party] = {}
+    for row in runs.select(["run", "scenario", "provider", "must_happen"]).to_pylist():
+        parties[row["run"]] = party = (row["scenario"], row["provider"])
+        result.demanded.setdefault(party, set()).update(row["must_happen"])
     counted = judgement.verdicts.group_by(["clause", "verdict"]).aggregate([("run", "count")])
     for row in counted.to_pylist():
         result.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["run_count"]
     for row in judgement.reach.to_pylist():
         before = result.reach.get(row["situation"], (0, 0))
         result.reach[row["situation"]] = (before[0] + (row["count"] > 0), before[1] + row["count"])
+        if row["count"]:
+            result.reached.setdefault(parties[row["run"]], set()).add(row["situation"])
     broken = judgement.verdicts.filter(pc.equal(judgement.verdicts["verdict"], "violated")).to_pylist()
     findings = []
     for row in broken:

@@ -27,8 +27,11 @@ from reports.checks.operations import Operations
 from reports.checks.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.truth import END_TAKEN_OVER, RELEASED, Truth
 
+GRANT: Final = "grant"
+"""The situation without which a run proves nothing, demanded or not."""
+
 SITUATIONS: Final[dict[str, str]] = {
-    "grant": "a client became owner",
+    GRANT: "a client became owner",
     "denied": "an acquire returned without a grant",
     "contention": "an acquire met an unended grant of another client, or lost a race for the write",
     "renewal": "a grant was renewed",
@@ -247,6 +250,6 @@ def unreached(reach: pa.Table, runs: pa.Table) -> list[tuple[str, str, str]]:
     seen: dict[tuple[str, str], set[str]] = {}
     for row in runs.select(["run", "scenario", "provider", "must_happen"]).to_pylist():
         key = (row["scenario"], row["provider"])
-        demanded.setdefault(key, {"grant"}).update(row["must_happen"])
+        demanded.setdefault(key, {GRANT}).update(row["must_happen"])
         seen.setdefault(key, set()).update(happened.get(row["run"], ()))
     return [(*key, name) for key in sorted(demanded) for name in sorted(demanded[key] - seen[key])]

@@ -23,7 +23,7 @@ from lockref.errors import HistoryUnreadable
 from reports.pipeline import fairness, latency
 from reports.pipeline.counts import collect_counts, ordered, verdict_counts
 from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run
-from reports.pipeline.summary import TIMELINE_EVENTS_MAX, Facts, FailureRow, summarise
+from reports.pipeline.summary import NAMELESS, TIMELINE_EVENTS_MAX, Facts, FailureRow, summarise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -181,8 +181,13 @@ class _Analysis:
             quarantine.write.mode("overwrite").json(str(self.out / "quarantine"))
             for (run,) in quarantine.where("run is not null").select("run").distinct().collect():
                 self._part(split_run(run)[0]).damaged.add(run)
+        # What names no run may have been any run's of its input.
+        suspect = {index for index, problem, _ in counts if problem in NAMELESS}
         for row in described:
-            facts = self._part(split_run(row["run"])[0])
+            index, _ = split_run(row["run"])
+            facts = self._part(index)
+            if index in suspect:
+                facts.damaged.add(row["run"])
             if row["run"] in facts.damaged:
                 continue
             facts.runs += 1

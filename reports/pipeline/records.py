@@ -3,8 +3,9 @@
 A record that is not one never stops a report and never silently vanishes: it
 goes to quarantine with its reason. A loss can look like a broken lock (a
 dropped reply tears the chain of grants), so a run that lost a record is not
-judged at all: it is *damaged* and counts as inconclusive. The one exception
-is a torn last line, the usual end of a killed writer: its run is cut off
+judged at all: it is *damaged* and counts as inconclusive; so do all runs of an
+input where a record does not even name its run. The one exception is a torn
+last line, the usual end of a killed writer: its run is cut off
 there, which the checks understand.
 """
 

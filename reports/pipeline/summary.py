@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY, Verdict, joint_verdict
+from reports.checks.vacuity import GRANT
 from reports.formats.block import failure_block
 from reports.formats.results import (
     Clause,
@@ -34,8 +35,6 @@ from reports.pipeline.inputs import split_run
 from reports.pipeline.latency import GRID, QUOTED
 from reports.pipeline.timeline import build_timeline
 
-GRANT = "grant"
-"""The situation without which a run proves nothing."""
 FAILURES_MAX = 50
 TIMELINE_EVENTS_MAX = 200_000
 """As many events of a run as its timeline is built from at most."""
@@ -153,7 +152,7 @@ def doubts(facts: Facts, clauses: Mapping[str, Clause]) -> list[str]:
         found.append("no run could be judged")
     if facts.damaged:
         found.append(f"{counted(len(facts.damaged), 'run')} lost records and could not be judged")
-    if unattributed := sum(number for (_, reason), number in facts.rejects.items() if reason in _NAMELESS):
+    if unattributed := sum(number for (_, reason), number in facts.rejects.items() if reason in NAMELESS):
         found.append(f"{counted(unattributed, 'record')} could not be assigned to a run")
     reached: dict[tuple[str, str], set[str]] = {}
     for row in facts.reach:
@@ -172,7 +171,7 @@ def doubts(facts: Facts, clauses: Mapping[str, Clause]) -> list[str]:
     return found
 
 
-_NAMELESS = frozenset(
+NAMELESS = frozenset(
     (
         "not a JSON object",
         "missing run",
@@ -181,7 +180,7 @@ _NAMELESS = frozenset(
         "run's metadata without a run number",
     )
 )
-"""Reasons of records whose run is unknown: any run may have lost them."""
+"""Reasons of records whose run is unknown: any run of their input may have lost them."""
 
 
 def _witness(text: str | None) -> dict[str, Any]:

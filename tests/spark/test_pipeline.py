@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table, to_table
 from reports.checks import judge, overall, overall_liveness
+from reports.checks.load import load_history
+from reports.checks.tally import tally
 from reports.formats.results import load_results
 from reports.pipeline import analyse, analyse_each
 from tests.histories import History
@@ -135,7 +137,7 @@ def test_one_pass_over_several_inputs_gives_each_what_it_gets_alone(spark: Spark
     events, runs = history(["", "", "fork"], first_seed=40, turns=9)
     spoilt = write_jsonl(tmp_path / "spoilt", events, runs)
     path = spoilt / "events.jsonl"
-    path.write_text('{"run": 1, "seq":\n' + path.read_text(encoding="utf-8"), encoding="utf-8")
+    path.write_text('{"run": 1, "seq": 1}\n' + path.read_text(encoding="utf-8"), encoding="utf-8")
     folders = [
         write_parquet(tmp_path / "held", *history(["", ""])),
         spoilt,
@@ -157,35 +159,56 @@ def test_one_pass_over_several_inputs_gives_each_what_it_gets_alone(spark: Spark
 
 def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: SparkSession, tmp_path: Path) -> None:
     """Each kind of malformed record is counted by reason; its run is damaged, so "held" is not said."""
-    events, runs = history(["", "", "", ""])
+    events, runs = history(["", "", "", "stale_write"])
     folder = write_jsonl(tmp_path / "h", events, runs)
     good = {"seq": 9000, "at_ns": 1, "node": "n1", "kind": "call", "op": "acquire", "outcome": "none"}
     bad = [
-        '{"run": 0, "seq":',
-        json.dumps(["no", "object"]),
         json.dumps({**good, "run": 1, "at_ns": "soon"}),
         json.dumps({**good, "run": 1, "kind": "levitated"}),
         json.dumps({**good, "run": 2, "op": "borrow"}),
         json.dumps({**good, "run": 2, "at_ns": None}),
-        json.dumps(good),
         json.dumps({**good, "run": 77}),
     ]
     path = folder / "events.jsonl"
     path.write_text("\n".join(bad) + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     results = analyse([folder], tmp_path / "out", spark)
     assert {row["reason"]: row["records"] for row in results["quarantine"]} == {
-        "not a JSON object": 2,
         "wrong type: at_ns is not an integer": 1,
         "unknown kind": 1,
         "unknown op": 1,
         "missing time": 1,
-        "missing run": 1,
         "run without metadata": 1,
     }
-    assert (results["verdict"], results["runs"], results["damaged"]) == ("inconclusive", 2, 3)
+    assert (results["verdict"], results["runs"], results["damaged"]) == ("violated", 2, 3)
+    assert {failure["run"] for failure in results["failures"]} == {3}
     written = [json.loads(line) for part in (tmp_path / "out/quarantine").glob("*.json") for line in part.open()]
     assert len(written) == len(bad)
     assert any("levitated" in row["record"] for row in written)
+
+
+@pytest.mark.parametrize(
+    ("line", "damaged", "verdict"),
+    [
+        ('{"run": 0, "seq":', 2, "inconclusive"),
+        ('["no", "object"]', 2, "inconclusive"),
+        ('{"at_ns": 1, "node": "n1", "kind": "call"}', 2, "inconclusive"),
+        ('{"run": 0, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "violated"),
+        ('{"run": 1, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "inconclusive"),
+    ],
+)
+def test_a_lost_record_means_the_same_on_spark_and_in_process(
+    spark: SparkSession, tmp_path: Path, line: str, damaged: int, verdict: str
+) -> None:
+    """No false verdict: a run that lost a record is judged nowhere, nor is any that may have lost one."""
+    folder = write_jsonl(tmp_path / "h", *history(["", "stale_write"]))
+    path = folder / "events.jsonl"
+    path.write_text(line + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    results = analyse([folder], tmp_path / "out", spark)
+    read, runs, notes = load_history(folder)
+    in_process = tally(judge(read, runs), read, runs, damaged=len(notes.damaged))
+    assert (results["verdict"], results["damaged"], results["runs"]) == (verdict, damaged, 2 - damaged)
+    assert (in_process.verdict, in_process.damaged, in_process.runs) == (verdict, damaged, 2 - damaged)
+    assert verdicts_of(tmp_path / "out") == judged(read, runs)
 
 
 def test_a_torn_last_line_cuts_its_run_off_and_damages_nobody(spark: SparkSession, tmp_path: Path) -> None:

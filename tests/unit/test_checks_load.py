@@ -12,6 +12,7 @@ from lockref.errors import HistoryUnreadable
 from lockref.history import Op
 from reports.checks import judge
 from reports.checks.load import load_history, write_history, write_json_lines
+from reports.checks.tally import tally
 from tests.histories import History, tables, verdict
 
 
@@ -57,30 +58,55 @@ def test_events_alone_get_runs_by_default(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    ("line", "reason", "spared"),
     [
-        ("nonsense", "not JSON"),
-        ("[1,2]", "not a JSON object"),
-        ('{"run":0,"node":"n","kind":"call"}', "no at_ns"),
-        ('{"run":0,"at_ns":1,"node":"n","kind":"shout"}', "unknown kind"),
-        ('{"run":0,"at_ns":1,"node":"n","kind":"call","op":"fly"}', "unknown op"),
-        ('{"run":0,"at_ns":1.5,"node":"n","kind":"call"}', "at_ns is not a 64-bit integer"),
-        ('{"run":true,"at_ns":1,"node":"n","kind":"call"}', "run is not a 64-bit integer"),
-        ('{"run":0,"at_ns":99999999999999999999,"node":"n","kind":"call"}', "at_ns is not a 64-bit integer"),
-        ('{"run":0,"at_ns":1,"node":7,"kind":"call"}', "node is not text"),
-        ("[" * 100_000, "not JSON"),
+        ("nonsense", "not JSON", []),
+        ("[1,2]", "not a JSON object", []),
+        ('{"at_ns":1,"node":"n","kind":"call"}', "no run", []),
+        ('{"run":0,"node":"n","kind":"call"}', "no at_ns", [1]),
+        ('{"run":0,"at_ns":1,"node":"n","kind":"shout"}', "unknown kind", [1]),
+        ('{"run":0,"at_ns":1,"node":"n","kind":"call","op":"fly"}', "unknown op", [1]),
+        ('{"run":0,"at_ns":1.5,"node":"n","kind":"call"}', "at_ns is not a 64-bit integer", [1]),
+        ('{"run":true,"at_ns":1,"node":"n","kind":"call"}', "run is not a 64-bit integer", []),
+        ('{"run":0,"at_ns":99999999999999999999,"node":"n","kind":"call"}', "at_ns is not a 64-bit integer", [1]),
+        ('{"run":0,"at_ns":1,"node":7,"kind":"call"}', "node is not text", [1]),
+        ("[" * 100_000, "not JSON", []),
     ],
 )
-def test_a_line_that_is_no_event_is_set_aside_and_counted(tmp_path, line, reason):
-    """Damage in the middle loses that line alone, under a reason."""
+def test_a_line_that_is_no_event_is_set_aside_with_its_run(tmp_path, line, reason, spared):
+    """Damage in the middle is counted under a reason, and its run is not judged; every run, if none is named."""
     events, runs = two_runs()
     write_json_lines(tmp_path, events, runs)
     path = tmp_path / "events.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:3], line, *lines[3:]]) + "\n")
-    read, _, notes = load_history(tmp_path)
-    assert len(read) == len(events)
+    read, described, notes = load_history(tmp_path)
+    assert read.to_pylist() == [row for row in events.to_pylist() if row["run"] in spared]
+    assert described["run"].to_pylist() == spared
     assert dict(notes.quarantined) == {reason: 1}
+    assert notes.damaged == {0, 1} - set(spared)
+    assert f"{2 - len(spared)} run" in notes.lines[1]
+
+
+def test_a_lost_line_accuses_nobody(tmp_path):
+    """No false verdict: whichever line of a sound history is spoilt, nothing is violated and nothing is "held"."""
+    history = History()
+    for turn, node in enumerate(("n1", "n2")):
+        lock = history.granted(node, call=turn * 10, applied=turn * 10 + 1, returned=turn * 10 + 2, token=turn)
+        history.believes(lock, turn * 10 + 2, turn * 10 + 5)
+        history.effect(lock, at=turn * 10 + 4)
+        history.released(lock, call=turn * 10 + 6, applied=turn * 10 + 7)
+    events, runs = tables(history)
+    write_json_lines(tmp_path, events, runs)
+    path = tmp_path / "events.jsonl"
+    lines = path.read_text().splitlines()
+    assert tally(judge(events, runs), events, runs).verdict == "held"
+    for number, line in enumerate(lines):
+        path.write_text("\n".join([*lines[:number], line[:30], *lines[number + 1 :]]) + "\n")
+        read, described, notes = load_history(tmp_path)
+        found = tally(judge(read, described), read, described, damaged=len(notes.damaged))
+        assert (found.verdict, found.is_live, found.damaged) == ("inconclusive", True, 1)
+        assert found.reasons == ["1 run lost records and could not be judged"]
 
 
 def test_a_torn_last_line_cuts_its_run_off(tmp_path):

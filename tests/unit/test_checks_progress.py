@@ -10,6 +10,7 @@ from lockref.stores.port import Outcome
 from reports.checks import judge, overall, overall_liveness, unreached
 from reports.checks.fairness import gini, jain
 from reports.checks.judgement import measure
+from reports.checks.tally import Tally, tally
 from tests.histories import History, tables, verdict
 
 TIMING = {
@@ -436,6 +437,28 @@ def test_a_demanded_situation_must_be_reached_by_some_run():
     assert alone.unreached == (("by hand", "by hand", "denied"),)
     assert overall(alone) == "inconclusive"
     assert overall(judge(*tables(calm, contended))) == "held"
+
+
+def test_one_locks_experience_is_no_other_locks_evidence():
+    """Vacuity: what a scenario demands must happen under each provider, in the judgement and in its tally alike."""
+    contended, calm = timed(must_happen=["denied"]), timed(must_happen=["denied"], provider="another")
+    contended.granted("n1", call=0, applied=1, returned=2)
+    contended.fails("n2", call=3, returned=4)
+    calm.granted("n1", call=0, applied=1, returned=2)
+    silent = timed(scenario="a third")
+    events, runs = tables(contended, calm, silent)
+    judgement = judge(events, runs)
+    counted = tally(judgement, events, runs)
+    assert judgement.unreached == (("a third", "by hand", "grant"), ("by hand", "another", "denied"))
+    assert counted.reasons == [
+        "no client was ever granted the lock in a third with by hand",
+        "never happened in by hand with another: denied",
+    ]
+    assert overall(judgement) == counted.verdict == "inconclusive"
+    apart = Tally()
+    for history in (silent, calm, contended):
+        apart.add(tally(history.judged(), *history.tables()))
+    assert apart.reasons == counted.reasons
 
 
 def test_a_batch_without_any_grant_proves_nothing():

@@ -14,6 +14,7 @@ import pytest
 from lockref.cli import console, exit_codes, seeds
 from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, DeterminismError
+from reports.checks.load import load_history, write_json_lines
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
@@ -89,6 +90,21 @@ def test_a_history_is_judged_again_from_its_run_folder(capsys: pytest.CaptureFix
     capsys.readouterr()
     assert run(["check", ".lockref/runs/latest", "--json"]) == 1
     assert document(capsys)["clauses"]["S3"]["violated"] == 4  # type: ignore[index]
+
+
+def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A spoilt line proves nothing about the lock: `check` says whose run was lost, and exits 3, not 0 and not 1."""
+    run(["sim", "contention", "--provider", "hardened", "--seeds", "1..2"])
+    write_json_lines(own_folder / "h", *load_history(Path(".lockref/runs/latest"))[:2])
+    path = own_folder / "h/events.jsonl"
+    lines = path.read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if '"kind":"return"' in line)
+    lines[first] = lines[first].replace('"kind":"return"', '"kind":"retur"')
+    path.write_text("\n".join(lines) + "\n")
+    capsys.readouterr()
+    assert run(["check", "h", "--json"]) == 3
+    told = document(capsys)
+    assert (told["runs"], told["reasons"]) == (1, ["1 run lost records and could not be judged"])
 
 
 @pytest.mark.parametrize(
