@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lockref.cli.campaigns import judge_thresholds, tallied_results, write_run
+from lockref.runtime import NS_PER_S
+from lockref.stores.uri import open_store
 from reports.checks import judge
 from reports.checks.tally import tally
 from scenarios.backends import BACKENDS, resolve_backend
@@ -47,6 +51,7 @@ def contend(
         )
         outcome = run_real(scenario, spec, running.uri, clients=contenders, duration_ns=for_ns, processes=processes)
         version = running.version
+        capabilities = _capabilities(running.uri)
     counted = tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
     results = tallied_results(
         counted,
@@ -56,6 +61,7 @@ def contend(
         backend=running.name,
         provenance={**about, "backend": running.name, "backend_version": version, "contenders": contenders},
     )
+    results.capabilities = capabilities
     judge_thresholds(scenario, outcome.events, outcome.runs, results)
     if outcome.unfinished:
         results.notices.append(
@@ -65,3 +71,9 @@ def contend(
         results.notices.append(EMULATOR_NOTICE)
     write_run(folder, outcome.events, outcome.runs, results, allowed=allowed)
     return results
+
+
+def _capabilities(uri: str) -> dict[str, object]:
+    """What the store promises: `StoreCapabilities`, by name."""
+    with closing(open_store(uri, request_timeout_ns=NS_PER_S)) as store:
+        return asdict(store.capabilities)

@@ -17,6 +17,11 @@ from reports.pipeline import analyse_each
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_JUDGED = (
+    "verdict", "liveness", "statement", "reasons", "runs", "events", "clauses", "classes", "reach", "capabilities",
+)  # fmt: skip
+"""What the run itself knows better than an analysis of the histories that it kept."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -96,7 +101,7 @@ def _joined(analysed: Results, judged: Results) -> Results:
     for failure in judged.failures:
         if (drawn := seen.get((failure.clause, failure.run))) is not None:
             failure.timeline, failure.begin_ns = drawn.timeline, drawn.begin_ns
-    for name in ("verdict", "liveness", "statement", "reasons", "runs", "events", "clauses", "classes", "reach"):
+    for name in _JUDGED:
         setattr(analysed, name, getattr(judged, name))
     analysed.failures = judged.failures
     analysed.notices = [*judged.notices, *analysed.notices]

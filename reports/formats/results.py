@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError, Location
-from reports.checks.confidence import bound_95
+from reports.checks.confidence import bound_95, wilson_95
 from reports.checks.spec import Verdict
 
 FORMAT = "lockref.results/1"
@@ -240,16 +240,24 @@ def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str],
     grants: how often the lock was given in these runs; 0 where nobody counted.
     """
     given = f" with {counted(grants, 'grant')}" if grants else ""
+    # One or two runs say nothing about the rate among runs: a real run stands for itself.
+    is_sample = runs >= 4
     if violated:
-        return f"{violated:,} of {counted(runs, 'run')}{given} broke a safety clause"
+        low, high = wilson_95(violated, runs)
+        interval = f": at 95 % confidence, {_percent(low)} to {_percent(high)} % of runs do" if is_sample else ""
+        return f"{violated:,} of {counted(runs, 'run')}{given} broke a safety clause{interval}"
     if runs == 0:
         return "no run could be judged"
     tail = f"; inconclusive: {reasons[0]}" if verdict == "inconclusive" and reasons else ""
-    # One or two runs say nothing about the rate among runs: a real run stands for itself. Nor do runs
-    # that never came to the point.
-    is_bounded = runs >= 4 and verdict == "held"
-    bound = f": at 95 % confidence, at most {100 * bound_95(runs):.2g} % of runs break it" if is_bounded else ""
+    # Nor do runs that never came to the point.
+    is_bounded = is_sample and verdict == "held"
+    bound = f": at 95 % confidence, at most {_percent(bound_95(runs))} % of runs break it" if is_bounded else ""
     return f"0 violations in {counted(runs, 'run')}{given}{bound}{tail}"
+
+
+def _percent(share: float) -> str:
+    """Two significant digits, never in powers of ten."""
+    return f"{float(f'{100 * share:.2g}'):g}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -49,14 +49,13 @@ def analyse(
     *,
     title: str = "",
     provenance: Mapping[str, Any] | None = None,
-    capabilities: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Judge and measure the histories `inputs`; write tables and `results.json` under `out_dir`; return the results.
 
     inputs: run folders, or files of events (`reports.pipeline.inputs`).
     spark: a session to use, on any cluster that reaches the files; default
         the local one of `reports.spark_session`, kept under `out_dir`.
-    provenance, capabilities: put into the results as they are.
+    provenance: put into the results as it is.
 
     Raises HistoryUnreadable where an input is no history, CapabilityMissing
     where there is no Java.
@@ -65,7 +64,6 @@ def analyse(
     analysis = _Analysis(find_sources(inputs), out, spark, is_joint=True)
     [facts] = analysis.run()
     results = summarise(facts, title=title)
-    results.capabilities = dict(capabilities or {})
     return analysis.finished(results, facts, out, tables="", provenance=provenance or {})
 
 

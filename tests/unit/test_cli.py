@@ -15,6 +15,7 @@ from lockref.cli import console, exit_codes, seeds
 from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, DeterminismError
 from reports.checks.load import load_history, write_json_lines
+from reports.formats.results import load_results
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
@@ -154,6 +155,7 @@ def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, caps
     assert told["verdict"] == "held"
     folder = Path(str(told["folder"]))
     assert {entry.name for entry in folder.iterdir()} >= {"events.parquet", "runs.parquet", "results.json", "run.json"}
+    assert load_results(folder / "results.json").capabilities["dialect"] == "memory"
     assert run(["check", str(folder)]) == 0
 
 

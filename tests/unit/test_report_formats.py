@@ -50,7 +50,8 @@ def test_a_statement_bounds_and_never_says_safe() -> None:
         statement(verdict="inconclusive", runs=5, violated=0, reasons=["never happened: crash"]),
         statement(verdict="inconclusive", runs=0, violated=0, reasons=[]),
     ]
-    assert said[1] == "3 of 2,000 runs broke a safety clause"
+    assert said[1] == "3 of 2,000 runs broke a safety clause: at 95 % confidence, 0.051 to 0.44 % of runs do"
+    assert statement(verdict="violated", runs=1, violated=1, reasons=[]) == "1 of 1 run broke a safety clause"
     assert said[2] == "0 violations in 5 runs; inconclusive: never happened: crash"
     assert not [text for text in said if "safe " in text or text.endswith("safe")]
 
