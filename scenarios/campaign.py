@@ -21,9 +21,9 @@ from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
 from lockref.providers import ProviderSpec
 from reports.checks import judge
 from reports.checks.tally import Tally, tally
-from scenarios.batch import batch_digest, sweep
+from scenarios.batch import batch_digest, run_seeds, sweep
 from scenarios.schema import Scenario
-from scenarios.simulated import RunOutcome, run_simulated
+from scenarios.simulated import RunOutcome
 from sim.explore.determinism import first_difference
 
 SEEDS_PER_PROCESS_MIN = 200
@@ -94,7 +94,7 @@ def run_campaign(
 
     keep_runs: how many of the first runs to keep the histories of; those of
         distinct failures are kept besides.
-    check_determinism_every: run every k-th seed a second time and compare.
+    check_determinism_every: run every k-th seed a second time, under the strict auditor, and compare.
     is_over: asked between batches; True ends the campaign early.
     Errors: DeterminismError with the first differing event; ConfigError for a
     lock that raises what is no LockError. KeyboardInterrupt ends it early with
@@ -109,7 +109,8 @@ def run_campaign(
         for outcomes in sweep(scenario, spec, seeds, jobs=processes):
             if check_determinism_every:
                 for outcome in outcomes[::check_determinism_every]:
-                    _require_same_trace(outcome, run_simulated(scenario, spec, outcome.seed))
+                    (again,) = run_seeds(scenario, spec, [outcome.seed], watched=1)
+                    _require_same_trace(outcome, again)
             total.absorb(outcomes, keep_runs=max(0, keep_runs - total.tally.runs))
             on_progress(total)
             if is_over():

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,7 +15,10 @@ from lockref.errors import ConfigError, DeterminismError, LockError
 from lockref.history import Recorder, to_table
 from lockref.provider import Grant, LockContext
 from lockref.providers import load_provider, provider_from
+from lockref.storage.provider import StorageLock
 from scenarios import simulated
+from scenarios.batch import sweep
+from scenarios.campaign import run_campaign
 from scenarios.load import load_scenario, parse_scenario
 from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.run import run_simulated, simulate_many
@@ -211,6 +215,27 @@ class ComplainsAtTheEnd(Base):
         raise LockError("never was any good")
 
 
+class ReadsAnAliasedClock(StorageLock):
+    """`datetime.now` cannot be replaced from outside; only the strict auditor sees it called."""
+
+    def lock(self, timeout_s: float) -> bool:
+        datetime.now(UTC)
+        return super().lock(timeout_s)
+
+
+def leaks_after(made_max: int) -> type[StorageLock]:
+    """A lock that reads the real clock once so many of it have been made."""
+    made: list[object] = []
+
+    class Leaks(StorageLock):
+        @classmethod
+        def from_context(cls, context: LockContext) -> StorageLock:
+            made.append(context)
+            return (StorageLock if len(made) <= made_max else ReadsAnAliasedClock).from_context(context)
+
+    return Leaks
+
+
 class ReadsTheClock(Base):
     def lock(self, timeout_s: float) -> bool:
         import time
@@ -240,6 +265,23 @@ def test_a_lock_that_reads_the_real_clock_is_caught() -> None:
     """A batch forbids real time, entropy and threads: DeterminismError, exit 6."""
     with pytest.raises(DeterminismError):
         simulate_many(SWARM, provider_from(ReadsTheClock, name="clock"), [1])
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_first_seed_is_watched_closely(jobs: int) -> None:
+    """A clock that was imported by name passes the plain auditor; the first seed of a batch is under the strict one."""
+    lock = load_provider(f"{__name__}:ReadsAnAliasedClock")
+    with pytest.raises(DeterminismError, match=r"test_scenario_runs\.py:\d+: .*datetime\.now"):
+        list(sweep(SWARM, lock, range(1, 4), jobs=jobs, chunk=2))
+
+
+def test_checking_determinism_watches_the_second_run() -> None:
+    """`check_determinism_every` runs a seed again under the strict auditor: here the third run is the first to leak."""
+    scenario = load_scenario("e08")
+    runs_before = 2
+    lock = provider_from(leaks_after(runs_before * scenario.clients), name="later")
+    with pytest.raises(DeterminismError, match=r"datetime\.now"):
+        run_campaign(scenario, lock, [1, 2], check_determinism_every=2)
 
 
 def test_the_run_row_tells_the_checks_what_they_need() -> None:

@@ -9,15 +9,21 @@ import logging
 import os
 import random
 import secrets
+import sys
 import threading
 import time
 import uuid
+from _thread import allocate_lock as aliased_mutex
+from os import urandom as aliased_urandom
+from random import random as aliased_random
 from time import monotonic as aliased_monotonic
 
 import pytest
 
 from lockref.errors import DeterminismError
 from sim.auditor import real_world_forbidden
+
+OLD_EVENT = threading.Event()
 
 LEAKS = {
     "time": lambda: time.time(),
@@ -36,6 +42,13 @@ LEAKS = {
     "thread": lambda: threading.Thread(target=print).start(),
     "timer": lambda: threading.Timer(9, print).start(),
     "low-level thread": lambda: _thread.start_new_thread(print, ()),
+    "mutex": lambda: threading.Lock(),
+    "re-entrant mutex": lambda: threading.RLock(),
+    "event": lambda: threading.Event(),
+    "old event": lambda: OLD_EVENT.wait(0),
+    "condition": lambda: threading.Condition(),
+    "semaphore": lambda: threading.Semaphore(),
+    "barrier": lambda: threading.Barrier(2),
 }
 
 
@@ -49,8 +62,14 @@ def test_each_leak_is_caught_where_it_is(leak):
 
 @pytest.mark.parametrize(
     "leak",
-    [lambda: aliased_monotonic(), lambda: datetime.datetime.now()],  # noqa: DTZ005 - the planted leak
-    ids=["from time import", "datetime.now"],
+    [
+        lambda: aliased_monotonic(),
+        lambda: datetime.datetime.now(),  # noqa: DTZ005 - the planted leak
+        lambda: aliased_random(),
+        lambda: aliased_urandom(4),
+        lambda: aliased_mutex(),
+    ],
+    ids=["from time import", "datetime.now", "from random import", "from os import", "from _thread import"],
 )
 def test_strict_mode_finds_what_was_imported_before(leak):
     """Built-ins bound elsewhere pass the plain auditor; the strict one watches the calls themselves."""
@@ -58,6 +77,29 @@ def test_strict_mode_finds_what_was_imported_before(leak):
         leak()
     with pytest.raises(DeterminismError, match=r"test_sim_auditor\.py:\d+"), real_world_forbidden(is_strict=True):
         leak()
+
+
+def test_threads_of_others_are_left_alone():
+    """A thread that somebody else starts during a strict block may use the real world, and is not slowed down."""
+    seen: list[object] = []
+
+    def stranger() -> None:
+        time.time()
+        aliased_monotonic()
+        seen.append(sys.getprofile())
+
+    def starter() -> None:
+        thread = threading.Thread(target=stranger)
+        thread.start()
+        thread.join(10)
+
+    outside, go = threading.Thread(target=lambda: (go.acquire(), starter())), threading.Semaphore(0)
+    outside.start()
+    finished = outside.join
+    with real_world_forbidden(is_strict=True):
+        go.release()
+        finished(10)
+    assert seen == [None]
 
 
 def test_swallowed_leak_is_raised_at_the_end():
