@@ -24,7 +24,11 @@ def check_endpoint(endpoint: str) -> str:
         `http://host[:port]` or `https://host[:port]`. The text never repeats a
         user name or password.
     """
-    parts = urlsplit(endpoint)
+    try:
+        parts = urlsplit(endpoint)
+    except ValueError:
+        # The parser's own words quote the host, and what may stand before it.
+        raise ValueError("has an unreadable host; expected http://HOST:PORT or https://HOST") from None
     if parts.username is not None or parts.password is not None:
         raise ValueError("holds credentials; put them into the environment or a profile instead")
     if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -5,7 +5,9 @@ into a failed precondition (A2). What S3 says is folded into outcomes by one
 table, `WRITE_OUTCOMES`; what the network does is AMBIGUOUS, with a reason that
 says whether anything was sent.
 
-Two habits of boto3 are switched off. `Expect: 100-continue` doubles the round
+Three habits of boto3 are switched off. It follows a redirect to another region by
+asking for the bucket's and sending the request again, and for ever where the
+server redirects that question too. `Expect: 100-continue` doubles the round
 trips of a renewal and, on a server that ignores it, adds a second of waiting;
 a lock record is too small to gain from it. Checksums beyond what an operation
 requires wrap the body in a trailer that several servers store verbatim.
@@ -68,6 +70,12 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     StatusRow(status=503, code="SlowDown", outcome=Outcome.THROTTLED, why="too many requests; slow down"),
     StatusRow(status=400, code="RequestTimeout", outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
     StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
+    StatusRow(
+        status=400,
+        code="AuthorizationHeaderMalformed",
+        outcome=Outcome.REJECTED,
+        why="the bucket lives elsewhere; name its region or endpoint",
+    ),
     StatusRow(
         status=403,
         code="RequestTimeTooSkewed",
@@ -132,7 +140,13 @@ def make_client(*, endpoint: str, region: str, request_timeout_ns: int, pool_siz
         config=config,
     )
     client.meta.events.unregister("before-call.s3", add_expect_header)
+    client.meta.events.register("before-call.s3", _follow_no_redirect)
     return client
+
+
+def _follow_no_redirect(context: dict[str, Any], **_: object) -> None:
+    """Tell boto3 that it has already followed one: the status table then answers, with what to do about it."""
+    context.setdefault("s3_redirect", {})["redirected"] = True
 
 
 class S3Store:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from lockref.errors import ConfigError
 from lockref.stores.endpoints import check_endpoint
@@ -71,13 +71,15 @@ def parse_store_uri(uri: str) -> StoreAddress:
         if re.fullmatch(r"[\w.-]*", rest, re.ASCII) is None:
             raise ConfigError(f"the store {uri!r} is not of the form {FORMS[scheme]}")
         return StoreAddress(scheme=scheme, container=rest)
-    if scheme == "file":
-        return _parse_folder(uri)
-    return _parse_bucket(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        # The parser's own words quote the host, and what may stand before it.
+        raise ConfigError(f"the {scheme} store's URI has an unreadable host; expected {FORMS[scheme]}") from None
+    return _parse_folder(uri, parts) if scheme == "file" else _parse_bucket(uri, parts)
 
 
-def _parse_folder(uri: str) -> StoreAddress:
-    parts = urlsplit(uri)
+def _parse_folder(uri: str, parts: SplitResult) -> StoreAddress:
     path = unquote(parts.path)
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment or not path.startswith("/"):
         raise ConfigError(f"the store {uri!r} is not of the form {FORMS['file']}: give the folder's absolute path")
@@ -86,8 +88,7 @@ def _parse_folder(uri: str) -> StoreAddress:
     return StoreAddress(scheme="file", container=path.rstrip("/"))
 
 
-def _parse_bucket(uri: str) -> StoreAddress:
-    parts = urlsplit(uri)
+def _parse_bucket(uri: str, parts: SplitResult) -> StoreAddress:
     scheme, form = parts.scheme, FORMS[parts.scheme]
     bucket = parts.netloc
     if "@" in bucket:

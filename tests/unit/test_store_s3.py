@@ -6,6 +6,7 @@ import datetime
 import io
 
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.exceptions import (
     ConnectionClosedError,
     ConnectTimeoutError,
@@ -95,6 +96,7 @@ EXPECTED = {
     (405, "MethodNotAllowed"): (O.REJECTED, False),
     (501, "NotImplemented"): (O.REJECTED, False),
     (301, "PermanentRedirect"): (O.REJECTED, False),
+    (400, "AuthorizationHeaderMalformed"): (O.REJECTED, False),
     (307, "TemporaryRedirect"): (O.REJECTED, False),
     (600, "Odd"): (O.AMBIGUOUS, False),
 }
@@ -226,6 +228,28 @@ def test_a_request_is_sent_once_without_expect_or_trailing_checksum(client):
     assert "expect" not in headers
     assert not {name for name in headers if name.startswith(("x-amz-checksum", "x-amz-trailer", "x-amz-sdk-checksum"))}
     assert request.url == "http://127.0.0.1:1/bucket/p/k"
+
+
+@pytest.mark.parametrize("body", [b"", b"<Error><Code>PermanentRedirect</Code><Region>eu-west-1</Region></Error>"])
+def test_a_redirect_is_an_answer_and_not_followed(client, body):
+    """A2: boto3 would ask for the bucket's region and send the write again, for ever if that is redirected too."""
+    sent = []
+
+    def redirect(request, **_arguments):
+        sent.append(request.method)
+        return AWSResponse(request.url, 301, {}, RawBody(body))
+
+    client.meta.events.register("before-send.s3", redirect)
+    reply = _store(client).put_if_absent("k", b"1")
+    assert (reply.outcome, reply.status, sent) == (O.REJECTED, 301, ["PUT"])
+    assert "name its region or endpoint" in reply.reason
+
+
+class RawBody(io.BytesIO):
+    """A response's bytes as botocore reads them."""
+
+    def stream(self, **_arguments):
+        yield self.read()
 
 
 def test_a_request_is_signed_with_the_clock_of_this_machine(client):

@@ -51,6 +51,8 @@ def test_a_uri_is_taken_apart(uri, address):
         ("gs://", "names no bucket"),
         ("s3://UPPER", "'UPPER'"),
         ("s3://ab", "'ab'"),
+        ("s3://[::1", "unreadable host"),
+        ("s3://bucket?endpoint=http://[::1", "unreadable host"),
         ("s3://bucket/a//b", "prefix"),
         ("s3://bucket?endpoint=127.0.0.1:9", "endpoint"),
         ("s3://bucket?endpoint=http://h:99999", "port"),
@@ -72,7 +74,14 @@ def test_a_wrong_uri_gets_one_clear_line(uri, part):
 
 
 @pytest.mark.parametrize(
-    "uri", ["s3://key:hunter2@bucket", "s3://bucket?endpoint=http://key:hunter2@h:1", "https://key:hunter2@host/"]
+    "uri",
+    [
+        "s3://key:hunter2@bucket",
+        "s3://bucket?endpoint=http://key:hunter2@h:1",
+        "https://key:hunter2@host/",
+        "s3://key:hunter2@\u2100",
+        "s3://bucket?endpoint=http://key:hunter2@\u2100",
+    ],
 )
 def test_a_message_never_repeats_credentials(uri):
     """Somebody's password in a URI stays out of logs."""
