@@ -19,6 +19,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from lockref.errors import ConfigError
+from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 
 BASE_PATH: Final = "hoodie.base.path"
@@ -38,6 +39,7 @@ LOCK_SCHEMES: Final = frozenset({"s3", "s3a", "gs", "abfs", "abfss", "wasb", "wa
 DRIFT_BUFFER_NS: Final = 500 * NS_PER_MS
 """β: how far wall clocks may differ. Fixed in RFC-91 and in Hudi."""
 
+_TOO_SHORT: Final = f"{VALIDITY} should be greater than or equal to 10x {RENEW_INTERVAL}"
 _LONG_MAX = 2**63 - 1
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _SLASHES = re.compile(r"/{2,}")
@@ -70,7 +72,10 @@ def split_lock_uri(uri: str) -> LockFileLocation:
     """Bucket and key of a lock object's URI. Raises ConfigError in Hudi's words."""
     if bad := _NOT_IN_A_URI.search(uri):
         raise ConfigError(f"{uri!r} is no URI: character {bad[0]!r} at {bad.start()}; write it percent-encoded")
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise ConfigError(f"{uri!r} is no URI: {error}") from None
     if parts.query or parts.fragment:
         # Hudi takes the path alone, and would use the table's own folder as its lock object.
         raise ConfigError(f"{uri!r} has a query or a fragment; write '?' as %3F and '#' as %23")
@@ -93,6 +98,15 @@ def check_scheme(scheme: str) -> None:
         raise ConfigError(
             f"No implementation of StorageLock supports this scheme: {scheme or 'null'}; "
             f"use one of {', '.join(sorted(LOCK_SCHEMES))}"
+        )
+
+
+def check_settings(settings: LockSettings) -> None:
+    """Raise ConfigError for timing that no client with Hudi's properties could have: the first check of those."""
+    if settings.validity_ns < 10 * settings.renew_interval_ns:
+        raise ConfigError(
+            f"{_TOO_SHORT}: in this scenario lock.validity is {settings.validity_ns / NS_PER_S:g}s "
+            f"and lock.renew_every {settings.renew_interval_ns / NS_PER_S:g}s"
         )
 
 
@@ -127,10 +141,10 @@ class StorageLockConfig:
         base_path = properties.get(BASE_PATH)
         if base_path is None:
             raise ConfigError(f"{BASE_PATH} does not exist!")
-        validity_s = _whole_number(properties, VALIDITY, default=300)
-        renew_interval_s = _whole_number(properties, RENEW_INTERVAL, HEARTBEAT_POLL, default=30)
+        validity_s = whole_number(properties, VALIDITY, default=300)
+        renew_interval_s = whole_number(properties, RENEW_INTERVAL, HEARTBEAT_POLL, default=30)
         if validity_s < 10 * renew_interval_s:
-            raise ConfigError(f"{VALIDITY} should be greater than or equal to 10x {RENEW_INTERVAL}")
+            raise ConfigError(_TOO_SHORT)
         if validity_s < 10:
             raise ConfigError(f"{VALIDITY} should be greater than or equal to 10 seconds.")
         if renew_interval_s < 1:
@@ -139,13 +153,13 @@ class StorageLockConfig:
             base_path=str(base_path),
             validity_ns=validity_s * NS_PER_S,
             renew_interval_ns=renew_interval_s * NS_PER_S,
-            wait_time_ns=_whole_number(properties, WAIT_TIME, default=60_000) * NS_PER_MS,
-            client_retries=_whole_number(properties, CLIENT_RETRIES, default=50),
-            client_retry_wait_ns=_whole_number(properties, CLIENT_RETRY_WAIT, default=5_000) * NS_PER_MS,
+            wait_time_ns=whole_number(properties, WAIT_TIME, default=60_000) * NS_PER_MS,
+            client_retries=whole_number(properties, CLIENT_RETRIES, default=50),
+            client_retry_wait_ns=whole_number(properties, CLIENT_RETRY_WAIT, default=5_000) * NS_PER_MS,
         )
 
 
-def _whole_number(properties: Mapping[str, object], *keys: str, default: int) -> int:
+def whole_number(properties: Mapping[str, object], *keys: str, default: int) -> int:
     """The first of `keys` that is set, as a number; the first key is the current name."""
     for key in keys:
         value = properties.get(key)

@@ -37,7 +37,7 @@ from lockref.runtime import NS_PER_MS, NS_PER_S, Event, Runtime, ThreadRuntime
 from lockref.storage import lockfile
 from lockref.storage.acquisition import Call, Contender
 from lockref.storage.audit import AuditState, AuditTrail
-from lockref.storage.config import StorageLockConfig
+from lockref.storage.config import StorageLockConfig, check_settings, whole_number
 from lockref.storage.exchange import LossCallback, Wiring, describe
 from lockref.storage.lease import LeaseTerms, Step
 from lockref.storage.lockfile import LockFile
@@ -102,8 +102,12 @@ class StorageLock(Contender):
 
     @classmethod
     def from_context(cls, context: LockContext) -> Self:
-        """A lock for one process of the laboratory. Options: `margin_ms`, `request_timeout_ms`."""
+        """A lock for one process of the laboratory. Options: `margin_ms`, `request_timeout_ms`.
+
+        Errors: ConfigError for a timing or an option that RFC-91's lock cannot have.
+        """
         settings = context.settings
+        check_settings(settings)
         config = StorageLockConfig(
             base_path="",
             validity_ns=settings.validity_ns,
@@ -111,7 +115,11 @@ class StorageLock(Contender):
             poll_interval_ns=settings.poll_interval_ns,
             drift_bound_ns=settings.drift_bound_ns,
         )
-        options = {name: int(value) * NS_PER_MS for name, value in settings.options.items() if name in _OPTIONS}
+        options = {
+            name: whole_number(settings.options, name, default=0) * NS_PER_MS
+            for name in _OPTIONS
+            if name in settings.options
+        }
         timeout_ns = options.get("request_timeout_ms") or LeaseTerms.default_request_timeout_ns(
             settings.renew_interval_ns
         )
@@ -136,6 +144,10 @@ class StorageLock(Contender):
         """How long the holder may still act unless a renewal lands; 0 if it may not (H2)."""
         tenure = self._tenure
         return 0 if tenure is None else self._remaining_ns(tenure)
+
+    def remaining(self) -> float:
+        """`remaining_ns` in seconds, the unit of `lock`."""
+        return self.remaining_ns() / NS_PER_S
 
     def assert_held(self) -> None:
         """Call before each protected write (H2). Raises LockLost, or LockNotHeld if nothing was locked."""

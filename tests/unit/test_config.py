@@ -128,6 +128,7 @@ def test_s3_and_s3a_name_the_same_object():
         ("s3://lake/", r"URI does not contain a valid path\."),
         ("s3://lake/a b", "no URI"),
         ("s3://lake/a%zz", "no URI"),
+        ("s3://[::1/a", "no URI"),
         ("s3://lake/a?b=c", "query or a fragment"),
         ("s3://lake/a#b", "query or a fragment"),
     ],

@@ -157,6 +157,7 @@ def test_belief_counts_from_before_the_request(rig):
     rig.store.script = [ok, late_reply(2 * NS_PER_S)]
     assert rig.lock.lock(5)
     assert rig.lock.remaining_ns() == BELIEVABLE_NS - 2 * NS_PER_S
+    assert rig.lock.remaining() == (BELIEVABLE_NS - 2 * NS_PER_S) / NS_PER_S
 
 
 def test_assert_held_tells_lost_from_never_held(rig):
