@@ -33,6 +33,7 @@ DEPTH_MAX = 24
 COMPLAINTS_MAX = 10
 CATALOGUE = Path(__file__).parent / "catalogue"
 
+_ITEM = re.compile(r"([A-Za-z])([0-9]{1,2})")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,20}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 
@@ -56,7 +57,7 @@ class _Places:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """The scenario in a file, or of that name in the catalogue (`e08` or `e08-paused-holder`).
+    """The scenario in a file, or of that name in the catalogue: `e08-paused-holder` (`.yaml` or not), `e08`, `E8`.
 
     Errors: ConfigError with the place, for anything that is wrong with it.
     """
@@ -79,14 +80,19 @@ def load_scenario(path: str | Path) -> Scenario:
 
 
 def _find(path: Path) -> Path:
+    files = catalogue()
     if path.exists() or path.suffix or path.parent != Path():
         if path.is_dir():
             raise ConfigError(f"{path} is a folder, expected a scenario file (.yaml)")
         if not path.exists():
+            if path.parent == Path() and path.name in {file.name for file in files}:
+                return CATALOGUE / path.name
             raise ConfigError(f"there is no scenario file {path}{_nearest(path)}")
         return path
     name = path.name
-    files = catalogue()
+    if item := _ITEM.fullmatch(name):
+        # The notes and verdicts write E8, the file's name begins with e08.
+        name = f"{item[1].lower()}{int(item[2]):02d}"
     # A whole name is meant as such: `swarm` is not short for `swarm-overload`.
     matches = [file for file in files if file.stem == name] or [
         file for file in files if file.stem.split("-")[0] == name

@@ -121,6 +121,9 @@ def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: py
         (["sim", "e99"], 2, "lockref scenario list"),
         (["sim", "e08", "--seeds", "5..1"], 2, "empty"),
         (["sim", "e08", "--seeds", "x"], 2, "1..500"),
+        (["sim", "hasty.yaml", "--provider", "hudi"], 2, "greater than or equal to 10x"),
+        (["sim", "hasty.yaml", "--provider", "hardened"], 2, "lock.validity is 8s and lock.renew_every 2s"),
+        (["sim", "option.yaml"], 2, "margin_ms is 'wide'"),
         (["sim"], 2, "name a scenario"),
         (["sim", "e08", "--jobs", "many"], 2, "--jobs"),
         (["bench", "contention", "--backend", "nosuch://x", "--contenders", "2", "--for", "1s"], 2, "nosuch"),
@@ -140,6 +143,8 @@ def test_bad_input_is_one_clear_line(
 ) -> None:
     """Bad input names the place and the remedy, exits 2 or 5, and never shows a traceback."""
     (own_folder / "typo.yaml").write_text(UNKNOWN_KIND)
+    (own_folder / "hasty.yaml").write_text("version: 1\nname: hasty\nlock: {validity: 8s, renew_every: 2s}\n")
+    (own_folder / "option.yaml").write_text("version: 1\nname: option\nlock: {options: {margin_ms: wide}}\n")
     (own_folder / "binary.yaml").write_bytes(b"\xff\xfe\x00garbage")
     (own_folder / "history.json").write_text("[1,2")
     assert run(arguments) == code
@@ -369,7 +374,7 @@ def test_seeds_are_read_as_people_write_them() -> None:
 
 def test_interrupting_leaves_a_readable_run_folder(own_folder: Path) -> None:
     """Ctrl-C ends with 130; what was judged is in the run folder, whose status says interrupted."""
-    command = [sys.executable, "-m", "lockref.cli", "sim", "e08", "--seeds", "1..1000000", "--jobs", "1"]
+    command = [sys.executable, "-m", "lockref", "sim", "e08", "--seeds", "1..1000000", "--jobs", "1"]
     process = subprocess.Popen(command, cwd=own_folder, stderr=subprocess.PIPE, env={**os.environ, "NO_COLOR": "1"})
     assert process.stderr is not None
     # The first progress line says that a batch has been judged.

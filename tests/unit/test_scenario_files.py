@@ -106,7 +106,9 @@ def test_a_missing_file_suggests_the_nearest_name(tmp_path: Path) -> None:
 
 def test_catalogue_names_are_found_by_id_and_whole() -> None:
     """`e08` and `e08-paused-holder` are the same scenario."""
-    assert load_scenario("e08") == load_scenario("e08-paused-holder")
+    whole = load_scenario("e08-paused-holder")
+    for name in ("e08", "E8", "E08", "e08-paused-holder.yaml"):
+        assert load_scenario(name) == whole
 
 
 def test_a_whole_catalogue_name_is_no_abbreviation() -> None:
