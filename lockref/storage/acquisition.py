@@ -297,6 +297,7 @@ class Contender(Releaser):
         self._metric("lock.acquire.failure")
         with self._mutex:
             self._leave()
-        self._strays = [*self._unlapsed(self._strays), *call.attempts]
-        if call.is_unresolved:
+        # What earlier calls have left is undone, too: this call has taken over their cleanup.
+        self._strays = [*self._unlapsed(self._strays), *(call.attempts if call.is_unresolved else ())]
+        if self._strays:
             self._start_cleanup()

@@ -35,7 +35,7 @@ class Exchange:
     """
 
     __slots__ = (
-        "applications", "apply", "client", "epoch", "is_answered", "is_over", "is_reply_lost", "key", "op", "ordinals",
+        "applications", "apply", "client", "epoch", "is_over", "is_reply_lost", "key", "op", "ordinals",
         "process", "refuse", "reply", "request", "retry_after_ns", "service", "stale_ns", "struck", "task",
         "to_client_ns",
     )  # fmt: skip
@@ -64,7 +64,6 @@ class Exchange:
         self.applications = 0
         self.epoch = -1
         self.reply: object | None = None
-        self.is_answered = False
         self.is_over = False
         self.to_client_ns = 0
         self.is_reply_lost = False
@@ -164,8 +163,7 @@ class Wire:
             injector.at_c3(exchange)
 
     def _deliver(self, exchange: Exchange, reply: object) -> None:
-        if exchange.is_over or exchange.is_answered:
+        if exchange.is_over:
             return
-        exchange.is_answered = True
         exchange.reply = reply
         self._kernel.resume(exchange.task, exchange.epoch)

@@ -9,7 +9,8 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.history import Kind
 from lockref.stores.port import Outcome, Version
-from tests.sim.scripted import KEY, Scene, body
+from sim.faults.vocabulary import Error, FaultPlan, IgnoreConditions
+from tests.sim.scripted import KEY, MS, Scene, body
 
 DIALECTS = ("s3", "gcs", "azure", "memory")
 
@@ -140,3 +141,48 @@ def test_unknown_dialect_is_refused():
     """The message names what there is."""
     with pytest.raises(ConfigError, match="s3, gcs, azure"):
         Scene(dialect="oss")
+
+
+@pytest.mark.parametrize("is_operator", [True, False])
+def test_the_past_knows_of_a_deletion(is_operator):
+    """A stale read after a deletion may show the object only as of an instant at which it was there."""
+    scene = Scene()
+
+    def script(node, store):
+        store.put_if_absent(KEY, body("a"))
+        node.runtime.sleep(1000 * MS)
+        if is_operator:
+            scene.store.operator_delete(KEY)
+        else:
+            store.delete(KEY)
+        node.runtime.sleep(1000 * MS)
+        gone_ms = 1000 if is_operator else 1010
+        assert scene.store.peek(KEY, (gone_ms - 1) * MS) is None
+        assert scene.store.peek(KEY, gone_ms * MS) is None
+        assert scene.store.peek(KEY, (gone_ms + 1) * MS) == (body("a"), scene.store.peek(KEY, 1500 * MS)[1])
+        scene.note("looked")
+
+    scene.client("n1", script)
+    assert scene.run().log
+
+
+def test_a_deletion_ignores_its_condition_where_the_fault_says_so():
+    """ignore_conditions: a store that overlooks conditions overlooks those of deletions (U13)."""
+    scene = Scene(FaultPlan.of(IgnoreConditions(id="f", op="delete")))
+
+    def script(_node, store):
+        store.put_if_absent(KEY, body("a"))
+        scene.note(store.delete(KEY, Version("another")).outcome)
+
+    scene.client("n1", script)
+    scene.run()
+    assert scene.log[0][0] is Outcome.APPLIED
+    assert scene.store.peek(KEY) is None
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_a_read_has_no_precondition_to_fail():
+    """error 412 on a read: it carries no condition, so the client hears a refusal."""
+    scene = Scene(FaultPlan.of(Error(id="f", op="read", status=412)))
+    scene.client("n1", lambda _node, store: scene.note(store.read(KEY).outcome))
+    assert scene.run().log[0][0] is Outcome.REJECTED

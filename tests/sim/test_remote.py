@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockref.errors import LockLost, OutcomeUnknown
-from sim.faults.vocabulary import Error, FaultPlan, LoseReply, Partition, Pause, Trigger
+from sim.faults.vocabulary import Crash, Error, FaultPlan, LoseReply, Partition, Pause, Trigger
 from sim.services.resource import Remote
 from tests.sim.scripted import MS, Scene
 
@@ -85,3 +85,18 @@ def test_service_filter_spares_the_others():
     scene = call(FaultPlan.of(LoseReply(id="f", service="store")))
     assert scene.log == [("applied", 10), ("heard", 42, 20)]
     assert scene.counts() == (0, 0, 0)
+
+
+def test_the_dead_do_not_reach_the_resource():
+    """crash: a `finally` of a dead process sends nothing to the protected resource (S4)."""
+    scene = Scene(FaultPlan.of(Crash(id="f", client="n1", at_ns=500 * MS)))
+    remote = Remote(scene.world, "resource")
+
+    def script(node, _store):
+        try:
+            node.runtime.sleep(1000 * MS)
+        finally:
+            remote.call(node, lambda: scene.note("applied"), 100 * MS)
+
+    scene.client("n1", script)
+    assert scene.run(linger_ms=1000).log == []

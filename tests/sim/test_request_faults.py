@@ -219,3 +219,68 @@ def test_healing_ends_windows_and_losses():
     assert {entry[0] for entry in after} == {Outcome.APPLIED}
     assert len(after) > 50
     assert scene.world.faults_end_ns == 2000 * MS
+
+
+def test_delay_disturbs_until_it_is_over():
+    """faults_end_ns: a message that a fault holds back is a disturbance until it may arrive."""
+    scene = two_writes(v.Delay(id="f", client="n1", nth=2, by_ns=7000 * MS))
+    assert scene.world.faults_end_ns == 7020 * MS
+
+
+def test_ghost_write_is_never_answered():
+    """ghost_write: however soon it lands, its author hears nothing of it (E30)."""
+    scene = two_writes(v.GhostWrite(id="f", client="n1", nth=1, by_ns=5 * MS))
+    assert scene.log[0] == ("first", Outcome.AMBIGUOUS, None, 100)
+    assert scene.rows(Kind.APPLIED)[0]["at_ns"] == 15 * MS
+
+
+def test_window_is_open_at_its_end():
+    """A window from `at` for `for` strikes what is sent at `at`, and not what is sent at its end."""
+    assert two_writes(v.Delay(id="f", client="n1", at_ns=0, for_ns=20 * MS, by_ns=0)).counts() == (1, 1, 0)
+    assert two_writes(v.LoseReply(id="f", client="n1", at_ns=20 * MS, for_ns=1)).log[:2] == [
+        UNDISTURBED[0],
+        ("second", Outcome.AMBIGUOUS, None, 120),
+    ]
+
+
+def test_duplicate_arrives_its_gap_after_the_first():
+    """duplicate: the gap counts from the first arrival."""
+    scene = two_writes(v.Duplicate(id="f", client="n1", nth=1, gap_ns=300 * MS))
+    assert [row["at_ns"] // MS for row in scene.rows(Kind.APPLIED)] == [10, 30, 310]
+
+
+def test_healing_disarms_what_strikes_later():
+    """heal_ns: after it no fault begins, timed or triggered, and one under way is over."""
+    trigger = v.Trigger(client="n2", op="read", cut="c0")
+    plan = v.FaultPlan(
+        faults=(
+            v.Crash(id="timed", client="n2", at_ns=900 * MS),
+            v.Crash(id="triggered", client="n2", when=trigger),
+            v.Pause(id="cut short", client="n2", at_ns=400 * MS, for_ns=60_000 * MS),
+        ),
+        heal_ns=800 * MS,
+    )
+    scene = Scene(plan)
+
+    def reader(node, store):
+        node.runtime.sleep(500 * MS)
+        scene.note("awake")
+        node.runtime.sleep(500 * MS)
+        scene.note("read", store.read(KEY).outcome)
+
+    scene.client("n2", reader)
+    scene.run()
+    assert scene.log == [("awake", 800), ("read", Outcome.APPLIED, 1320)]
+    assert {name: fired for name, (_, fired, _) in scene.world.fault_counts.items()} == {
+        "timed": 0, "triggered": 0, "cut short": 1,
+    }  # fmt: skip
+
+
+def test_what_was_never_answered_is_not_at_c4():
+    """c4 is an answer in the client's hands: a timeout does not come there."""
+    scene = two_writes(
+        v.LoseReply(id="f", client="n1", nth=1),
+        v.Crash(id="g", client="n1", when=v.Trigger(client="n1", op="acquire", cut="c4")),
+    )
+    assert scene.counts("g")[1] == 0
+    assert scene.log[1][0] == "second"

@@ -12,6 +12,7 @@ from lockref.stores.port import Outcome
 from sim import nodes
 from sim.clocks import WALL_EPOCH_NS
 from sim.faults import vocabulary as v
+from sim.kernel import RunEnd
 from tests.sim.scripted import KEY, MS, Scene, body
 
 S = 1000 * MS
@@ -458,3 +459,65 @@ def test_unfinished_tasks_write_nothing_when_the_run_is_over():
     assert len(scene.world.recorder) == 0
     assert scene.store.present_keys() == []
     assert node.is_up, "it did not crash"
+
+
+def test_pause_ends_when_it_says_although_the_clock_changes():
+    """pause at c4: neither the timeout of the request that was answered nor a clock change moves its end."""
+    scene = Scene(
+        v.FaultPlan.of(
+            v.Pause(id="f", client="n1", for_ns=2 * S, when=v.Trigger(client="n1", op="read", cut="c4")),
+            v.Drift(id="g", client="n1", at_ns=S, rate_ppm=1000),
+        )
+    )
+
+    def script(node, _store):
+        store = scene.store.connect(node, 10 * S)
+        store.read(KEY)
+        scene.note("read")
+
+    scene.client("n1", script)
+    assert scene.run().log == [("read", 2020)]
+
+
+def test_pause_ends_with_its_process():
+    """A process that is started after a crash is not held by the pause of the one before."""
+    scene = Scene(
+        v.FaultPlan.of(
+            v.Pause(id="f", client="n1", at_ns=S, for_ns=20 * S),
+            v.Crash(id="g", client="n1", at_ns=2 * S, restart_after_ns=S),
+        )
+    )
+    scene.client("n1", sleeper(scene, "n1", [1500]))
+    scene.run()
+    assert [entry[-1] for entry in scene.log] == [4500]
+
+
+def test_shorter_pause_shortens_no_longer_one():
+    """Pauses overlap: each task, one that begins meanwhile too, waits for the latest end that holds it."""
+    scene = Scene(
+        v.FaultPlan.of(
+            v.Pause(id="f", client="n1", at_ns=S, for_ns=4 * S),
+            v.Pause(id="g", client="n1", at_ns=2 * S, for_ns=S),
+            v.Pause(id="h", client="n1", at_ns=2 * S, for_ns=S // 2, task="main"),
+        )
+    )
+    node = scene.client("n1", sleeper(scene, "n1", [2200]))
+    scene.world.kernel.call_at(2500 * MS, lambda: node.start(lambda: scene.note("late"), name="late"))
+    scene.run()
+    assert sorted(entry[-1] for entry in scene.log) == [5000, 5000]
+
+
+def test_run_ends_after_a_restarted_client():
+    """A client that restarts is waited for once: when it has ended, so has the run."""
+    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=S, restart_after_ns=S)))
+    scene.client("n1", sleeper(scene, "n1", [2000]))
+    scene.run()
+    assert scene.world.end is RunEnd.FINISHED
+    assert scene.world.kernel.now_ns == 4 * S
+
+
+def test_suspended_machine_hears_no_answer():
+    """suspend: an answer that arrives meanwhile waits until the machine wakes (H1)."""
+    scene = Scene(v.FaultPlan.of(v.Suspend(id="f", client="n1", at_ns=5 * MS, for_ns=3 * S)))
+    scene.client("n1", lambda _node, store: scene.note(store.read(KEY).outcome))
+    assert scene.run().log == [(Outcome.APPLIED, 3005)]

@@ -22,7 +22,7 @@ from lockref.storage.audit import (
 from lockref.storage.provider import StorageLock
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, ReadReply
-from tests.hardened_rig import CONFIG, Rig
+from tests.hardened_rig import CONFIG, Rig, late_reply
 
 LOCKS = "table/.hoodie/.locks"
 
@@ -72,6 +72,18 @@ def test_one_file_per_cycle():
         states = [json.loads(line)["state"] for line in body.splitlines()]
         assert states == ["START", "RENEW", "END"]
         assert name == f"{json.loads(body.splitlines()[0])['transactionStartTime']}_{rig.lock.owner}.jsonl"
+
+
+def test_the_end_is_when_the_holder_stopped():
+    """H25: END carries the instant before the release left, not that of its answer."""
+    rig, notes, _ = rig_with_audit()
+    rig.lock.try_lock()
+    ended_ms = rig.runtime.wall // NS_PER_MS
+    rig.store.script = [late_reply(NS_PER_S)]
+    rig.lock.unlock()
+    rig.runtime.run("audit")
+    [body] = files(notes).values()
+    assert json.loads(body.splitlines()[-1])["timestamp"] == ended_ms
 
 
 def test_audit_is_off_the_lock_path():

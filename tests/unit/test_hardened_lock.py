@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -28,6 +30,7 @@ from lockref.stores.port import Outcome
 from tests.hardened_rig import (
     CONFIG,
     KEY,
+    ManualRuntime,
     ManualTask,
     Rig,
     conflict,
@@ -79,7 +82,7 @@ def test_owner_is_unique_and_looks_like_a_uuid(rig):
     other = rig.another()
     assert rig.lock.owner != other.owner
     assert [len(part) for part in rig.lock.owner.split("-")] == [8, 4, 4, 4, 12]
-    assert rig.lock.owner[14] == "4"
+    assert (rig.lock.owner[14], rig.lock.owner[19] in "89ab") == ("4", True)
 
 
 def test_no_two_writes_have_equal_bytes(rig):
@@ -412,13 +415,49 @@ def test_renewal_answered_after_unlock_is_not_adopted(rig):
     assert rig.lock.grant is None
 
 
+@pytest.mark.parametrize("failures_before", [0, 8])
+def test_failed_renewal_is_tried_again_soon(rig, failures_before):
+    """H4, H18: 25 to 50 ms after the first failure, whatever had failed before the last renewal that landed."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    for _ in range(failures_before):
+        rig.renew()
+    rig.store.rule_for_all = ok
+    rig.renew()
+    rig.store.rule_for_all = throttle
+    assert 25 * NS_PER_MS <= rig.renew() - rig.runtime.mono <= 50 * NS_PER_MS
+
+
+def test_refused_look_at_a_renewal_is_no_loss(rig):
+    """H8, H16: a 403 on the look after a lost answer says nothing about whose record stands."""
+    rig.lock.try_lock()
+    rig.store.script = [error_503, refuse]
+    assert rig.renew() is not None
+    assert rig.lock.holds()
+    assert rig.losses == []
+
+
+def test_lagging_read_of_an_old_renewal_is_not_adopted(rig):
+    """A8, H8: a renewal that was followed by another one is past, though we wrote it and it landed."""
+    rig.lock.try_lock()
+    rig.renew()
+    body, version = serialize(rig.store.record()), rig.store.version()
+    rig.renew()
+    rig.store.script = [error_503, stale(body, version)]
+    assert rig.renew() is not None
+    assert rig.lock.grant.version == rig.store.version()
+
+
 def test_release_finds_a_renewal_that_landed_unheard(rig):
     """H7, E13: a renewal whose answer was lost and could not be looked up is released like any other."""
     rig.lock.try_lock()
+    rig.runtime.advance(NS_PER_S)
     rig.store.script = [lose_reply, lose_request]
     rig.renew()
+    renewed = rig.store.record()
     rig.lock.unlock()
     assert rig.store.record().expired
+    assert rig.store.record().valid_until_ms == renewed.valid_until_ms
 
 
 # ---- H5, H6: lost answers ----
@@ -533,6 +572,102 @@ def test_orphan_that_landed_is_released_in_the_background(rig):
     assert rig.store.record().fence == 1
 
 
+def test_grant_settles_what_earlier_calls_left(rig):
+    """H6: it replaced whatever they could have landed on, so nothing is left for `close` to ask about."""
+    rig.store.script = [ok, *[lose_request] * 4]
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+    with rig.lock:
+        pass
+    rig.store.log.clear()
+    rig.lock.close()
+    assert rig.store.log == []
+
+
+@pytest.mark.parametrize("is_reachable", [True, False])
+def test_cleanup_goes_on_after_a_call_that_learned_nothing(rig, is_reachable):
+    """H6, D3: what an earlier call left is still undone, and still known as ours, after a later one failed to read."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = lose_request
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+    rig.store.rule_for_all = ok
+    if is_reachable:
+        rig.runtime.run("cleanup")
+        assert rig.store.record().expired
+    else:
+        assert rig.lock.try_lock()
+
+
+def test_denied_call_leaves_nothing_to_clean_up(rig):
+    """H6: a write that was refused because another one came first is not undone: no task, no request."""
+    rig.store.plant(LockFile("old", 1, expired=True))
+    rig.store.before = lambda name: rig.store.plant(rig.live()) if name == "replace" else None
+    assert rig.lock.try_lock() is False
+    assert not [task for task in rig.runtime.tasks if "cleanup" in task.name]
+
+
+def test_conflict_after_a_lost_answer_settles_nothing(rig):
+    """S7, H6: a 409 says that the second write did not land; the first one still may, and is undone."""
+    rig.store.script = [ok, error_503, ok]
+    rig.store.rule_for_all = conflict
+    with pytest.raises(OutcomeUnknown, match="may have landed"):
+        rig.lock.try_lock()
+    assert [task for task in rig.runtime.tasks if "cleanup" in task.name]
+
+
+def test_cleanup_ends_when_it_is_refused(rig):
+    """A5, H6: a 403 will not get better."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.store.script = [ok, refuse]
+    rig.store.log.clear()
+    rig.runtime.run("cleanup")
+    assert rig.store.log == ["read", "release"]
+
+
+def test_cleanup_ends_with_the_lock(rig):
+    """H6: after `close`, which tries once itself, the background task asks the store nothing more."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = lose_request
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.lock.close()
+    rig.store.log.clear()
+    rig.runtime.run("cleanup")
+    assert rig.store.log == []
+
+
+def test_orphan_is_undone_as_long_as_it_keeps_others_out(rig):
+    """H6, L6: others wait β beyond its validity, so until then there is something to undo."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    began_ns = rig.runtime.mono
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.runtime.advance(CONFIG.validity_ns + CONFIG.drift_bound_ns // 2 - (rig.runtime.mono - began_ns))
+    rig.store.rule_for_all = ok
+    rig.lock.close()
+    assert rig.store.record().expired
+
+
+def test_renewal_under_way_is_undone_with_its_grant(rig):
+    """H6, H7: a renewal that landed unheard is recognised by the cleanup of a release that failed."""
+    rig.lock.try_lock()
+    rig.store.script = [lose_reply]
+    rig.store.rule_for_all = lose_request
+    rig.renew()
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.store.rule_for_all = ok
+    rig.runtime.run("cleanup")
+    assert rig.store.record().expired
+
+
 def test_cleanup_spares_a_successor(rig):
     """S6, L6: when somebody else has taken the lock, there is nothing of ours to undo."""
     rig.store.script = [ok, lose_request, *[lose_request] * 3]
@@ -569,6 +704,32 @@ def test_next_call_takes_over_its_own_orphan(rig):
     rig.runtime.run("cleanup")
     assert rig.store.log == []
     assert rig.lock.holds()
+
+
+def test_412_after_a_lost_answer_is_looked_up_at_once(rig):
+    """H5, H3: it may be the echo of our own first write, so it is no lost race and no reason to wait."""
+    rig.store.script = [ok, lose_reply, stale(None, None)]
+    began_ns = rig.runtime.mono
+    assert rig.lock.lock(5)
+    assert rig.runtime.mono - began_ns == REQUEST_TIMEOUT_NS
+
+
+def test_slow_read_leaves_time_for_the_write(rig):
+    """L5: at least one attempt is completed, however long its read took."""
+    rig.store.script = [late_reply(REQUEST_TIMEOUT_NS)]
+    assert rig.lock.try_lock()
+    assert rig.store.log == ["read", "create"]
+
+
+def test_withdrawn_grant_leaves_no_trace(rig):
+    """H3, H12: a grant that came too late was never given: the next call starts afresh, without a loss."""
+    rig.store.script = [ok, late_reply(CONFIG.validity_ns)]
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+    with pytest.raises(LockNotHeld):
+        rig.lock.assert_held()
+    assert rig.lock.try_lock()
+    assert rig.losses == []
 
 
 def test_stale_look_after_a_lost_answer_costs_only_a_round(rig):
@@ -613,6 +774,26 @@ def test_lost_race_is_a_no(rig):
     rig.store.before = lambda name: rig.store.plant(rig.live()) if name == "replace" else None
     assert rig.lock.try_lock() is False
     assert rig.store.log == ["read", "replace", "read"]
+
+
+def test_what_happened_before_the_call_is_no_denial(rig):
+    """S7: a 412 on the version that our own release had left tells of a grant that may long be over."""
+    with rig.lock:
+        pass
+    rig.store.plant(LockFile("old", 1, expired=True))
+    rig.store.script = [ok, ok]
+    rig.store.rule_for_all = throttle
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+
+
+def test_unresolved_try_goes_on_while_it_has_time(rig):
+    """S7: once a write of ours is open, having seen somebody else is no reason to stop looking."""
+    rig.store.plant(LockFile("old", 1, expired=True))
+    quick = LockFile("quick", 1, expired=True)
+    rig.store.before = lambda _name: rig.store.plant(quick) if rig.store.log == ["read", "replace"] else None
+    rig.store.script = [ok, ok, *[ok, error_503] * 3]
+    assert rig.lock.try_lock()
 
 
 def test_waiter_that_lost_a_race_does_not_look_at_once(rig):
@@ -819,6 +1000,41 @@ def test_release_keeps_its_budget(rig):
         rig.lock.unlock()
     assert rig.runtime.mono - began_ns <= 2 * NS_PER_S
     assert rig.store.log.count("release") >= 3
+
+
+def test_release_of_silence_keeps_its_budget(rig):
+    """L5, H7: where each try costs its request timeouts, no try begins beyond the budget."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = lose_request
+    began_ns = rig.runtime.mono
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    assert rig.runtime.mono - began_ns <= NS_PER_S + 2 * REQUEST_TIMEOUT_NS
+
+
+def test_release_is_not_tried_beyond_a_validity():
+    """H7: after that the lease has lapsed by itself."""
+    config = replace(CONFIG, validity_ns=600 * NS_PER_MS, renew_interval_ns=50 * NS_PER_MS)
+    rig = Rig(config=config, cls=partial(StorageLock, margin_ns=0))
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    began_ns = rig.runtime.mono
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    assert rig.runtime.mono - began_ns <= config.validity_ns
+
+
+def test_release_remembers_that_an_answer_was_lost(rig):
+    """H7, #20027: lost answer, failed look, 412, successor's record: our release had landed, so all is well."""
+
+    def successor(store, perform, _is_read):
+        store.plant(rig.live())
+        return perform()
+
+    rig.lock.try_lock()
+    rig.store.script = [lose_reply, error_503, successor]
+    rig.lock.unlock()
+    assert len(rig.names("released")) == 1
 
 
 def test_refused_release_is_reported_at_once(rig):
@@ -1190,6 +1406,26 @@ def test_token_restarts_above_our_memory_after_hudi(rig):
         assert rig.lock.fencing_token == 43
 
 
+def test_token_rises_above_what_was_only_read(rig):
+    """H21, S2: a token seen in somebody else's hands is seen, even if Hudi drops it afterwards."""
+    rig.store.plant(rig.live(fence=41))
+    assert rig.lock.try_lock() is False
+    rig.store.plant(LockFile("hudi", 1, expired=True))
+    assert rig.lock.try_lock()
+    assert rig.lock.fencing_token == 42
+
+
+def test_repair_carries_the_token_on(rig):
+    """H17, H21, S2: whoever locks after a repair gets a larger token than whoever held before the damage."""
+    with rig.lock:
+        pass
+    rig.store.plant(b"{")
+    rig.lock.repair()
+    other = rig.another()
+    assert other.try_lock()
+    assert other.fencing_token == 2
+
+
 def test_self_test_asks_the_store(rig):
     """H23, U13: a store that ignores conditions is refused before the first lock; our key is not touched."""
     for rule_breaker in (True, False):
@@ -1239,6 +1475,19 @@ def test_context_settings_reach_the_lock(rig):
     assert MemoryStore.read(rig.store, "elsewhere").body is not None
     assert (lock.terms.margin_ns, lock.terms.buffer_ns) == (300 * NS_PER_MS, 200 * NS_PER_MS)
     assert {event.kind for event in seen} == {"granted", "metric"}
+
+
+def test_options_of_the_laboratory_reach_the_terms():
+    """H1, H18: `request_timeout_ms` bounds store and terms alike; a margin of 0 is a margin."""
+    opened = []
+    context = LockContext(
+        runtime=ManualRuntime(),
+        open_store=lambda timeout_ns: opened.append(timeout_ns) or MemoryStore(),
+        settings=LockSettings(options={"request_timeout_ms": "200", "margin_ms": "0"}),
+    )
+    terms = StorageLock.from_context(context).terms
+    assert opened == [200 * NS_PER_MS] == [terms.request_timeout_ns]
+    assert (terms.margin_ns, terms.buffer_ns) == (0, context.settings.drift_bound_ns)
 
 
 def test_impossible_timing_is_refused():

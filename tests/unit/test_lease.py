@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lockref.errors import ConfigError
@@ -140,6 +142,16 @@ def test_wall_estimate_ignores_steps_back(wall_ns, expected_ns):
     """H19, E31: beyond the margin a step back is not believed; slewing and steps forward are followed."""
     now = Moment(WallNs(wall_ns), MonoNs(1000 * NS_PER_MS))
     assert estimate_wall(attempt(), now, TERMS) == expected_ns
+
+
+def test_wall_estimate_goes_by_the_margin_and_by_the_estimate_before():
+    """H19, E31: M decides how far the wall may step back, not β; an estimate is carried on, not a bad reading."""
+    terms = replace(TERMS, margin_ns=NS_PER_S // 4, buffer_ns=NS_PER_S)
+    before = replace(attempt(), wall_estimate_ns=attempt().sent.wall_ns + 5 * NS_PER_S)
+    expected_ns = before.wall_estimate_ns + NS_PER_S
+    mono_ns = MonoNs(before.sent.mono_ns + NS_PER_S)
+    for behind_ns, estimate_ns in ((NS_PER_S // 2, expected_ns), (NS_PER_S // 4, expected_ns - NS_PER_S // 4)):
+        assert estimate_wall(before, Moment(WallNs(expected_ns - behind_ns), mono_ns), terms) == estimate_ns
 
 
 def test_renewal_never_lowers_validity():

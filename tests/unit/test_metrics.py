@@ -6,7 +6,7 @@ import pytest
 
 from lockref.provider import LockEvent, LockEventKind
 from lockref.storage.metrics import COUNTERS, GAUGES, TIMERS, LockMetrics, prometheus_name
-from tests.hardened_rig import Rig, lose_request, throttle
+from tests.hardened_rig import Rig, error_503, lose_request, throttle
 
 
 def metric(name: str, value: float = 1.0) -> LockEvent:
@@ -59,6 +59,15 @@ def test_trouble_is_counted():
     rig.lock.try_lock()
     assert metrics.value("lock.acquired.others.error") == 1
     assert metrics.value("lock.acquire.failure") == 1
+
+
+def test_a_write_without_an_answer_is_counted():
+    """§7: a renewal that may or may not have landed is an unknown state, as a read without an answer is."""
+    rig, metrics = rig_with_metrics()
+    rig.lock.try_lock()
+    rig.store.script = [error_503]
+    rig.renew()
+    assert metrics.value("lock.state.unknown") == 1
 
 
 def test_fatal_errors_are_told_from_other_losses():

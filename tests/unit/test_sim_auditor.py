@@ -22,6 +22,7 @@ import pytest
 
 from lockref.errors import DeterminismError
 from sim.auditor import real_world_forbidden
+from sim.kernel import Kernel
 
 OLD_EVENT = threading.Event()
 
@@ -124,3 +125,12 @@ def test_seeded_randomness_and_logging_pass(caplog):
         assert random.Random(7).random() == random.Random(7).random()
         logging.getLogger("lockref.test").warning("still here")
     assert "still here" in caplog.text
+
+
+def test_a_gated_thread_is_under_audit(monkeypatch):
+    """The threads on which a run is checked for conformance belong to it: a leak there is a leak."""
+    kernel = Kernel(substrate="thread")
+    kernel.spawn(lambda: time.time(), name="main")
+    with pytest.raises(DeterminismError, match=r"time\.time"), real_world_forbidden():
+        kernel.run(1000)
+    kernel.close()

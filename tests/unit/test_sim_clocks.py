@@ -123,3 +123,23 @@ def test_clock_that_stands_still_or_doubles_is_refused(rate_ppm):
     """A rate of -100 % has no inverse; it is a freeze, and is refused."""
     with pytest.raises(ConfigError, match="rate"):
         NodeClock(rate_ppm=rate_ppm)
+
+
+def test_second_freeze_remembers_nothing_of_the_first():
+    """M: at the start of each freeze the wall stands where it was, and no reading goes back."""
+    clock = NodeClock()
+    clock.freeze(1 * S, 2 * S)
+    before = clock.wall_ns(9 * S)
+    clock.freeze(9 * S, 5 * S)
+    assert clock.wall_ns(9 * S) == clock.wall_ns(12 * S) == before
+    assert clock.wall_ns(14 * S) == WALL_EPOCH_NS + 14 * S
+
+
+def test_lengthened_freeze_stands_still_to_its_end():
+    """A freeze that is made longer moves neither clock before its new end; then the wall catches up on all of it."""
+    clock = NodeClock()
+    clock.freeze(1 * S, 4 * S)
+    still = clock.both_ns(2 * S)
+    clock.freeze(3 * S, 6 * S)
+    assert clock.both_ns(3 * S) == clock.both_ns(8 * S) == still == (WALL_EPOCH_NS + S, S)
+    assert clock.both_ns(9 * S) == (WALL_EPOCH_NS + 9 * S, S)

@@ -16,7 +16,7 @@ from sim.explore.replay import Answer, Failure, ProviderUsed, replay
 from sim.explore.shrink import shrink
 from sim.faults.vocabulary import FaultPlan, LoseReply, Pause, Step
 from sim.kernel import Kernel, RandomTies, Replay, Schedule
-from sim.streams import stream
+from sim.streams import derive, stream
 
 S = 1_000_000_000
 
@@ -360,3 +360,22 @@ def test_shrinking_refuses_what_does_not_fail():
     answers = iter([True])
     with pytest.raises(DeterminismError, match="failed once and not again"):
         shrink(lambda _plan, _deviations: next(answers, False), FaultPlan(), [])
+
+
+def test_choice_just_beyond_what_is_offered_is_not_taken():
+    """A stored choice counts from 0: with two steps ready, choice 2 does not exist."""
+    schedule = Replay([(0, 2), (1, 1)])
+    assert (schedule.choose(0, [7, 8]), schedule.choose(1, [7, 8])) == (0, 1)
+    assert schedule.unused == {0: 2}
+
+
+def test_shrunk_run_is_confirmed_twice():
+    """A failure that comes once more and then not again is no result: shrinking says so."""
+    answers = iter([True, True, False])
+    with pytest.raises(DeterminismError, match="once and not again"):
+        shrink(lambda _plan, _deviations: next(answers), FaultPlan(), ())
+
+
+def test_every_bit_of_a_seed_counts():
+    """A commit hash is a seed: those that agree in their low bits are different runs."""
+    assert len({derive(seed, "label") for seed in (7, 7 + 2**32, 7 + 2**62)}) == 3

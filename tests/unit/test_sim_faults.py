@@ -142,3 +142,16 @@ def test_unknown_swarm_kind_is_refused():
     """The message lists the kinds."""
     with pytest.raises(ConfigError, match="'gc'; expected one of pause"):
         shape(kinds=("gc",))
+
+
+def test_drawn_clocks_stay_within_half_the_bound():
+    """Envelope: offsets, steps and what drifts add up to leave each node at most half the drift bound off."""
+    seen = 0
+    for plan in plans(400, kinds=("drift", "offset", "step"), drift_bound_ns=S // 100, rate_error_ppm=1000):
+        off_ns: dict[str, int] = {}
+        for fault in plan.faults:
+            by_ns = abs(fault.rate_ppm) * fault.for_ns // 1_000_000 if fault.kind == "drift" else abs(fault.by_ns)
+            off_ns[fault.client] = off_ns.get(fault.client, 0) + by_ns
+            seen += fault.kind == "drift"
+        assert max(off_ns.values(), default=0) <= S // 200
+    assert seen > 100

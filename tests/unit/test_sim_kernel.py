@@ -8,6 +8,7 @@ import pytest
 
 from lockref.errors import BudgetExceeded, ConfigError, DeterminismError
 from sim import substrates
+from sim.clocks import NodeClock
 from sim.kernel import Budget, Fifo, Kernel, RandomTies, Replay, RunEnd
 from sim.streams import stream
 from sim.sync import SimEvent, SimMutex
@@ -300,3 +301,66 @@ def test_unknown_substrate_is_refused():
     """The message names what there is."""
     with pytest.raises(ConfigError, match="greenlet, thread"):
         Kernel(substrate="fibre")
+
+
+def test_wake_up_survives_a_clock_change_of_the_same_instant():
+    """A task that was woken runs now, even if its clock changes before its turn and its timeout moves."""
+    kernel, clock, log = Kernel(), NodeClock(), []
+    event = SimEvent(kernel)
+
+    def waiter() -> None:
+        log.append((event.wait(1000), kernel.now_ns))
+
+    def disturb() -> None:
+        clock.set_rate(kernel.now_ns, 1000)
+        kernel.retime(clock)
+
+    kernel.call_at(50, event.set)
+    kernel.call_at(50, disturb)
+    kernel.spawn(waiter, name="waiter", clock=clock)
+    kernel.run(10_000)
+    assert log == [(True, 50)]
+
+
+def test_window_does_not_reach_beyond_the_horizon():
+    """A step that is due after the end of the run does not run, however wide the window of ties."""
+
+    class Last:
+        is_fifo = False
+
+        def choose(self, _decision, actors):
+            return len(actors) - 1
+
+    kernel, log = Kernel(Last(), tie_window_ns=100), []
+    for at in (50, 55, 90):
+        kernel.call_at(at, lambda at=at: log.append(at))
+    kernel.spawn(lambda: kernel.wait(1000), name="main")
+    assert kernel.run(60) is RunEnd.HORIZON
+    assert log == [55, 50]
+    kernel.close()
+
+
+def test_task_killed_before_it_began_is_not_waited_for():
+    """Its end is an end like any other."""
+    kernel = Kernel()
+    task = kernel.spawn(lambda: None, name="stillborn")
+    kernel.kill(task)
+    assert not task.is_alive()
+    assert kernel.run(1000) is RunEnd.FINISHED
+    assert kernel.stuck == ()
+
+
+def test_lingering_ends_with_the_run():
+    """However long a run would linger, it never goes beyond what it was given."""
+    kernel, log = Kernel(), []
+
+    def heartbeat() -> None:
+        while True:
+            kernel.wait(10)
+            log.append(kernel.now_ns)
+
+    kernel.spawn(heartbeat, name="heartbeat", is_daemon=True)
+    kernel.spawn(lambda: kernel.wait(75), name="main")
+    assert kernel.run(100, linger_ns=1000) is RunEnd.FINISHED
+    assert log[-1] == 100
+    kernel.close()

@@ -71,3 +71,22 @@ def test_impossible_networks_are_refused(wrong):
     """A ConfigError names the field."""
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         NetworkModel(**wrong)
+
+
+def test_no_message_is_faster_than_the_lowest_latency():
+    """The bounds hold where they are no multiples of the grid."""
+    latencies = {ns for draw in draws(Network(NetworkModel(latency_ns=(MS // 2, 3 * MS)), 1)) for ns in draw[:2]}
+    assert latencies == {MS, 2 * MS, 3 * MS}
+
+
+def test_request_and_reply_are_lost_apart():
+    """Each direction has its own luck: all four combinations come up."""
+    drawn = draws(Network(NetworkModel(loss=0.5), 1), 200)
+    assert len({(draw.is_request_lost, draw.is_reply_lost) for draw in drawn}) == 4
+
+
+def test_reordering_alone_is_a_disturbance():
+    """A network that holds messages back is not the undisturbed one, and does so."""
+    model = NetworkModel(latency_ns=(0, 0), reorder=1.0, reorder_ns=50 * MS)
+    assert not model.is_lossless
+    assert len({draw.to_service_ns for draw in draws(Network(model, 3), 200)}) > 20
