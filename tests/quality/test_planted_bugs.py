@@ -57,7 +57,7 @@ def test_the_canary_is_heard(name: str) -> None:
 @pytest.mark.parametrize(
     ("lock", "clause", "faults"),
     [
-        ("clocks:HoldsIsAFlag", "S3", 1),
+        ("clocks:HoldsIsAFlag", "S3", 2),
         ("release:UnconditionalRelease", "S6", 2),
         ("clocks:MonotonicClockOnly", "S3", 2),
     ],
@@ -66,7 +66,7 @@ def test_a_failure_shrinks_and_replays(lock: str, clause: str, faults: int, tmp_
     """A swarm's failure shrinks to the one or two faults that matter, and its replay breaks the same clause."""
     scenario = load_scenario("swarm")
     spec = load_provider(f"{HERE}.{lock}")
-    result = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
+    result = run_campaign(scenario, spec, range(1, 201), keep_runs=0)
     finding = next(found for found in result.tally.findings if found.clause == clause)
     identity = FailureStore(scenario, spec, folder=tmp_path).store(finding).id
     failure = Failure.load(find_failures(identity, folder=tmp_path)[0])
