@@ -430,3 +430,74 @@ def test_nothing_is_said_about_open_calls():
     h = History(run={"is_cut_off": True})
     h.call("n1", Op.ACQUIRE, 0)
     assert h.verdict("S7")["verdict"] == "held"
+
+
+# What a mutated judge got away with.
+
+
+def test_an_own_grant_that_ended_with_the_call_was_not_left_behind():
+    """S7, D3: undone at the very return, another's grant in force before: an honest denial."""
+    h = History()
+    h.released(h.granted("n2", call=0, applied=1, returned=2), call=3, applied=4)
+    request = h.call("n1", Op.ACQUIRE, 2)
+    h.write("n1", Op.ACQUIRE, sent=5, owner="o1", valid_until=100, reply=Outcome.AMBIGUOUS)
+    h.write("n1", Op.RELEASE, sent=9, owner="o1")
+    h.returns("n1", Op.ACQUIRE, 9, request, Outcome.PRECONDITION_FAILED)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
+def test_a_refusal_without_a_rival_is_no_lost_race():
+    """S7: a 412 excuses a denial only if another node's write came during the call."""
+    h = History()
+    h.write("n2", Op.RELEASE, sent=1, owner="o2")
+    request = h.call("n1", Op.ACQUIRE, 5)
+    h.write("n1", Op.ACQUIRE, sent=7, owner="o1", if_version="long gone", outcome=Outcome.PRECONDITION_FAILED)
+    h.returns("n1", Op.ACQUIRE, 8, request, Outcome.PRECONDITION_FAILED)
+    assert h.verdict("S7")["witness"]["kind"] == "false denial"
+
+
+def test_a_stale_read_of_ones_own_record_excuses_no_denial():
+    """S7, D3: the store showed the caller's own old grant, which is nobody else's."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(a, call=3, applied=4)
+    request = h.call("n1", Op.ACQUIRE, 10)
+    h.read("n1", 12, version=a.version, owner=a.owner, sent=11)
+    h.returns("n1", Op.ACQUIRE, 13, request, Outcome.PRECONDITION_FAILED)
+    assert h.verdict("S7")["witness"]["kind"] == "false denial"
+
+
+@pytest.mark.parametrize(("behind", "expected"), [(189, "violated"), (190, "held")])
+def test_a_slow_clock_excuses_up_to_the_stamp_and_the_bound(behind, expected):
+    """S7, E4: the caller adds the bound to the stamp and compares with its own clock."""
+    h = History(run={"drift_bound_ns": 10}, wall_ahead={"n1": -behind})
+    h.granted("n2", call=0, applied=1, returned=2, valid_for=100)
+    h.fails("n1", call=301, returned=305)
+    assert h.verdict("S7")["verdict"] == expected
+
+
+def test_a_thief_whose_write_lands_late_knew_what_its_clock_showed_then():
+    """S5, M6: early by less than the bound, sent before the stamp and applied after it by the thief's own clock."""
+    h = History(run={"drift_bound_ns": 10}, wall_ahead={"n2": 5})
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, sent=90, applied=97, returned=150)
+    assert h.verdict("S5")["verdict"] == "held"
+
+
+def test_a_conditional_release_under_another_name_knew_what_it_hit():
+    """S6: one node's release of its own later grant is foul only where it was unconditional."""
+    for condition, expected in ((None, "held"), ("", "violated")):
+        h = History()
+        h.granted("n1", call=0, applied=1, returned=2, owner="second")
+        h.write("n1", Op.RELEASE, sent=5, owner="first", if_version=condition)
+        assert h.verdict("S6")["verdict"] == expected
+
+
+def test_a_call_that_crashed_does_not_stay_open_for_ever():
+    """S6: who calls again has ended its earlier call, so a late heartbeat is a revival although that never returned."""
+    h = History()
+    h.call("n1", Op.ACQUIRE, 0)
+    a = h.granted("n1", call=5, applied=6, returned=7, token=1)
+    h.released(a, call=8, applied=9, returned=10)
+    h.renewed(a, at=20)
+    assert h.verdict("S6")["witness"]["kind"] == "revived"

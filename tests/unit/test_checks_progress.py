@@ -554,3 +554,30 @@ def test_request_numbers_may_be_far_apart():
     found, expected = (judge(*tables(history, company)).verdicts for history in (apart, plain))
     for name in ("run", "clause", "verdict", "count", "at_ns"):
         assert found[name].to_pylist() == expected[name].to_pylist()
+
+
+@pytest.mark.parametrize(("second_token", "expected"), [(2, "fenced overlap"), (None, "latent overlap")])
+def test_a_fence_with_a_gap_is_none(second_token, expected):
+    """Classes: a register fences only if every write brought a token to compare."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1)
+    h.effect(a, at=3, op=Op.WRITE)
+    h.released(a, call=4, applied=5)
+    b = h.granted("n2", call=4, applied=6, returned=7, token=second_token)
+    h.effect(b, at=8, op=Op.WRITE)
+    h.believes(a, 2, 9)
+    h.believes(b, 7, 9)
+    assert h.judged().classes["class"].to_pylist() == [expected]
+
+
+def test_harm_outranks_its_cause():
+    """Classes: where a token came again and a stale write was accepted, the run is harm."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=5)
+    h.released(a, call=3, applied=4)
+    b = h.granted("n2", call=3, applied=5, returned=6, token=5)
+    h.effect(b, at=7, op=Op.WRITE)
+    h.effect(a, at=8, op=Op.WRITE)
+    judgement = h.judged()
+    assert h.verdict("S2")["verdict"] == h.verdict("S4")["verdict"] == "violated"
+    assert judgement.classes["class"].to_pylist() == ["harm"]

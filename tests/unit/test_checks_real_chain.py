@@ -278,3 +278,14 @@ def test_the_instants_of_a_run_are_bounded_by_that_run():
     judgement = judge(*tables(late, early))
     assert verdict(judgement, "S7")["verdict"] == "held"
     assert [row["begin_hi_ns"] for row in judgement.grants.to_pylist() if row["run"] == 0] == [1201]
+
+
+def test_a_denial_beside_a_hole_is_nobodys_lie():
+    """S7: where somebody unrecorded writes, it may be that one's grant that was in the way."""
+    h = real()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.fails("n2", call=50, returned=51)
+    assert h.verdict("S7")["verdict"] == "violated"
+    h.write("n1", Op.ACQUIRE, sent=60, owner="o1", valid_until=100, if_version="unheard of")
+    assert h.verdict("S1")["verdict"] == "inconclusive"
+    assert h.verdict("S7")["verdict"] == "held"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import VERDICT_SCHEMA, judge
+from reports.checks.verdicts import Ruling, Violations, verdict_table
 from tests.histories import Held, History, tables, verdict
 
 
@@ -289,3 +294,52 @@ def test_touching_counts_behind_ones_own_longest_belief():
     h.believes(h.granted("n2", call=0, applied=2, returned=2), 2, 50)
     h.believes(h.granted("n1", call=3, applied=50, returned=50), 50, 60)
     assert h.verdict("S3")["count"] == 2
+
+
+def test_a_lost_update_of_a_stranger_counts():
+    """S4: two writes whose calls nobody recorded are two writers', not a repeated delivery."""
+    h = History()
+    strangers = [Held(node, "main", 1000 + place, "", None, "") for place, node in enumerate(("n1", "n2"))]
+    h.effect(strangers[0], at=5)
+    h.effect(strangers[1], at=6, base=0)
+    h.granted("n3", call=0, applied=1, returned=2, owner="")
+    assert h.verdict("S4")["witness"]["kind"] == "lost update"
+
+
+def test_a_blind_write_loses_no_update():
+    """S4: a write that says nothing of the state it is based on cannot contradict it."""
+    h = History()
+    for turn, node in enumerate(("n1", "n2")):
+        held = h.granted(node, call=turn * 20, applied=turn * 20 + 1, returned=turn * 20 + 2, token=turn)
+        common = {"op": Op.WRITE, "request": held.request, "owner": held.owner, "token": turn}
+        h.event(Kind.EFFECT, turn * 20 + 3, node, outcome=Outcome.APPLIED, if_version="", version=f"s{turn}", **common)
+        h.released(held, call=turn * 20 + 4, applied=turn * 20 + 5)
+    assert h.verdict("S4")["verdict"] == "held"
+
+
+def test_each_operation_is_a_resource_of_its_own():
+    """S4: a list and a counter under one lock have states of their own."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1)
+    h.effect(a, at=3, op=Op.APPEND)
+    h.effect(a, at=4, op=Op.APPEND)
+    h.released(a, call=5, applied=6)
+    b = h.granted("n2", call=7, applied=8, returned=9, token=2)
+    h.effect(b, at=10, op=Op.INCREMENT)
+    assert h.verdict("S4")["verdict"] == "held"
+
+
+def test_the_first_violation_in_time_is_the_witness():
+    """The table shows what happened first, whatever order a clause found it in; undecided outranks not applicable."""
+    nobody = np.zeros(2, dtype=np.bool_)
+    found = Violations(
+        clause="S1", run=np.array([1, 1]), at_ns=np.array([9, 5]), witness=lambda index: {"index": index}
+    )
+    everywhere = [(~nobody, "excused")]
+    rulings = [
+        Ruling(found),
+        Ruling(replace(found, run=nobody[:0].astype(int), at_ns=nobody[:0].astype(int)), everywhere, everywhere),
+    ]
+    rows = verdict_table(np.array([0, 1]), rulings).to_pylist()
+    assert [row["verdict"] for row in rows] == ["held", "inconclusive", "violated", "inconclusive"]
+    assert (rows[2]["count"], rows[2]["at_ns"], rows[2]["witness"]) == (2, 5, '{"index":1}')
