@@ -25,6 +25,19 @@ def printable(text: str, *, limit: int = 200, keep_newlines: bool = False) -> st
     return told.printable(text, limit) if keep_newlines else told.short(text, limit)
 
 
+def _echo(text: str, stream: TextIO, *, nl: bool = True, color: bool | None = None) -> None:
+    """Print. Where the reader has gone away (`lockref … | head`) the rest is dropped: the command goes on to its verdict.
+
+    Left to itself, Click would end the command with exit code 1, which means that a lock broke.
+    """
+    try:
+        click.echo(text, file=stream, nl=nl, color=color)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
 class Console:
     """Prose, progress and the JSON document of one command."""
 
@@ -44,7 +57,7 @@ class Console:
         self._end_line()
         shown = click.style(text, **_STYLES[style]) if style and self._color else text  # type: ignore[arg-type]
         # Click would strip the colours that were asked for when nothing but a pipe reads them.
-        click.echo(shown, file=self._stream, color=self._color)
+        _echo(shown, self._stream, color=self._color)
 
     def progress(self, text: str, *, force: bool = False) -> None:
         """The state of a long job: refreshed in place on a terminal, a line every five seconds otherwise."""
@@ -56,17 +69,17 @@ class Console:
             return
         self._last_progress = now
         if terminal:
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            _echo(f"\r\x1b[K{text}", sys.stderr, nl=False)
             self._line_open = True
         else:
-            click.echo(text, err=True)
+            _echo(text, sys.stderr)
 
     def document(self, content: Mapping[str, object]) -> None:
         """The one JSON document of `--json`."""
         self._end_line()
-        click.echo(json.dumps(content, indent=2, ensure_ascii=True))
+        _echo(json.dumps(content, indent=2, ensure_ascii=True), sys.stdout)
 
     def _end_line(self) -> None:
         if self._line_open:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            _echo("\r\x1b[K", sys.stderr, nl=False)
             self._line_open = False

@@ -49,6 +49,15 @@ class LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader went away (`lockref … | head`). Caught here because Click's own answer to it is exit code 1.
+            # Commands that judge print through `Console`, which goes on to the verdict.
+            _drop_output()
+            return exit_codes.HELD
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -67,6 +76,13 @@ def cli(ctx: click.Context, color: str, quiet: bool) -> None:
     Start with `lockref demo`.
     """
     ctx.obj = {"color": color, "quiet": quiet}
+
+
+def _drop_output() -> None:
+    """Nobody reads standard output any more: what is still to come goes nowhere, and the interpreter need not complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _fail(message: str, code: int) -> int:
@@ -91,10 +107,6 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(error.format_message(), exit_codes.USAGE)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", exit_codes.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader went away (`lockref … | head`): say nothing more, and do not let the interpreter try again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except LockrefError as error:
         return _fail(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last net: an unforeseen error must never exit 1, "a lock broke"

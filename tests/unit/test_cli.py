@@ -389,6 +389,27 @@ def test_interrupting_leaves_a_readable_run_folder(own_folder: Path) -> None:
     assert results["runs"] >= 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["sim", "e08", "--provider", "hudi", "--seeds", "1..2"], 1),
+        (["sim", "e08", "--seeds", "1..2"], 0),
+        (["scenario", "schema"], 0),
+    ],
+)
+def test_a_closed_pipe_does_not_change_the_verdict(own_folder: Path, arguments: list[str], code: int) -> None:
+    """`lockref … | grep -q` closes the pipe early: 1 still means that a lock broke, and nothing else (exit codes)."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "lockref.cli", *arguments]
+    try:
+        ended = subprocess.run(command, cwd=own_folder, stdout=write_end, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(write_end)
+    assert ended.returncode == code, ended.stderr.decode()
+    assert b"BrokenPipe" not in ended.stderr
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """`lockref --help` lists all commands without loading them."""
     assert run(["--help"]) == 0
