@@ -19,6 +19,8 @@ from lockref.provider import RecordDecoder, RecordView
 from lockref.runtime import Runtime
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 
+_GrantName = tuple[str, int | None]
+
 Stamp = tuple[int, int, int, str]
 """When and who, read together: true time, wall and monotonic reading of the process, name of the running task."""
 
@@ -111,9 +113,11 @@ class RecordingStore:
         self._store = store
         self._journal = journal
         self._decode = decode
-        # The owners under whom this process last wrote a live record, by key.
-        # What it writes under the same owner next is a renewal.
-        self._live_owner: dict[str, str] = {}
+        # By key: owner and token of the grant that this process last learned to be its own, from an answer or,
+        # where that told nothing, from reading its own bytes. To write the same two again is to renew; the
+        # same owner under another token has asked anew.
+        self._granted: dict[str, _GrantName] = {}
+        self._asked: dict[str, tuple[str, _GrantName]] = {}
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -124,7 +128,7 @@ class RecordingStore:
             return Op.WRITE
         if view.is_released:
             return Op.RELEASE
-        return Op.RENEW if self._live_owner.get(key) == view.owner else Op.ACQUIRE
+        return Op.RENEW if self._granted.get(key) == (view.owner, view.token) else Op.ACQUIRE
 
     def _write(self, key: str, body: bytes, if_version: str, send: Callable[[], WriteReply]) -> WriteReply:
         journal = self._journal
@@ -141,10 +145,12 @@ class RecordingStore:
             valid_until, f"missing {reply.reason}" if reply.missing else reply.reason,
         )  # fmt: skip
         if view is not None:
-            if op is Op.ACQUIRE and reply.outcome is Outcome.APPLIED:
-                self._live_owner[key] = view.owner
+            if op is Op.ACQUIRE:
+                self._asked[key] = (content, (view.owner, view.token))
+                if reply.outcome is Outcome.APPLIED:
+                    self._granted[key] = (view.owner, view.token)
             elif op is Op.RELEASE and reply.outcome is Outcome.APPLIED:
-                self._live_owner.pop(key, None)
+                self._granted.pop(key, None)
         return reply
 
     def read(self, key: str) -> ReadReply:
@@ -160,6 +166,9 @@ class RecordingStore:
             Kind.REPLIED, key, Op.READ, reply.outcome, number, 0, "", reply.version or "", content, token, owner,
             valid_until, reply.reason,
         )  # fmt: skip
+        asked = self._asked.get(key)
+        if asked is not None and asked[0] == content:
+            self._granted[key] = asked[1]
         return reply
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
@@ -179,7 +188,7 @@ class RecordingStore:
         reply = self._store.delete(key, version)
         journal.event(Kind.REPLIED, key, Op.DELETE, reply.outcome, number, 0, version or "", reply.version or "")
         if reply.outcome is Outcome.APPLIED:
-            self._live_owner.pop(key, None)
+            self._granted.pop(key, None)
         return reply
 
     def close(self) -> None:
