@@ -32,9 +32,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         console.document({"backends": rows})
         return
+    width = max(len(name) for name in BACKENDS)
     for row in rows:
         mark, style = ("✓", "good") if row["available"] else ("–", "dim")
-        line = f"{mark} {row['name']:<12} {row['via']:<7} {row['version']!s:<10} {printable(str(row['reason']))}"
+        line = f"{mark} {row['name']:<{width}} {row['via']:<7} {row['version']!s:<10} {printable(str(row['reason']))}"
         console.say(line.rstrip(), style=style)
     console.say(
         "or any store: memory:, file:///folder, s3://bucket/prefix?endpoint=URL, gs://bucket/prefix?endpoint=URL"

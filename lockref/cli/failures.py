@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import platform
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,6 +88,7 @@ class FailureStore:
         """Keep a failing run with its plan and schedule, shrunk if it is among the first of this store."""
         resolved = self._scenario.model_dump(mode="json", by_alias=True)
         identity = self._identity(finding, resolved, outcome.plan)
+        kinds = {fault.id: fault.kind for fault in outcome.plan.faults}
         shrunk = None
         if self._shrunk < SHRUNK_MAX and finding.is_safety:
             self._shrunk += 1
@@ -97,7 +99,7 @@ class FailureStore:
         return Stored(
             id=identity,
             replay=f"lockref replay {identity}",
-            notes=_shrink_notes(shrunk) if shrunk else (),
+            notes=_shrink_notes(shrunk, kinds) if shrunk else (),
         )
 
     def _write(
@@ -149,16 +151,23 @@ class FailureStore:
         return ID_PREFIX + base64.b32encode(digest).decode()[:_ID_LENGTH]
 
 
-def _shrink_notes(shrunk: ShrinkRecord) -> tuple[tuple[str, str], ...]:
+def _shrink_notes(shrunk: ShrinkRecord, kinds: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    def named(faults: Iterable[str]) -> str:
+        # A drawn plan numbers its faults: `f7` tells nobody what happened.
+        return ", ".join(
+            fault if kinds[fault].replace("_", "-") in fault else f"{fault} ({kinds[fault].replace('_', ' ')})"
+            for fault in faults
+        )
+
     sizes = (
         f"faults {shrunk.faults_before} to {shrunk.faults_after}, "
         f"schedule deviations {shrunk.deviations_before} to {shrunk.deviations_after}"
     )
     notes = [("shrunk", sizes)]
     if shrunk.matters:
-        notes.append(("matters", ", ".join(shrunk.matters)))
+        notes.append(("matters", named(shrunk.matters)))
     if shrunk.does_not_matter:
-        notes.append(("no matter", ", ".join(shrunk.does_not_matter)))
+        notes.append(("no matter", named(shrunk.does_not_matter)))
     return tuple(notes)
 
 

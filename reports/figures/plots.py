@@ -388,9 +388,8 @@ def clients(results: Results) -> Figure | None:
     cell = max(sorted(totals), key=lambda name: totals[name])
     rows = sorted((row for row in results.clients if row.cell == cell), key=lambda row: (-row.granted, row.client))
     shown = rows[:BARS_MAX]
-    notices = (
-        [f"{len(rows) - len(shown)} clients with fewer grants are in the table only"] if len(rows) > len(shown) else []
-    )
+    left = len(rows) - len(shown)
+    notices = [f"{left} clients with as many grants or fewer are in the table only"] if left else []
     if len(totals) > 1:
         notices.append(f"drawn for {short(cell)}; the others are in the table only")
     jain = next((row for row in results.fairness if row.cell == cell), None)

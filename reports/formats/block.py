@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reports.checks.spec import CLAUSES
 from reports.formats.text import duration, readable, seconds, short
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ def failure_block(failure: Failure) -> str:
     if failure.at_ns is not None:
         head.append(f"t {seconds(failure.at_ns - failure.begin_ns)}")
     lines = ["   ".join(head), f"  {short(readable(failure.message), 160)}"]
+    if failure.clause in CLAUSES and CLAUSES[failure.clause] != failure.message:
+        # Whoever meets a clause for the first time meets it here.
+        lines.append(f"  {'demanded':<10} {CLAUSES[failure.clause]}")
     lines += [f"  {line}" for line in _witness_lines(failure.witness, failure.begin_ns)]
     if failure.similar:
         lines.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lockref.errors import ConfigError
+from reports.checks.spec import CLAUSES
 from reports.formats.block import LINES_MAX, failure_block
 from reports.formats.github import ERRORS_MAX, annotation_lines
 from reports.formats.junit import junit_xml
@@ -113,6 +114,7 @@ def test_a_failure_block_is_short_and_tells_how_to_replay() -> None:
     assert "  overlap    1.000 s to 1.780 s (780 ms)" in lines
     assert "  similar    17 more runs" in lines
     assert "  n1 and n2 both believed for 780 ms" in lines
+    assert f"  demanded   {CLAUSES['S4']}" in lines
     assert "lockref replay LK-1" in lines[-1]
     assert "\x1b" not in text
 
