@@ -6,7 +6,7 @@ write, a deadline counted from before the write was sent, a re-read after every
 answer that leaves the outcome open, a fencing token that survives release, and
 honest answers.
 
-    lockref sim e08 --provider docs/examples/lease_lock.py:LeaseLock --seeds 1..200
+    lockref sim e30 --provider docs/examples/lease_lock.py:LeaseLock --seeds 1..200
 """
 
 from __future__ import annotations
