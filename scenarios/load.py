@@ -102,8 +102,9 @@ def _find(path: Path) -> Path:
     if matches:
         raise ConfigError(f"{name!r} could be {', '.join(file.stem for file in matches)}: write one of them")
     stems = [file.stem for file in files]
+    words = [*stems, *(stem.split("-")[0] for stem in stems)]
     raise ConfigError(
-        f"there is no scenario {name!r} in the catalogue and no such file.{did_you_mean(name, stems)} "
+        f"there is no scenario {name!r} in the catalogue and no such file.{did_you_mean(name, words)} "
         "`lockref scenario list` shows the catalogue"
     )
 

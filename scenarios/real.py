@@ -53,11 +53,15 @@ GRACE_S = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealOutcome:
-    """The history of one real run. `unfinished`: the clients whose last call had not returned when it was cut off."""
+    """The history of one real run. `unfinished`: the clients whose last call had not returned when it was cut off.
+
+    is_interrupted: Ctrl-C cut it off.
+    """
 
     events: pa.Table
     runs: pa.Table
     unfinished: tuple[str, ...] = ()
+    is_interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +115,15 @@ class _Crew:
         for task in self._tasks.values():
             task.join(max(0, deadline_ns - self.runtime.monotonic_ns()))
         self.raise_failure()
-        unfinished = tuple(name for name, task in self._tasks.items() if task.is_alive())
+        unfinished = self.unfinished()
         if not unfinished:
             for store in self._stores.values():
                 store.close()
         return unfinished
+
+    def unfinished(self) -> tuple[str, ...]:
+        """The clients that still run."""
+        return tuple(name for name, task in self._tasks.items() if task.is_alive())
 
     def raise_failure(self) -> None:
         """What a client's thread raised, raised again where somebody listens."""
@@ -208,6 +216,8 @@ def run_real(
     seed: draws the clients' habits; the run itself is not replayable.
     Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
     store or count; BackendUnavailable if the store does not answer.
+    KeyboardInterrupt while the clients of this process contend cuts the run off;
+    worker processes get a terminal's Ctrl-C themselves, and their history is lost.
     """
     count = scenario.clients if clients is None else clients
     shared_uri = _usable(scenario, store_uri, clients=count, processes=processes)
@@ -236,12 +246,16 @@ def run_real(
         for part in range(processes)
     ]
     start_ns = runtime.monotonic_ns()
+    is_interrupted = False
     if processes == 1:
         crew = _Crew(jobs[0], recorder=recorder, link=link, runtime=runtime)
         crew.gather()
         start_ns = runtime.monotonic_ns()
         crew.go()
-        unfinished = crew.finish(_deadline(start_ns, settled))
+        try:
+            unfinished = crew.finish(_deadline(start_ns, settled))
+        except KeyboardInterrupt:
+            is_interrupted, unfinished = True, crew.unfinished()
         tables, request_timeout_ns = [to_table([recorder])], crew.request_timeout_ns
     else:
         tables, unfinished, request_timeout_ns = _run_workers(jobs, link, runtime)
@@ -257,9 +271,9 @@ def run_real(
         "request_timeout_ns": request_timeout_ns,
         "faults_end_ns": start_ns,
         "end_ns": runtime.monotonic_ns(),
-        "is_cut_off": bool(unfinished),
+        "is_cut_off": is_interrupted or bool(unfinished),
     }
-    return RealOutcome(events=events, runs=runs_table([row]), unfinished=unfinished)
+    return RealOutcome(events=events, runs=runs_table([row]), unfinished=unfinished, is_interrupted=is_interrupted)
 
 
 def require_undisturbed(scenario: Scenario) -> None:

@@ -149,6 +149,8 @@ def say_results(console: Console, results: Results) -> None:
     console.say(f"{results.verdict.upper():<13}{printable(results.title)}: {results.statement}", style=style)
     for reason in results.untold_reasons:
         console.say(f"  {printable(reason)}")
+    if results.speed:
+        console.say(f"  {printable(results.speed)}")
     for notice in results.notices:
         console.say(f"  {printable(notice, limit=300)}")
     broken = [f"{name} {clause.violated:,}" for name, clause in results.clauses.items() if clause.violated]
@@ -216,12 +218,13 @@ def document_of(results: Sequence[Results], *, digest: str, folder: Path | None)
             for failure in each.failures
         ],
         "reasons": [reason for each in results for reason in each.reasons],
+        "speed": [each.speed for each in results if each.speed],
         "digest": digest,
         "folder": str(folder) if folder else None,
     }
     if len(results) > 1:
         document["scenarios"] = [
-            each.model_dump(include={"title", "verdict", "liveness", "runs", "statement", "reasons"})
+            each.model_dump(include={"title", "verdict", "liveness", "runs", "statement", "speed", "reasons"})
             for each in results
         ]
     return document

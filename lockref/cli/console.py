@@ -26,7 +26,7 @@ def printable(text: str, *, limit: int = 200, keep_newlines: bool = False) -> st
 
 
 def _echo(text: str, stream: TextIO, *, nl: bool = True, color: bool | None = None) -> None:
-    """Print. Where the reader has gone away (`lockref … | head`) the rest is dropped: the command goes on to its verdict.
+    """Print. Where the reader has gone away (`lockref … | head`) the rest is dropped and the command goes on.
 
     Left to itself, Click would end the command with exit code 1, which means that a lock broke.
     """

@@ -7,11 +7,12 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from lockref.cli.campaigns import judge_thresholds, tallied_results, write_run
+from lockref.cli.campaigns import judge_thresholds, say_results, tallied_results, write_run
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
-from reports.checks import judge
+from reports.checks import judge, measure
 from reports.checks.tally import tally
+from reports.formats.speed import speed
 from scenarios.backends import BACKENDS, resolve_backend
 from scenarios.run import require_undisturbed, run_real
 
@@ -39,7 +40,10 @@ def contend(
     console: Console,
     allowed: Collection[int] = (),
 ) -> Results:
-    """Contend on `backend` (a name or a URI) and answer the judged results; history and results go to `folder`."""
+    """Contend on `backend` (a name or a URI) and answer the judged results; history and results go to `folder`.
+
+    Ctrl-C while the clients contend: what they did until then is written and told, then KeyboardInterrupt goes on.
+    """
     require_undisturbed(scenario)
     if backend in BACKENDS:
         console.progress(f"starting {backend} (the first start on a machine installs it)", force=True)
@@ -62,6 +66,7 @@ def contend(
         provenance={**about, "backend": running.name, "backend_version": version, "contenders": contenders},
     )
     results.capabilities = capabilities
+    results.speed = speed(measure(outcome.events, outcome.runs), outcome.events)
     judge_thresholds(scenario, outcome.events, outcome.runs, results)
     if outcome.unfinished:
         results.notices.append(
@@ -70,6 +75,10 @@ def contend(
     if backend in BACKENDS:
         results.notices.append(EMULATOR_NOTICE)
     write_run(folder, outcome.events, outcome.runs, results, allowed=allowed)
+    if outcome.is_interrupted:
+        say_results(console, results)
+        console.say(f"what was finished is in {folder.path}", style="dim")
+        raise KeyboardInterrupt
     return results
 
 

@@ -79,7 +79,7 @@ def cli(ctx: click.Context, color: str, quiet: bool) -> None:
 
 
 def _drop_output() -> None:
-    """Nobody reads standard output any more: what is still to come goes nowhere, and the interpreter need not complain."""
+    """Nobody reads standard output any more: what is still to come goes nowhere, without complaint."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import click
 
+from lockref.cli.exit_codes import VIOLATED
 from scenarios import units
 
 DURATION_NS_MAX = 24 * units.NS_PER_UNIT["h"]
 
 
 def exit_codes(text: str) -> list[int]:
-    """`--allow-exit 3,4`."""
+    """`--allow-exit 3,4`. Refuses 1: no gate may take a broken lock for success."""
     try:
-        return [int(code) for code in text.split(",") if code.strip()]
+        codes = [int(code) for code in text.split(",") if code.strip()]
     except ValueError:
         raise click.BadParameter(f"{text!r}; expected codes such as 3,4", param_hint="--allow-exit") from None
+    if VIOLATED in codes:
+        raise click.BadParameter(
+            f"{text!r}: 1 says that a lock broke, and that cannot be allowed", param_hint="--allow-exit"
+        )
+    return codes
 
 
 def duration_ns(text: str, option: str) -> int:

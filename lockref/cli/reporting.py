@@ -91,6 +91,9 @@ def _analysed(
     return [_joined(one, known) if known else one for one, known in zip(models, judged, strict=True)]
 
 
+_JUDGED = ("verdict", "liveness", "statement", "speed", "reasons", "runs", "events", "clauses", "classes", "reach")
+
+
 def _joined(analysed: Results, judged: Results) -> Results:
     """The pipeline sees the kept histories; the run itself judged all of its seeds and named its failures."""
     if judged.runs > analysed.runs:

@@ -61,6 +61,8 @@ def command(
     from scenarios.load import catalogue, load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
+    if take_all and scenarios:
+        raise click.UsageError("--all takes the whole catalogue: leave it out, or leave out the names")
     names = [path.stem for path in catalogue()] if take_all else list(scenarios)
     if not names:
         raise click.UsageError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")

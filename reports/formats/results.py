@@ -178,6 +178,7 @@ class Results(_Part):
 
     verdict: of the safety clauses. liveness, fairness_claims: of theirs.
     statement: the verdict in one sentence, with its bound.
+    speed: how fast a real run was, in one line; empty for virtual time.
     classes: runs by severity. damaged: runs not judged because they lost records.
     """
 
@@ -187,6 +188,7 @@ class Results(_Part):
     liveness: Verdict = "not_applicable"
     fairness_claims: Verdict = "not_applicable"
     statement: str
+    speed: str = ""
     reasons: list[str] = Field(default_factory=list)
     runs: int
     events: int = 0

@@ -63,7 +63,8 @@ def _fence(text: str) -> str:
 def _verdict(section: Section) -> list[str]:
     results = section.results
     parts = [f"\n## {plain(results.title)}: {section.banner}\n\n{plain(results.statement)}\n"]
-    parts += [f"- {plain(told)}\n" for told in (*results.untold_reasons, *section.notices)]
+    told = [results.speed, *results.untold_reasons, *section.notices]
+    parts += [f"- {plain(line)}\n" for line in told if line]
     if section.clauses:
         parts.append("\n| clause | verdict | runs judged | violated | |\n|---|---|--:|--:|---|\n")
         parts += [

@@ -16,6 +16,7 @@ from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, DeterminismError
 from reports.checks.load import load_history, write_json_lines
 from reports.formats.results import load_results
+from scenarios import real
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
@@ -119,6 +120,9 @@ def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: py
         (["sim", "e08", "--provider", "nosuch.py:Lock"], 2, "there is no file"),
         (["sim", "e08", "--provider", "./lock.py"], 2, "write './lock.py:Class'"),
         (["sim", "e99"], 2, "lockref scenario list"),
+        (["sim", "e8"], 2, "Did you mean 'e08'?"),
+        (["sim", "e08", "--all"], 2, "leave out the names"),
+        (["sim", "e08", "--allow-exit", "1"], 2, "cannot be allowed"),
         (["sim", "e08", "--seeds", "5..1"], 2, "empty"),
         (["sim", "e08", "--seeds", "x"], 2, "1..500"),
         (["sim", "hasty.yaml", "--provider", "hudi"], 2, "greater than or equal to 10x"),
@@ -156,8 +160,14 @@ def test_bad_input_is_one_clear_line(
 def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A real run's history and results are in the run folder, and `check` judges them alike."""
     assert run(["bench", "contention", "--backend", "memory:", "--contenders", "8", "--for", "1s", "--json"]) == 0
-    told = document(capsys)
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
     assert told["verdict"] == "held"
+    # How fast it was is told in one line, to people and to machines.
+    (speed,) = told["speed"]
+    assert "grants/s; wait median" in speed
+    assert "requests per grant" in speed
+    assert speed in shown.err
     folder = Path(str(told["folder"]))
     assert {entry.name for entry in folder.iterdir()} >= {"events.parquet", "runs.parquet", "results.json", "run.json"}
     assert load_results(folder / "results.json").capabilities["dialect"] == "memory"
@@ -387,6 +397,25 @@ def test_interrupting_leaves_a_readable_run_folder(own_folder: Path) -> None:
     assert about["status"] == "interrupted"
     results = json.loads((folder / "results.json").read_text())
     assert results["runs"] >= 1
+
+
+def test_interrupting_contention_keeps_its_history(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C in a real run: what was recorded until then can be judged, and says it was cut off."""
+
+    def interrupted(crew: real._Crew, _deadline_ns: int) -> tuple[str, ...]:
+        while len(crew.recorder) < 40:
+            crew.runtime.sleep(1_000_000)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(real._Crew, "finish", interrupted)
+    assert run(["bench", "--backend", "memory:", "--contenders", "4", "--for", "1s"]) == 130
+    assert "HELD" in capsys.readouterr().out
+    folder = own_folder / ".lockref" / "runs" / "latest"
+    assert json.loads((folder / "run.json").read_text())["status"] == "interrupted"
+    assert json.loads((folder / "results.json").read_text())["cut_off"] == 1
+    assert run(["check", str(folder)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ def timeline(name: str = "n1") -> Timeline:
 def full(name: str = "n1", title: str = "Trial") -> Results:
     """Results with every part filled; `name` goes everywhere a history's text can go."""
     return Results(
-        title=title, verdict="violated", liveness="held", statement="1 run of 10 broke a safety clause", runs=10,
+        title=title, verdict="violated", liveness="held", statement="1 run of 10 broke a safety clause",
+        speed="39 grants/s", runs=10,
         events=1000, clauses={"S4": Clause(verdict="violated", runs=10, violated=1, text="no stale write")},
         classes={"harm": 1, "clean": 9}, reach=[Reach(situation="crash", runs=0, count=0, is_required=True)],
         failures=[
@@ -149,8 +150,8 @@ def test_the_page_is_closed_and_its_anchors_unique(tmp_path: Path) -> None:
 def test_the_page_tells_verdict_bound_and_missing_situations(tmp_path: Path) -> None:
     """Verdict and n in the banner, clause table, reach, failure block, replay, provenance; each figure with a table."""
     page = render([full()], tmp_path).read_text(encoding="utf-8")
-    for text in ("✗ violated", "1 run of 10 broke a safety clause", "no stale write", "demanded, never happened",
-                 "LK-1", "unknown kind", "put.if_match", "arguments.n1"):  # fmt: skip
+    for text in ("✗ violated", "1 run of 10 broke a safety clause", "39 grants/s", "no stale write",
+                 "demanded, never happened", "LK-1", "unknown kind", "put.if_match", "arguments.n1"):  # fmt: skip
         assert text in page, text
     assert page.count("the figures as a table") == page.count("<figure")
     assert page.count('role="img"') == page.count("<figure") == 7
