@@ -9,6 +9,7 @@ is in docs/results.md.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -18,7 +19,7 @@ import click
 
 import lockref
 from lockref.cli import exit_codes
-from lockref.errors import LockrefError
+from lockref.errors import BackendUnavailable, LockrefError
 
 # Name -> (module, one line for --help). The line is here so that listing the
 # commands imports none of them.
@@ -34,6 +35,10 @@ COMMANDS = {
     "backends": ("backends", "List the servers that locks can stand on."),
     "providers": ("providers", "List the locks that can be put to the test."),
 }
+
+
+_MACHINE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
+"""What the machine refuses us, wherever it does: the environment's fault (exit 5), none of ours."""
 
 
 class LazyGroup(click.Group):
@@ -93,6 +98,11 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+def _defect(error: Exception) -> int:
+    traceback.print_exception(error)
+    return _fail(f"defect in lockref: {type(error).__name__}: {error}", exit_codes.DEFECT)
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     try:
@@ -109,9 +119,16 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail("interrupted", exit_codes.INTERRUPTED)
     except LockrefError as error:
         return _fail(str(error), error.exit_code)
+    except OSError as error:
+        if error.errno not in _MACHINE:
+            return _defect(error)
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(
+            f"{place}{error.strerror or error}; results go below the current folder: can it be written, is there room?",
+            BackendUnavailable.exit_code,
+        )
     except Exception as error:  # noqa: BLE001 - the last net: an unforeseen error must never exit 1, "a lock broke"
-        traceback.print_exc()
-        return _fail(f"defect in lockref: {type(error).__name__}: {error}", exit_codes.DEFECT)
+        return _defect(error)
     return result if isinstance(result, int) else 0
 
 

@@ -110,6 +110,8 @@ def schema_command(output: Path | None) -> None:
     from lockref.cli.run_folder import write_whole
     from scenarios.schema import scenario_schema
 
+    if output is not None and not output.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
     text = json.dumps(scenario_schema(), indent=1, sort_keys=True) + "\n"
     if output is None:
         click.echo(text, nl=False)

@@ -139,6 +139,7 @@ def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: py
         (["check", "missing"], 2, "missing"),
         (["replay", "NOSUCH"], 2, "NOSUCH"),
         (["report", "NOSUCH"], 2, "NOSUCH"),
+        (["scenario", "schema", "-o", "none/schema.json"], 2, "no folder none"),
         (["nosuch"], 2, "No such command"),
     ],
 )  # fmt: skip
@@ -155,6 +156,18 @@ def test_bad_input_is_one_clear_line(
     told = capsys.readouterr()
     assert said in told.err + told.out
     assert "Traceback" not in told.err + told.out
+
+
+@pytest.mark.parametrize("command", [["sim", "e08", "--seeds", "1"], ["bench", "--backend", "memory:", "--for", "1s"]])
+def test_a_folder_that_cannot_be_written_is_no_defect(
+    command: list[str], own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where results cannot be kept the machine is at fault: one line that names the place, exit 5."""
+    (own_folder / ".lockref").write_text("in the way")
+    assert run(command) == 5
+    told = capsys.readouterr().err
+    assert ".lockref/runs: Not a directory" in told
+    assert "Traceback" not in told
 
 
 def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
