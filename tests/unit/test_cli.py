@@ -120,7 +120,7 @@ def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: py
         (["sim", "e08", "--provider", "nosuch.py:Lock"], 2, "there is no file"),
         (["sim", "e08", "--provider", "./lock.py"], 2, "write './lock.py:Class'"),
         (["sim", "e99"], 2, "lockref scenario list"),
-        (["sim", "e8"], 2, "Did you mean 'e08'?"),
+        (["sim", "e8o"], 2, "Did you mean 'e08'?"),
         (["sim", "e08", "--all"], 2, "leave out the names"),
         (["sim", "e08", "--allow-exit", "1"], 2, "cannot be allowed"),
         (["sim", "e08", "--seeds", "5..1"], 2, "empty"),
@@ -443,7 +443,7 @@ def test_a_closed_pipe_does_not_change_the_verdict(own_folder: Path, arguments: 
     """`lockref … | grep -q` closes the pipe early: 1 still means that a lock broke, and nothing else (exit codes)."""
     read_end, write_end = os.pipe()
     os.close(read_end)
-    command = [sys.executable, "-m", "lockref.cli", *arguments]
+    command = [sys.executable, "-m", "lockref", *arguments]
     try:
         ended = subprocess.run(command, cwd=own_folder, stdout=write_end, stderr=subprocess.PIPE, check=False)
     finally:
