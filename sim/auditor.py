@@ -108,7 +108,13 @@ def _caller(frame: FrameType) -> FrameType:
 
 
 def _is_exempt(frame: FrameType) -> bool:
-    return frame.f_globals.get("__name__") in EXEMPT_MODULES
+    """True for an exempt module, and for all that an import does: what loads late is no step of the lock."""
+    if frame.f_globals.get("__name__") in EXEMPT_MODULES:
+        return True
+    asked: FrameType | None = frame
+    while asked is not None and asked.f_globals.get("__name__") != "importlib._bootstrap":
+        asked = asked.f_back
+    return asked is not None
 
 
 def _barred(audit: _Audit, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,8 +131,9 @@ def _unseeded(audit: _Audit, original: Callable[..., None]) -> Callable[..., Non
     """`Random()` seeds itself from the system; `Random(seed)` is fine."""
 
     def init(self: random.Random, x: Any = None) -> None:
-        if x is None and audit.concerns_caller():
-            raise audit.leak("random.Random() without a seed", sys._getframe(1))  # noqa: SLF001 - as above
+        frame = sys._getframe(1)  # noqa: SLF001 - as above
+        if x is None and not _is_exempt(frame) and audit.concerns_caller():
+            raise audit.leak("random.Random() without a seed", frame)
         original(self, x)
 
     return init

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import datetime
+import importlib
 import logging
 import os
 import random
@@ -78,6 +79,22 @@ def test_strict_mode_finds_what_was_imported_before(leak):
         leak()
     with pytest.raises(DeterminismError, match=r"test_sim_auditor\.py:\d+"), real_world_forbidden(is_strict=True):
         leak()
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_what_loads_late_may_load(is_strict, tmp_path, monkeypatch):
+    """A module that is imported inside a run makes its mutexes and generators; what it does afterwards is audited."""
+    (tmp_path / "loads_late.py").write_text(
+        "import random, threading, time\n"
+        "MUTEX, EVENT, JITTER, BORN = threading.Lock(), threading.Event(), random.Random(), time.time()\n"
+        "def now(): return time.time()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with real_world_forbidden(is_strict=is_strict):
+        module = importlib.import_module("loads_late")
+    del sys.modules["loads_late"]
+    with pytest.raises(DeterminismError, match=r"loads_late\.py:3"), real_world_forbidden(is_strict=is_strict):
+        module.now()
 
 
 def test_threads_of_others_are_left_alone():
