@@ -166,7 +166,7 @@ def whole_number(properties: Mapping[str, object], *keys: str, default: int) -> 
         if value is None:
             continue
         text = str(value).strip()
-        if isinstance(value, bool) or not _WHOLE_NUMBER.fullmatch(text) or abs(int(text)) > _LONG_MAX:
+        if not _WHOLE_NUMBER.fullmatch(text) or abs(int(text)) > _LONG_MAX:
             raise ConfigError(f"{key} is {value!r}; expected a whole number, as a number or as text")
         return int(text)
     return default

@@ -244,3 +244,35 @@ def test_cycles_of_one_millisecond_keep_their_order():
     names = [trail._start_ms(AuditState.START, "o", WallNs(ns)) for ns in (5_000_000, 5_000_001, 4_000_000, 9_000_000)]
     assert names == [5, 6, 7, 9]
     assert trail._start_ms(AuditState.RENEW, "o", WallNs(9_000_000)) == 9
+
+
+def test_a_written_cycle_is_forgotten():
+    """H25: a client that lives for months keeps the lines of its present cycle alone."""
+    rig, _, trail = rig_with_audit()
+    for _ in range(3):
+        with rig.lock:
+            pass
+        rig.runtime.run("audit")
+    assert trail._lines == {}
+
+
+def test_switched_off_nothing_more_is_taken_down():
+    """H25: once the switch was found off, a cycle costs the audit no task and no memory."""
+    rig, _, trail = rig_with_audit(is_on=False)
+    for _ in range(2):
+        with rig.lock:
+            pass
+        rig.runtime.run("audit")
+    before = len(rig.runtime.tasks)
+    with rig.lock:
+        pass
+    assert not [task for task in rig.runtime.tasks[before:] if "audit" in task.name]
+    assert trail.flush(0)
+
+
+def test_an_error_outranks_a_warning():
+    """§8: a theft is FAILED, although the thief ended without grace, too."""
+    stolen = {"a": lines("a", ("START", 0, 10_000)), "b": lines("b", ("START", 5000, 15_000))}
+    for report in (validate(stolen), validate_as_hudi(stolen)):
+        assert report.result == "FAILED"
+        assert any("WARNING" in line for line in report.lines)

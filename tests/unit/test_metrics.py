@@ -99,3 +99,10 @@ def test_registries_are_separate():
     one, two = LockMetrics(), LockMetrics()
     one(metric("lock.dangling"))
     assert (one.value("lock.dangling"), two.value("lock.dangling")) == (1, 0)
+
+
+def test_a_counter_counts_by_the_value_it_is_told():
+    """The listener's contract: counters count up by `value`."""
+    metrics = LockMetrics()
+    metrics(metric("lock.dangling", 3.0))
+    assert metrics.value("lock.dangling") == 3

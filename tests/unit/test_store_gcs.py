@@ -253,3 +253,12 @@ def test_a_body_that_needs_several_requests_is_refused(store):
     """Above 8 MiB the client would switch to a resumable upload, whose conditions some servers ignore."""
     with pytest.raises(ValueError):
         store.put("k", bytes(BODY_BYTES_MAX + 1))
+
+
+def test_a_session_sends_once_and_keeps_as_many_connections_as_asked_for():
+    """A2: urllib3 does not send again by itself; one connection per thread that shares the store."""
+    session = make_session(endpoint=ENDPOINT, pool_size=37)
+    for scheme in ("http://", "https://"):
+        adapter = session.get_adapter(scheme)
+        assert (adapter.max_retries.total, adapter._pool_maxsize) == (0, 37)
+    session.close()

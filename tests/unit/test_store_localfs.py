@@ -251,3 +251,26 @@ def test_no_descriptor_is_left_open(tmp_path):
         store.delete("absent")
         store.read("k")
     assert psutil.Process().num_fds() == before
+
+
+def test_a_removal_that_may_have_happened_is_ambiguous(tmp_path, monkeypatch):
+    """A1: once the name is being removed, an error says nothing about whether it is gone."""
+    store = _store(tmp_path)
+    store.put("k", b"1")
+
+    def fail(path):
+        os.remove(path)  # noqa: PTH107 - what `unlink` would have done
+        raise OSError("the disk went away")
+
+    monkeypatch.setattr(Path, "unlink", fail)
+    assert store.delete("k").outcome is Outcome.AMBIGUOUS
+
+
+def test_the_lock_file_may_be_taken_by_other_users(tmp_path):
+    """Users who share a folder share its lock, whatever the first one's mask was."""
+    before = os.umask(0o077)
+    try:
+        _store(tmp_path).put("k", b"1")
+    finally:
+        os.umask(before)
+    assert (tmp_path / STATE_FOLDER / "lock").stat().st_mode & 0o777 == 0o666

@@ -8,7 +8,7 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome
+from lockref.stores.port import Outcome, Version
 from lockref.stores.uri import open_store
 
 
@@ -79,3 +79,18 @@ def test_impossible_limits_are_refused(timeout_ns, pool_size):
     """A time-out or a pool of nothing is a ConfigError."""
     with pytest.raises(ConfigError):
         open_store("memory:", request_timeout_ns=timeout_ns, pool_size=pool_size)
+
+
+def test_an_empty_version_is_a_version_and_no_licence():
+    """C4: a condition on a version that no object has is refused, however it is spelt."""
+    store = MemoryStore()
+    store.put_if_absent("k", b"1")
+    for reply in (store.put_if_version("k", b"2", Version("")), store.delete("k", Version(""))):
+        assert reply.outcome is Outcome.PRECONDITION_FAILED
+    assert store.read("k").body == b"1"
+
+
+def test_a_key_is_measured_in_bytes():
+    """S3 and GCS count UTF-8: 600 letters of two bytes are too long."""
+    with pytest.raises(ValueError, match="1200 bytes"):
+        MemoryStore().read("é" * 600)

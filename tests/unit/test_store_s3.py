@@ -294,3 +294,34 @@ def test_an_empty_version_is_the_callers_mistake(store):
     """An empty If-Match would be no condition at all."""
     with pytest.raises(ValueError):
         store.put_if_version("k", b"1", Version(""))
+
+
+def test_a_client_keeps_as_many_connections_as_asked_for():
+    """One per thread that shares the store; with fewer, each surplus request would open and drop one."""
+    client = make_client(endpoint="http://127.0.0.1:1", region="", request_timeout_ns=NS_PER_S, pool_size=37)
+    assert client.meta.config.max_pool_connections == 37
+    client.close()
+
+
+def test_a_server_on_a_port_is_not_asked_by_the_buckets_name():
+    """`http://localhost:1/bucket/…`, never `http://bucket.localhost:1/…`, which no DNS knows."""
+    client = make_client(endpoint="http://localhost:1", region="", request_timeout_ns=NS_PER_S, pool_size=1)
+    urls = []
+
+    def answer(request, **_):
+        urls.append(request.url)
+        return AWSResponse(request.url, 404, {}, RawBody(b""))
+
+    client.meta.events.register("before-send.s3", answer)
+    S3Store(bucket="bucket", request_timeout_ns=NS_PER_S, client=client).read("k")
+    client.close()
+    assert urls == ["http://localhost:1/bucket/k"]
+
+
+def test_a_body_is_read_and_its_connection_given_back(store, monkeypatch):
+    """The stream is closed also when reading it fails: the pool gets its connection back."""
+    for raw, outcome in ((io.BytesIO(b"body"), O.APPLIED), (io.BytesIO(b"bo"), O.AMBIGUOUS)):
+        answer = {**OK, "ETag": '"e"', "Body": StreamingBody(raw, 4)}
+        monkeypatch.setattr(store._client, "get_object", lambda answer=answer, **_: answer)
+        assert store.read("k").outcome is outcome
+        assert raw.closed

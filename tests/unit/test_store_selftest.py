@@ -116,3 +116,30 @@ def test_a_read_that_fails_is_unavailable():
 
     with pytest.raises(BackendUnavailable, match="read an object"):
         ensure_usable(WriteOnly(), "p")
+
+
+class RacesIn(MemoryStore):
+    """Does what it should, except in the race."""
+
+    def __init__(self, reply=None, body=None):
+        super().__init__()
+        self._reply = reply
+        self._body = body
+
+    def put_if_absent(self, key, body):
+        if "race" not in key:
+            return super().put_if_absent(key, body)
+        return self._reply or super().put_if_absent(key, self._body)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.AMBIGUOUS, Outcome.REJECTED])
+def test_a_race_that_was_not_answered_proves_nothing(outcome):
+    """H23: a store that falls silent or refuses under contention is not passed as sound."""
+    with pytest.raises(BackendUnavailable, match="race to create"):
+        ensure_usable(RacesIn(reply=WriteReply(outcome=outcome)), "p")
+
+
+def test_the_winner_of_a_race_finds_its_own_bytes():
+    """C2: one success is not enough if another's body is what stays."""
+    with pytest.raises(CapabilityMissing, match="after a race"):
+        ensure_usable(RacesIn(body=b"somebody else's"), "p")

@@ -21,6 +21,7 @@ from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
         ("memory:name-1", StoreAddress(scheme="memory", container="name-1")),
         ("file:///a/b%20c/", StoreAddress(scheme="file", container="/a/b c")),
         ("s3://bucket", StoreAddress(scheme="s3", container="bucket")),
+        ("s3://bucket/a%20b", StoreAddress(scheme="s3", container="bucket", prefix="a b")),
         (
             "s3://bucket/a/b/?endpoint=http://127.0.0.1:9/&region=eu-west-1",
             StoreAddress(
@@ -58,6 +59,8 @@ def test_a_uri_is_taken_apart(uri, address):
         ("s3://bucket?endpoint=http://h:99999", "port"),
         ("s3://bucket?endpoint=http://h:0", "port 0"),
         ("s3://bucket?endpoint=http://h/path", "more than a host"),
+        ("s3://bucket?endpoint=http://h?a=1", "more than a host"),
+        ("s3://bucket?endpoint=http://h%23part", "more than a host"),
         ("s3://bucket?endpoint=", "endpoint"),
         ("s3://bucket?end=1", "'end'"),
         ("s3://bucket?region=a&region=b", "twice"),
@@ -77,6 +80,7 @@ def test_a_wrong_uri_gets_one_clear_line(uri, part):
     "uri",
     [
         "s3://key:hunter2@bucket",
+        "s3://hunter2@bucket",
         "s3://bucket?endpoint=http://key:hunter2@h:1",
         "https://key:hunter2@host/",
         "s3://key:hunter2@\u2100",

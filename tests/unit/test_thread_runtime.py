@@ -51,8 +51,9 @@ def test_tasks_on_one_thread_are_different_tasks() -> None:
     runtime = ThreadRuntime()
     first, _, thread = ran(runtime)
     idle(runtime, 1)
-    second, _, same_thread = ran(runtime)
+    second, _, same_thread = ran(runtime, "second")
     assert thread is same_thread, "an idle thread was not used again"
+    assert thread.name == "second", "a thread is called after what it does"
     assert first != second
     assert runtime.current_task() == runtime.current_task()
     assert runtime.current_task() not in (first, second)
@@ -82,6 +83,7 @@ def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.join(30)
     assert not thread.is_alive()
     assert not runtime._workers._idle
+    monkeypatch.setattr(runtime_module, "IDLE_THREAD_S", 60)
     monkeypatch.setattr(runtime_module, "IDLE_THREADS_MAX", 0)
     _, _, thread = ran(runtime)
     thread.join(30)
@@ -111,3 +113,20 @@ def test_no_thread_to_give_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(RuntimeError, match="new thread"):
         ThreadRuntime().spawn(lambda: None, name="x")
+
+
+def test_a_wait_without_a_limit_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None waits until the flag is set; 0 and less do not wait."""
+    limits: list[float | None] = []
+    monkeypatch.setattr(threading.Event, "wait", lambda _event, limit=None: limits.append(limit) or True)
+    event = ThreadRuntime().event()
+    for timeout_ns in (None, 0, -5, NS_PER_S // 2):
+        event.wait(timeout_ns)
+    assert limits == [None, 0, 0, 0.5]
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the platform has no clock that counts a suspend")
+def test_the_monotonic_clock_counts_through_a_suspend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H1: the clock is the one that goes on while the machine sleeps."""
+    monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: {time.CLOCK_BOOTTIME: 42}[clock])
+    assert ThreadRuntime().monotonic_ns() == 42

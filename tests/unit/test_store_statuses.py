@@ -1,0 +1,25 @@
+"""From an HTTP answer to an outcome: which row decides, and what a read makes of it."""
+
+from __future__ import annotations
+
+from lockref.stores.port import Outcome
+from lockref.stores.statuses import StatusRow, classify, read_reply
+
+
+def row(status: int, outcome: Outcome, code: str = "*") -> StatusRow:
+    return StatusRow(status=status, code=code, outcome=outcome, why="because")
+
+
+def test_a_whole_status_decides_before_a_code_of_its_class():
+    """A5: 412 is 412 whatever the vendor calls it; a code alone speaks only where no row has the status."""
+    rows = [row(4, Outcome.THROTTLED, "SlowDown"), row(412, Outcome.PRECONDITION_FAILED), row(4, Outcome.REJECTED)]
+    found = [classify(rows, 412, "SlowDown"), classify(rows, 429, "SlowDown"), classify(rows, 403, "Denied")]
+    assert [one.outcome for one in found] == [Outcome.PRECONDITION_FAILED, Outcome.THROTTLED, Outcome.REJECTED]
+    assert classify(rows, 500).outcome is Outcome.AMBIGUOUS
+
+
+def test_a_read_without_a_body_is_no_success():
+    """A1: a 2xx that brought nothing, or a condition that was never set, says nothing about the object."""
+    for outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED):
+        assert read_reply(row(204, outcome), status=204).outcome is Outcome.AMBIGUOUS
+    assert read_reply(row(403, Outcome.REJECTED), status=403).outcome is Outcome.REJECTED
