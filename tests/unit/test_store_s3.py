@@ -304,8 +304,8 @@ def test_a_client_keeps_as_many_connections_as_asked_for():
 
 
 def test_a_server_on_a_port_is_not_asked_by_the_buckets_name():
-    """`http://localhost:1/bucket/…`, never `http://bucket.localhost:1/…`, which no DNS knows."""
-    client = make_client(endpoint="http://localhost:1", region="", request_timeout_ns=NS_PER_S, pool_size=1)
+    """`http://host/bucket/…`, never `http://bucket.host/…`, which no DNS knows."""
+    client = make_client(endpoint="http://minio.example:9000", region="", request_timeout_ns=NS_PER_S, pool_size=1)
     urls = []
 
     def answer(request, **_):
@@ -315,7 +315,7 @@ def test_a_server_on_a_port_is_not_asked_by_the_buckets_name():
     client.meta.events.register("before-send.s3", answer)
     S3Store(bucket="bucket", request_timeout_ns=NS_PER_S, client=client).read("k")
     client.close()
-    assert urls == ["http://localhost:1/bucket/k"]
+    assert urls == ["http://minio.example:9000/bucket/k"]
 
 
 def test_a_body_is_read_and_its_connection_given_back(store, monkeypatch):
