@@ -303,8 +303,10 @@ def test_a_client_keeps_as_many_connections_as_asked_for():
     client.close()
 
 
-def test_a_server_on_a_port_is_not_asked_by_the_buckets_name():
+def test_a_server_on_a_port_is_not_asked_by_the_buckets_name(monkeypatch):
     """`http://host/bucket/…`, never `http://bucket.host/…`, which no DNS knows."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not a real one")
     client = make_client(endpoint="http://minio.example:9000", region="", request_timeout_ns=NS_PER_S, pool_size=1)
     urls = []
 
