@@ -13,6 +13,7 @@ recorded the same events in the same order.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import struct
 import threading
@@ -23,6 +24,7 @@ from typing import NewType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lockref.stores.port import Outcome
 
@@ -278,6 +280,53 @@ def to_table(recorders: Sequence[Recorder], runs: Sequence[int] | None = None) -
     for name in _ROW_COLUMNS:
         columns[name] = _column(name, rows[:, _SLOT[name]], texts)
     return pa.table([columns[field.name] for field in SCHEMA], schema=SCHEMA)
+
+
+def digests(events: pa.Table) -> dict[int, str]:
+    """By run, the digest that `Recorder.digest` gave when these events were recorded, in the order of `seq`.
+
+    events: of `SCHEMA`; read from a file, told by somebody else, or changed since.
+    """
+    table = events.sort_by([("run", "ascending"), ("seq", "ascending")])
+    rows = np.full((len(table), len(_ROW_COLUMNS)), ABSENT, dtype=np.int64)
+    texts: list[str] = [""]
+    for name in _ROW_COLUMNS:
+        column = table[name].combine_chunks()
+        if name in ENUM_COLUMNS:
+            known = {member.name.lower(): member.value for member in ENUM_COLUMNS[name]}
+            column = pc.replace_with_mask(column.cast(pa.string()), pc.is_null(column), "none")
+            words = column.dictionary_encode()
+            numbers = np.array([known[word] for word in words.dictionary.to_pylist()], dtype=np.int64)
+            rows[:, _SLOT[name]] = numbers[words.indices.to_numpy()]
+        elif name in TEXT_COLUMNS:
+            words = pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
+            codes = np.arange(len(words.dictionary), dtype=np.int64) + len(texts)
+            texts += words.dictionary.to_pylist()
+            rows[:, _SLOT[name]] = codes[words.indices.to_numpy()]
+        else:
+            rows[:, _SLOT[name]] = pc.fill_null(column, ABSENT).to_numpy(zero_copy_only=False)
+    run = table["run"].to_numpy()
+    edges = [0, *(np.flatnonzero(run[1:] != run[:-1]) + 1).tolist(), len(run)]
+    return {
+        int(run[start]): _digest_of(rows[start:end], texts) for start, end in itertools.pairwise(edges) if start < end
+    }
+
+
+def _digest_of(rows: np.ndarray, texts: Sequence[str]) -> str:
+    """The rows of one run, with text as codes into `texts`, as a recorder of its own would have kept them."""
+    recorder = Recorder()
+    slots = [_SLOT[name] for name in TEXT_COLUMNS]
+    codes = rows[:, slots]
+    known, place = np.unique(codes, return_inverse=True)
+    place = place.reshape(codes.shape)
+    first = np.full(len(known), codes.size, dtype=np.int64)
+    np.minimum.at(first, place.reshape(-1), np.arange(codes.size))
+    fresh = [code for code in known[np.argsort(first, kind="stable")].tolist() if texts[code]]
+    recorder.texts += dict.fromkeys(texts[code] for code in fresh)
+    number = {text: code for code, text in enumerate(recorder.texts)}
+    recoded = rows.copy()
+    recoded[:, slots] = np.array([number[texts[code]] for code in known.tolist()], dtype=np.int64)[place]
+    return Recorder.of(recoded.tobytes(), recorder.texts).digest()
 
 
 def runs_table(rows: Iterable[dict[str, object]]) -> pa.Table:

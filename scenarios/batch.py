@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lockref.errors import ConfigError
-from lockref.history import runs_table, to_table
+from lockref.history import digests, runs_table, to_table
 from lockref.providers import ProviderSpec
 from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.schema import Scenario
@@ -59,6 +59,12 @@ def batch_digest(digests: Iterable[str]) -> str:
     for digest in digests:
         joined.update(digest.encode())
     return joined.hexdigest()
+
+
+def history_digest(events: pa.Table) -> str:
+    """The digest of a recorded history, which is that of the batch whose runs it holds all of."""
+    told = digests(events)
+    return batch_digest(told[run] for run in sorted(told))
 
 
 def run_seeds(

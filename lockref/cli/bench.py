@@ -53,6 +53,7 @@ def command(
     from lockref.cli.options import duration_ns, exit_codes
     from lockref.cli.run_folder import RunFolder, provenance
     from lockref.providers import load_provider
+    from scenarios.batch import batch_digest
     from scenarios.load import load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
@@ -85,4 +86,6 @@ def command(
                 break
             all_results.append(results)
             say_results(console, results)
-        return conclude(console, folder, all_results, allowed=allowed, failed=failed)
+        told = [str(results.provenance["digest"]) for results in all_results]
+        digest = told[0] if len(told) == 1 else batch_digest(told)
+        return conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed)

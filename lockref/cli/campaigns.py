@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lockref.cli.console import Console, printable
@@ -40,11 +42,14 @@ def tallied_results(
     backend: str = "",
     provenance: Mapping[str, object],
     store_failure: Callable[[Finding], Stored] | None = None,
+    again: str = "",
+    seeds: Mapping[int, int] = MappingProxyType({}),
 ) -> Results:
     """The one account of judged runs.
 
-    store_failure: keeps a failure for `lockref replay`; without it failures are
-    named by clause and run, and cannot be replayed.
+    store_failure: keeps a failure for `lockref replay`. Without it failures are
+    named by clause and run; `again` is the line that judges the history once
+    more, and `seeds` knows the seeds of runs that had one.
     """
     order = list(CLAUSES)
     clauses = {
@@ -60,13 +65,13 @@ def tallied_results(
     }
     failures = []
     for finding in tally.findings:
-        stored = store_failure(finding) if store_failure else Stored(id=f"{finding.clause}-{finding.run}", replay="")
+        stored = store_failure(finding) if store_failure else Stored(id=f"{finding.clause}-{finding.run}", replay=again)
         failure = Failure(
             id=stored.id,
             clause=finding.clause,
             message=str(finding.witness.get("text") or CLAUSES[finding.clause]),
             run=finding.run,
-            seed=finding.run if store_failure else None,
+            seed=finding.run if store_failure else seeds.get(finding.run),
             scenario=scenario,
             provider=provider,
             backend=backend,
@@ -205,6 +210,11 @@ def conclude(
     return code
 
 
+def check_line(history: Path) -> str:
+    """The line that judges a recorded history once more: what a real run has in the place of a replay."""
+    return f"lockref check {shlex.quote(str(history))}"
+
+
 def document_of(results: Sequence[Results], *, digest: str, folder: Path | None) -> dict[str, object]:
     """The `--json` document: the joint verdict, and every scenario's own part where there are several."""
     document: dict[str, object] = {
@@ -219,6 +229,7 @@ def document_of(results: Sequence[Results], *, digest: str, folder: Path | None)
         ],
         "reasons": [reason for each in results for reason in each.reasons],
         "speed": [each.speed for each in results if each.speed],
+        "notices": [notice for each in results for notice in each.notices],
         "digest": digest,
         "folder": str(folder) if folder else None,
     }

@@ -14,31 +14,32 @@ import click
 @click.pass_context
 def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -> int:
     """Judge HISTORY: a run folder, a .parquet or a .jsonl file. A history that was cut off is judged up to the cut."""
-    from lockref.cli.campaigns import code_of, document_of, say_results, tallied_results
+    from lockref.cli.campaigns import check_line, code_of, document_of, say_results, tallied_results
     from lockref.cli.console import Console
     from lockref.cli.options import exit_codes
     from lockref.cli.run_folder import provenance
     from reports.checks import judge
     from reports.checks.load import load_history
     from reports.checks.tally import tally
+    from scenarios.batch import history_digest
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
     events, runs, notes = load_history(history)
-    for note in notes.lines:
-        console.say(f"note: {note}")
     counted = tally(judge(events, runs), events, runs, damaged=len(notes.damaged))
-    scenarios = sorted(set(runs["scenario"].to_pylist()))
-    providers = sorted(set(runs["provider"].to_pylist()))
+    about = runs.select(["run", "seed", "world", "scenario", "provider"]).to_pylist()
+    digest = history_digest(events)
     results = tallied_results(
         counted,
         title=str(history),
-        scenario=", ".join(scenarios),
-        provider=", ".join(providers),
-        provenance=provenance({"history": str(history)}),
+        scenario=", ".join(sorted({row["scenario"] for row in about})),
+        provider=", ".join(sorted({row["provider"] for row in about})),
+        provenance=provenance({"history": str(history)}) | {"digest": digest},
+        again=check_line(history),
+        seeds={row["run"]: row["seed"] for row in about if row["world"] == "simulated" and row["seed"] is not None},
     )
+    results.notices += notes.lines
     say_results(console, results)
     if as_json:
-        digests = [digest or "" for digest in runs["digest"].to_pylist()]
-        console.document(document_of([results], digest=digests[0] if len(digests) == 1 else "", folder=None))
+        console.document(document_of([results], digest=digest, folder=None))
     return code_of([results], allowed)

@@ -7,13 +7,14 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from lockref.cli.campaigns import judge_thresholds, say_results, tallied_results, write_run
+from lockref.cli.campaigns import check_line, judge_thresholds, say_results, tallied_results, write_run
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
 from reports.checks import judge, measure
 from reports.checks.tally import tally
 from reports.formats.speed import speed
 from scenarios.backends import BACKENDS, resolve_backend
+from scenarios.batch import history_digest
 from scenarios.run import require_undisturbed, run_real
 
 if TYPE_CHECKING:
@@ -63,7 +64,14 @@ def contend(
         scenario=scenario.name,
         provider=spec.name,
         backend=running.name,
-        provenance={**about, "backend": running.name, "backend_version": version, "contenders": contenders},
+        provenance={
+            **about,
+            "backend": running.name,
+            "backend_version": version,
+            "contenders": contenders,
+            "digest": history_digest(outcome.events),
+        },
+        again=check_line(folder.path),
     )
     results.capabilities = capabilities
     results.speed = speed(measure(outcome.events, outcome.runs), outcome.events)

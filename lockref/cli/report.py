@@ -13,7 +13,7 @@ import click
 @click.option("--title", default="", help="Headline of the page.")
 @click.pass_context
 def command(ctx: click.Context, run: str, out: Path | None, title: str) -> int:
-    """Write report.html, report.md and figures for RUN: a run folder, its name, or `latest`."""
+    """Write report.html, report.md and figures for RUN: a folder with a history, the name of a run, or `latest`."""
     from lockref.cli.console import Console
     from lockref.cli.reporting import parts_of, write_report
     from lockref.cli.run_folder import open_run
@@ -23,7 +23,7 @@ def command(ctx: click.Context, run: str, out: Path | None, title: str) -> int:
     folder = open_run(run)
     parts = parts_of(folder)
     if not parts:
-        raise ConfigError(f"{folder.path} holds no history (events.parquet): nothing to report on")
+        raise ConfigError(f"{folder.path} holds no history (events.parquet or events.jsonl): nothing to report on")
     target = out or folder.path
     page = write_report(parts, target, title=title or "lockref report", spark=None, console=console)
     console.say(f"report   {page}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.cli.console import Console
-from lockref.cli.run_folder import RunFolder
+from lockref.cli.run_folder import HISTORIES, RunFolder
 from lockref.errors import CapabilityMissing
 from reports.formats.results import Results, load_results
 from reports.html import render
@@ -33,8 +33,8 @@ class Part:
 
 def parts_of(folder: RunFolder) -> list[Part]:
     """The histories in a run folder: its own, or those of its parts."""
-    own = [folder.path] if (folder.path / "events.parquet").exists() else []
-    inner = sorted(path.parent for path in folder.path.glob("*/events.parquet"))
+    own = [folder.path] if any((folder.path / name).exists() for name in HISTORIES) else []
+    inner = sorted({path.parent for name in HISTORIES for path in folder.path.glob(f"*/{name}")})
     return [Part(folder=path, title=_title(path)) for path in own + inner]
 
 

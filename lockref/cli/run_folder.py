@@ -24,6 +24,9 @@ import lockref
 from lockref.errors import ConfigError
 
 HOME = Path(".lockref")
+HISTORIES = ("events.parquet", "events.jsonl")
+"""Names under which a folder holds a history."""
+
 RUNS_MAX = 100
 BYTES_MAX = 1_000_000_000
 AGE_MAX_S = 30 * 86_400
@@ -130,9 +133,9 @@ class RunFolder:
 
 
 def open_run(name: str, *, home: Path = HOME) -> RunFolder:
-    """A run folder by path, by name, or `latest`. Raises ConfigError if there is none."""
+    """A run folder by path, by name, or `latest`; any with a history will do. Raises ConfigError if there is none."""
     for candidate in (Path(name), home / "runs" / name):
-        if (candidate / "run.json").exists():
+        if any((candidate / file).exists() for file in ("run.json", *HISTORIES)):
             return RunFolder(candidate.resolve())
     raise ConfigError(f"{name!r} is no run folder; `ls {home / 'runs'}` shows what there is")
 

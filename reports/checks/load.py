@@ -3,13 +3,12 @@
 A history is a run folder (`events.parquet` and `runs.parquet`, or the same
 names with `.jsonl`) or one file of events, its runs beside it or inferred.
 
-Parquet is all or nothing. JSON lines may be damaged: a line that is no event is
-set aside and counted by reason, and a last line that was being written when its
-writer died marks its run as cut off. A file without a single event is not a
-history. Nothing here repairs or guesses at an event's content.
+What is no event is set aside and counted by reason, and a last line that was
+being written when its writer died marks its run as cut off. A file without a
+single event is not a history. Nothing here repairs or guesses at an event's content.
 
 A loss can look like a broken lock (without its release a grant is replaced too
-early), so a run that lost a line is not judged at all; a line that does not
+early), so a run that lost a record is not judged at all; a record that does not
 even name its run may have been any run's.
 """
 
@@ -22,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -34,16 +35,28 @@ REQUIRED: Final = ("run", "at_ns", "node", "kind")
 LINE_BYTES_MAX: Final = 1 << 20
 """Longer lines are set aside: an event takes some hundred bytes, and a binary file has no line ends."""
 
+RUN_MAX: Final = (1 << 40) - 1
+"""The largest run number; where histories are joined, what is above tells them apart."""
+
+CLOCKS: Final = ("at_ns", "wall_ns", "mono_ns")
+CLOCK_MIN_NS: Final = -(2**61)
+CLOCK_MAX_NS: Final = 2**62 - 1
+"""What a clock may show, the years 1896 to 2116 on a wall: differences and deadlines then fit into 64 bits."""
+
 _INT64 = range(-(2**63), 2**63)
+_RANGES = {"run": range(RUN_MAX + 1), **dict.fromkeys(CLOCKS, range(CLOCK_MIN_NS, CLOCK_MAX_NS + 1))}
 _NAMES = {name: {member.name.lower() for member in members} for name, members in ENUM_COLUMNS.items()}
+_DURATIONS = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "drift_bound_ns")
+_DURATION_MAX_NS: Final = 2**58
+"""Nine years."""
 
 
 @dataclass(slots=True)
 class Notes:
     """What a reader should know about how a history was read.
 
-    quarantined: reasons and how many lines each set aside. damaged: runs that
-    lost a line and are left out. nameless: lines set aside that name no run.
+    quarantined: reasons and how many records each set aside. damaged: runs that
+    lost a record and are left out. nameless: records set aside that name no run.
     cut_off: run numbers whose record ends in the middle of a line. inferred:
     how many runs were described by nobody.
     """
@@ -58,25 +71,26 @@ class Notes:
     def lines(self) -> list[str]:
         """One sentence per note, for people."""
         told = [
-            f"{count} line{'s' if count > 1 else ''} set aside: {reason}"
-            for reason, count in sorted(self.quarantined.items())
+            f"{_counted(count, 'record')} set aside: {reason}" for reason, count in sorted(self.quarantined.items())
         ]
         if self.damaged:
-            told.append(
-                f"{len(self.damaged)} run{'s' if len(self.damaged) > 1 else ''} not judged: "
-                + (
-                    "a line that names no run may be any run's"
-                    if self.nameless
-                    else "a lost line can look like a broken lock"
-                )
-            )
-        told += [f"run {run} was cut off while it was written; it is judged up to there" for run in self.cut_off]
+            why = "one that names no run may be any run's" if self.nameless else "a loss can look like a broken lock"
+            told.append(f"{_counted(len(self.damaged), 'run')} not judged: {why}")
+        told += [
+            f"run {run} was cut off while it was written; it is judged up to there"
+            for run in self.cut_off
+            if run not in self.damaged
+        ]
         if self.inferred:
             told.append(
-                f"{self.inferred} run{'s' if self.inferred > 1 else ''} without a row in runs: judged without timing, "
+                f"{_counted(self.inferred, 'run')} without a row in runs: judged without timing, "
                 "so clauses that need bounds do not apply"
             )
         return told
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
@@ -89,7 +103,7 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
     notes = Notes()
     events_path, runs_path = _locate(path)
     if _is_parquet(events_path):
-        events = _history_columns(_read_parquet(events_path), events_path)
+        events = _history_columns(_read_parquet(events_path), events_path, notes)
     else:
         events = _read_lines(events_path, notes)
     runs = runs_table([]) if runs_path is None else _read_runs(runs_path)
@@ -143,8 +157,8 @@ def _read_parquet(path: Path) -> pa.Table:
         raise HistoryUnreadable(f"{path} is no readable Parquet file ({reason}); was it cut off?") from error
 
 
-def _history_columns(table: pa.Table, path: Path) -> pa.Table:
-    """The table in the history's schema. Columns that may be null may be absent."""
+def _history_columns(table: pa.Table, path: Path, notes: Notes) -> pa.Table:
+    """The rows that are events, in the history's schema. Columns that may be null may be absent."""
     version = (table.schema.metadata or {}).get(b"lockref.history")
     if version is not None and version != str(FORMAT_VERSION).encode():
         raise HistoryUnreadable(
@@ -160,14 +174,51 @@ def _history_columns(table: pa.Table, path: Path) -> pa.Table:
             continue
         column = table.column(wanted.name)
         try:
+            if wanted.name in ("op", "outcome") and column.null_count:
+                column = pc.fill_null(column.cast(pa.string()), "none")
             if pa.types.is_dictionary(wanted.type) and not pa.types.is_dictionary(column.type):
                 column = pc.dictionary_encode(column.cast(pa.string()))
             columns.append(column.cast(wanted.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise HistoryUnreadable(f"{path} is no history: column {wanted.name!r} is {column.type}") from error
-        if not wanted.nullable and column.null_count:
-            raise HistoryUnreadable(f"{path} is no history: column {wanted.name!r} has rows without a value")
-    return pa.table(columns, schema=SCHEMA)
+    events = pa.table(columns, names=SCHEMA.names)
+    bad = np.zeros(len(events), dtype=np.bool_)
+    for problem, wrong in _wrong_rows(events):
+        lost = events["run"].filter(pa.array(wrong & ~bad))
+        if len(lost):
+            notes.quarantined[problem] += len(lost)
+            known = [run for run in lost.to_pylist() if run is not None and run in _RANGES["run"]]
+            notes.damaged.update(known)
+            notes.nameless += len(lost) - len(known)
+        bad |= wrong
+    if bad.all() and len(events):
+        raise HistoryUnreadable(f"{path} holds no event of a history ({_most_common(notes)})")
+    return events.filter(pa.array(~bad)).cast(SCHEMA) if bad.any() else events.cast(SCHEMA)
+
+
+def _wrong_rows(events: pa.Table) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """What may be wrong with rows, and with which; in the order in which a row is told of one thing."""
+    for name in REQUIRED:
+        yield f"no {name}", _flags(pc.is_null(events[name]))
+    for name, allowed in _RANGES.items():
+        inside = pc.and_(pc.greater_equal(events[name], allowed.start), pc.less(events[name], allowed.stop))
+        yield f"{name} is out of range", ~_flags(pc.fill_null(inside, fill_value=True))
+    for name, known in _NAMES.items():
+        words = pc.unique(events[name].cast(pa.string())).to_pylist()
+        unknown = pa.array([word for word in words if word is not None and word not in known], pa.string())
+        wrong = np.zeros(len(events), dtype=np.bool_)
+        if len(unknown):
+            wrong = _flags(pc.is_in(events[name].cast(pa.string()), unknown))
+        yield f"unknown {name}", wrong
+
+
+def _flags(mask: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = np.asarray(mask.to_numpy(), dtype=np.bool_)
+    return flags
+
+
+def _most_common(notes: Notes) -> str:
+    return ", ".join(f"{count} × {reason}" for reason, count in notes.quarantined.most_common(3)) or "it is empty"
 
 
 def _absent_column(wanted: pa.Field, count: int, path: Path) -> pa.Array:
@@ -208,7 +259,7 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
         for name, values in columns.items():
             values.append(event[name])
     if last_run is None:
-        found = ", ".join(f"{count} × {reason}" for reason, count in notes.quarantined.most_common(3)) or "it is empty"
+        found = _most_common(notes)
         raise HistoryUnreadable(f"{path} holds no event of a history ({found}): one JSON object per line is expected")
     arrays = []
     for wanted in SCHEMA:
@@ -219,7 +270,7 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
 
 
 def _parsed(line: bytes, number: int) -> tuple[dict[str, Any], str]:
-    """An event with every column, or why the line is none and as much of it as was sound, its run first."""
+    """An event with every column; or what could be read of it, its run first, and why the line is none."""
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -234,13 +285,15 @@ def _parsed(line: bytes, number: int) -> tuple[dict[str, Any], str]:
                 return event, f"no {name}"
             value = number if name == "seq" else "none" if name in _NAMES else None
         elif name in _NAMES:
-            if value not in _NAMES[name]:
+            if not isinstance(value, str) or value not in _NAMES[name]:
                 return event, f"unknown {name}"
         elif pa.types.is_dictionary(wanted.type):
             if not isinstance(value, str):
                 return event, f"{name} is not text"
         elif not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
             return event, f"{name} is not a 64-bit integer"
+        elif value not in _RANGES.get(name, _INT64):
+            return event, f"{name} is out of range"
         event[name] = value
     return event, ""
 
@@ -253,6 +306,8 @@ def _read_runs(path: Path) -> pa.Table:
         rows = table.select([name for name in RUNS_SCHEMA.names if name in table.column_names]).to_pylist()
     else:
         rows = [_run_row(path, number, line) for number, (line, _) in enumerate(_lines(path), 1) if line.strip()]
+    for row in rows:
+        _expect_sane(path, row)
     defaults = {"scenario": "", "provider": "", "world": "", "is_cut_off": False, "must_happen": [], "claims": []}
     known = set(RUNS_SCHEMA.names)
     try:
@@ -265,6 +320,19 @@ def _read_runs(path: Path) -> pa.Table:
         )
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise HistoryUnreadable(f"{path} describes no runs: {str(error).splitlines()[0][:200]}") from error
+
+
+def _expect_sane(path: Path, row: dict[str, Any]) -> None:
+    """Bounds are sums of durations: what is negative or fills 64 bits would make a nonsense of the verdict."""
+    limits = dict.fromkeys(_DURATIONS, range(_DURATION_MAX_NS + 1))
+    limits |= dict.fromkeys(("faults_end_ns", "end_ns"), _RANGES["at_ns"])
+    limits |= {"rate_error_ppm": range(1_000_000), "run": _RANGES["run"]}
+    for name, allowed in limits.items():
+        value = row.get(name)
+        if isinstance(value, int) and value not in allowed:
+            raise HistoryUnreadable(
+                f"{path}: run {row.get('run')}: {name} is {value}; expected {allowed.start} to {allowed.stop - 1}"
+            )
 
 
 def _run_row(path: Path, number: int, line: bytes) -> dict[str, Any]:

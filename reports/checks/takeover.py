@@ -35,7 +35,9 @@ def or_zero(values: Ints) -> Ints:
 def rate_allowance(truth: Truth, run: Ints, span_ns: Ints) -> Ints:
     """How far two clocks within the rate error may disagree after a span: twice ρ of it."""
     ppm = or_zero(truth.runs.integers("rate_error_ppm"))[run]
-    allowance: Ints = 2 * np.maximum(span_ns, 0) * ppm // PPM
+    span = np.maximum(span_ns, 0)
+    # In two parts, since a record may promise a century, and that times a million exceeds 64 bits.
+    allowance: Ints = 2 * (span // PPM) * ppm + 2 * (span % PPM) * ppm // PPM
     return allowance
 
 

@@ -36,6 +36,9 @@ LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
 OPEN, END_RELEASED, END_TAKEN_OVER, END_DELETED, END_OVERWRITTEN = 0, 1, 2, 3, 4
 END_KINDS = ("open", "released", "taken_over", "deleted", "overwritten")
 
+FAR_NS = 2**60
+"""36 years: a stamp further away than that is as good as for ever, and arithmetic on it stays within 64 bits."""
+
 OPERATOR = "operator"
 """The node name of whoever disturbs a simulated store by hand; no client, so no clause binds it."""
 
@@ -266,7 +269,9 @@ class Truth:
         at, wall = events.integers("at_ns")[sent], events.integers("wall_ns")[sent]
         validity = self.runs.integers("validity_ns")[events.run[row]]
         has_stamp = (stamp != ABSENT) & (wall != ABSENT)
-        end = np.where(has_stamp, at + (stamp - np.where(has_stamp, wall, 0)), at + validity)
+        stamp, wall = np.where(has_stamp, stamp, 0), np.where(has_stamp, wall, 0)
+        span = np.clip(stamp, wall - FAR_NS, wall + FAR_NS) - wall
+        end = np.where(has_stamp, at + span, at + np.where(validity != ABSENT, validity, 0))
         return np.where((sent_row >= 0) & (has_stamp | (validity != ABSENT)), end, ABSENT)
 
     def _build_grants(self) -> Grants:

@@ -35,7 +35,8 @@ def failure_block(failure: Failure) -> str:
         lines.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")
     lines += [f"  {short(label, 10):<10} {short(text, 160)}" for label, text in failure.notes]
     if failure.replay:
-        lines.append(f"  {'replay':<10} {short(failure.replay, 160)}")
+        label = "replay" if failure.replay.startswith("lockref replay ") else "again"
+        lines.append(f"  {label:<10} {short(failure.replay, 160)}")
     if len(lines) > LINES_MAX:
         lines = [*lines[: LINES_MAX - 1], "  …"]
     return "\n".join(lines)

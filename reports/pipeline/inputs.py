@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockref.errors import HistoryUnreadable
+from reports.checks.load import RUN_MAX
 
-RUN_BITS = 40
-RUN_MAX = (1 << RUN_BITS) - 1
+RUN_BITS = RUN_MAX.bit_length()
 TAIL_BYTES = 1 << 20
 """The longest final line that is looked at for damage; an event takes some hundred bytes."""
 

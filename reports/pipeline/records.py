@@ -21,7 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code 
 from pyspark.sql import types as T  # noqa: N812
 
 from lockref.history import ENUM_COLUMNS, INTEGER_COLUMNS, RUNS_SCHEMA, SCHEMA
-from reports.pipeline.inputs import RUN_MAX, Source, torn_tail
+from reports.checks.load import CLOCK_MAX_NS, CLOCK_MIN_NS, CLOCKS, RUN_MAX
+from reports.pipeline.inputs import Source, torn_tail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,6 +125,11 @@ def _checked_events(spark: SparkSession, source: Source) -> DataFrame:
             typed.append(f"coalesce(`{name}`, 'none') as `{name}`" if name in ("op", "outcome") else f"`{name}`")
     problems += [f"case when `{name}` is null then '{reason}' end" for name, reason in _REQUIRED]
     problems.append(f"case when try_cast(run as bigint) not between 0 and {RUN_MAX} then 'run number out of range' end")
+    problems += [
+        f"case when try_cast(`{name}` as bigint) not between {CLOCK_MIN_NS} and {CLOCK_MAX_NS} "
+        f"then '{name} is out of range' end"
+        for name in CLOCKS
+    ]
     for name, members in ENUM_COLUMNS.items():
         known = ", ".join(f"'{member.name.lower()}'" for member in members)
         # Only the kind must be said; an event without an operation or an outcome has none.

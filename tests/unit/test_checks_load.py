@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lockref.errors import HistoryUnreadable
-from lockref.history import Op
+from lockref.history import Op, digests
 from reports.checks import judge
 from reports.checks.load import load_history, write_history, write_json_lines
 from reports.checks.tally import tally
@@ -65,7 +65,11 @@ def test_events_alone_get_runs_by_default(tmp_path):
         ('{"at_ns":1,"node":"n","kind":"call"}', "no run", []),
         ('{"run":0,"node":"n","kind":"call"}', "no at_ns", [1]),
         ('{"run":0,"at_ns":1,"node":"n","kind":"shout"}', "unknown kind", [1]),
+        ('{"run":0,"at_ns":1,"node":"n","kind":["call"]}', "unknown kind", [1]),
         ('{"run":0,"at_ns":1,"node":"n","kind":"call","op":"fly"}', "unknown op", [1]),
+        ('{"run":0,"at_ns":1,"node":"n","kind":"call","outcome":{}}', "unknown outcome", [1]),
+        ('{"run":0,"at_ns":9223372036854775807,"node":"n","kind":"call"}', "at_ns is out of range", [1]),
+        ('{"run":-1,"at_ns":1,"node":"n","kind":"call"}', "run is out of range", []),
         ('{"run":0,"at_ns":1.5,"node":"n","kind":"call"}', "at_ns is not a 64-bit integer", [1]),
         ('{"run":true,"at_ns":1,"node":"n","kind":"call"}', "run is not a 64-bit integer", []),
         ('{"run":0,"at_ns":99999999999999999999,"node":"n","kind":"call"}', "at_ns is not a 64-bit integer", [1]),
@@ -107,6 +111,83 @@ def test_a_lost_line_accuses_nobody(tmp_path):
         found = tally(judge(read, described), read, described, damaged=len(notes.damaged))
         assert (found.verdict, found.is_live, found.damaged) == ("inconclusive", True, 1)
         assert found.reasons == ["1 run lost records and could not be judged"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("kind", "shout", "unknown kind"),
+        ("kind", None, "no kind"),
+        ("node", None, "no node"),
+        ("outcome", "fine", "unknown outcome"),
+        ("at_ns", 2**62, "at_ns is out of range"),
+        ("mono_ns", -(2**62), "mono_ns is out of range"),
+        ("run", None, "no run"),
+    ],
+)
+def test_a_row_of_parquet_that_is_no_event_is_set_aside_and_counted(tmp_path, column, value, reason):
+    """Parquet of other writers may hold such rows, too; one of them does not make the file unreadable."""
+    events, runs = two_runs()
+    write_history(tmp_path, events, runs)
+    rows = events.to_pylist()
+    rows[3][column] = value
+    plain = pa.schema(
+        (field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type) for field in events.schema
+    )
+    pq.write_table(pa.Table.from_pylist(rows, plain), tmp_path / "events.parquet")
+    _, judged, notes = load_history(tmp_path)
+    assert dict(notes.quarantined) == {reason: 1}
+    assert judged["run"].to_pylist() == ([] if column == "run" else [1])
+
+
+def test_an_operation_that_nobody_named_is_none(tmp_path):
+    """Null in `op` and `outcome` of Parquet is what leaving them out is in JSON."""
+    events, runs = two_runs()
+    words = pa.array([None if word == "none" else word for word in events["outcome"].to_pylist()], pa.string())
+    write_history(tmp_path, events, runs)
+    pq.write_table(
+        events.set_column(events.column_names.index("outcome"), "outcome", words), tmp_path / "events.parquet"
+    )
+    read, _, notes = load_history(tmp_path)
+    assert read["outcome"].to_pylist() == events["outcome"].to_pylist()
+    assert not notes.quarantined
+
+
+@pytest.mark.parametrize(
+    "said", [{"validity_ns": -1}, {"wait_timeout_ns": 2**63 - 1}, {"rate_error_ppm": 1_000_000}, {"end_ns": 2**63 - 1}]
+)
+def test_bounds_that_make_a_nonsense_of_the_verdict_are_refused(tmp_path, said):
+    """Negative durations, and those whose sums exceed 64 bits."""
+    events, runs = two_runs()
+    write_json_lines(tmp_path, events, runs)
+    (tmp_path / "runs.jsonl").write_text(json.dumps({"run": 0, **said}) + "\n")
+    with pytest.raises(HistoryUnreadable, match=next(iter(said))):
+        load_history(tmp_path)
+
+
+def test_a_promise_for_ever_is_kept_for_ever():
+    """S5: a stamp at the end of 64 bits, as a lock writes that never expires, overflows into no verdict."""
+    history = History(run={"rate_error_ppm": 200, "drift_bound_ns": 5})
+    history.granted("n1", call=0, applied=1, returned=2, valid_for=2**63 - 2)
+    history.granted("n2", call=0, applied=1000, returned=1001)
+    assert history.verdict("S5")["verdict"] == "violated"
+    assert history.verdict("S1")["verdict"] == "held"
+
+
+def test_the_digest_of_a_recorded_history_is_the_recorders():
+    """One content, one name: whoever reads the file finds the digest that the recorder gave, until a row is changed."""
+    first, second = History(), History(lock="other", run={"validity_ns": 100})
+    first.granted("n1", call=0, applied=1, returned=2, token=7)
+    held = second.granted("n2", call=0, applied=1, returned=2)
+    second.believes(held, 2, 5)
+    events, _ = tables(first, second)
+    told = digests(events)
+    assert told == {0: first.recorder().digest(), 1: second.recorder().digest()}
+    assert digests(events.take(list(range(len(events)))[::-1])) == told
+    assert digests(events.slice(0, 0)) == {}
+    changed = events.set_column(2, "at_ns", pa.array([*events["at_ns"].to_pylist()[:-1], 99]))
+    assert digests(changed)[0] == told[0]
+    assert digests(changed)[1] != told[1]
 
 
 def test_a_torn_last_line_cuts_its_run_off(tmp_path):

@@ -13,6 +13,8 @@ import pytest
 
 from lockref.cli import console, exit_codes, seeds
 from lockref.cli.main import run
+from lockref.cli.reporting import parts_of
+from lockref.cli.run_folder import open_run
 from lockref.errors import BackendUnavailable, DeterminismError
 from reports.checks.load import load_history, write_json_lines
 from reports.formats.results import load_results
@@ -87,11 +89,15 @@ def test_a_replayed_failure_fails_again(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_history_is_judged_again_from_its_run_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    """`check` on a kept history says what `sim` said."""
-    run(["sim", "e08", "--provider", "hudi", "--seeds", "1..4"])
-    capsys.readouterr()
+    """`check` on a kept history says what `sim` said, under one digest, and which seed and line show it again."""
+    run(["sim", "e08", "--provider", "hudi", "--seeds", "1..4", "--json"])
+    simulated = document(capsys)
     assert run(["check", ".lockref/runs/latest", "--json"]) == 1
-    assert document(capsys)["clauses"]["S3"]["violated"] == 4  # type: ignore[index]
+    told = document(capsys)
+    assert told["clauses"] == simulated["clauses"]
+    assert told["digest"] == simulated["digest"]
+    assert told["failures"][0]["seed"] == 1  # type: ignore[index]
+    assert told["failures"][0]["replay"] == "lockref check .lockref/runs/latest"  # type: ignore[index]
 
 
 def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +113,7 @@ def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: py
     assert run(["check", "h", "--json"]) == 3
     told = document(capsys)
     assert (told["runs"], told["reasons"]) == (1, ["1 run lost records and could not be judged"])
+    assert "1 record set aside: unknown kind" in told["notices"]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -181,10 +188,12 @@ def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, caps
     assert "grants/s; wait median" in speed
     assert "requests per grant" in speed
     assert speed in shown.err
+    assert len(str(told["digest"])) == 32
     folder = Path(str(told["folder"]))
     assert {entry.name for entry in folder.iterdir()} >= {"events.parquet", "runs.parquet", "results.json", "run.json"}
     assert load_results(folder / "results.json").capabilities["dialect"] == "memory"
-    assert run(["check", str(folder)]) == 0
+    assert run(["check", str(folder), "--json"]) == 0
+    assert document(capsys)["digest"] == told["digest"]
 
 
 def test_a_lock_in_a_file_is_put_to_the_test(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -458,3 +467,12 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().out
     for name in ("demo", "doctor", "sim", "replay", "bench", "check", "report", "scenario", "backends", "providers"):
         assert f"  {name} " in told
+
+
+def test_a_report_takes_any_folder_with_a_history(own_folder: Path) -> None:
+    """A stranger's history needs no run.json and no Parquet to get a page."""
+    for name in ("events.jsonl", "events.parquet"):
+        folder = own_folder / name.replace(".", "-")
+        folder.mkdir()
+        (folder / name).write_text("")
+        assert [part.folder for part in parts_of(open_run(str(folder)))] == [folder.resolve()]
