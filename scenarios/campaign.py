@@ -38,13 +38,15 @@ class CampaignResult:
     """What the seeds showed.
 
     tally: verdicts, reach and distinct failures; its run numbers are seeds.
-    digests: seed to digest of its trace. tables: kept histories, batch by batch.
+    digests: seed to digest of its trace. compared: seeds that were run twice
+    and gave one trace. tables: kept histories, batch by batch.
     """
 
     scenario: Scenario
     provider: str
     tally: Tally
     digests: dict[int, str] = field(default_factory=dict)
+    compared: int = 0
     is_interrupted: bool = False
     tables: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
 
@@ -111,6 +113,7 @@ def run_campaign(
                 for outcome in outcomes[::check_determinism_every]:
                     (again,) = run_seeds(scenario, spec, [outcome.seed], watched=1)
                     _require_same_trace(outcome, again)
+                    total.compared += 1
             total.absorb(outcomes, keep_runs=max(0, keep_runs - total.tally.runs))
             on_progress(total)
             if is_over():

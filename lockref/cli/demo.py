@@ -132,6 +132,7 @@ def _simulate(
     from lockref.cli.progress import seed_progress
     from scenarios.campaign import default_processes, run_campaign
 
+    about = {**about, "arguments": {"scenario": scenario.name, "provider": spec.name, "seeds": seeds}}
     campaign = run_campaign(
         scenario,
         spec,

@@ -56,6 +56,7 @@ def command(
     from lockref.cli.progress import seed_progress
     from lockref.cli.run_folder import RunFolder, provenance
     from lockref.providers import load_provider
+    from reports.formats.results import counted
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
     from scenarios.load import catalogue, load_scenario
@@ -96,6 +97,10 @@ def command(
             failures = FailureStore(scenario, spec, source=name)
             results = campaign_results(campaign, provenance=about, store_failure=failures.store)
             judge_thresholds(scenario, *campaign.kept, results)
+            if campaign.compared:
+                results.notices.append(
+                    f"determinism: {counted(campaign.compared, 'seed')} run twice, event for event the same"
+                )
             all_results.append(results)
             digests.append(campaign.digest)
             part = folder if len(loaded) == 1 else folder.part(scenario.name)

@@ -196,6 +196,12 @@ def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, caps
     assert document(capsys)["digest"] == told["digest"]
 
 
+def test_a_comparison_of_traces_says_how_many(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--check-determinism`: every tenth seed twice; how many is told, for none would look the same."""
+    assert run(["sim", "e08", "--provider", "hardened", "--seeds", "1..21", "--check-determinism"]) == 0
+    assert "determinism: 3 seeds run twice" in capsys.readouterr().out
+
+
 def test_a_lock_in_a_file_is_put_to_the_test(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stranger's class in any file runs, and its broken promise is exit 1."""
     (own_folder / "mine.py").write_text(
