@@ -78,7 +78,9 @@ class Contender(Releaser):
     def _pass(self, call: Call) -> int | None:
         """Look, decide, write, until there is a reason to pause. None: granted; else the pause."""
         known = self._take_left_behind()
-        call.is_informed = known is None
+        if known is not None:
+            # Before that, it is about the last write of the pass before, whose fate a failed read left open (S7).
+            call.is_informed = False
         for _ in range(_ROUNDS_MAX):
             if known is None:
                 if self._is_over(call):

@@ -127,6 +127,18 @@ def test_stale_memory_falls_back_to_reading(rig):
     assert rig.store.log == ["read", "replace", "release"]
 
 
+def test_a_conflict_after_a_failed_look_is_no_denial(rig):
+    """S7: a 412 on a remembered version and a read that failed tell of no grant; a 409 then leaves it unknown."""
+    with rig.lock:
+        pass
+    with rig.another():
+        pass
+    rig.store.script = [ok, error_503, ok, conflict]
+    rig.store.rule_for_all = conflict
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+
+
 def test_undisturbed_memory_is_trusted_again(rig):
     """Once a look finds our release undisturbed, warm cycles cost two requests again."""
     test_stale_memory_falls_back_to_reading(rig)

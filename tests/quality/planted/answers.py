@@ -92,6 +92,16 @@ class ThrottleIsDenial(StorageLock):
         return step, version
 
 
+class LastRefusalIsDenial(StorageLock):
+    """Tries again after a 409, 429 or 503, but remembers it as "somebody has it" when the time is up (S7)."""
+
+    def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
+        step, version = super()._attempt(call, known)
+        if step is Step.AGAIN:
+            call.has_seen_other, call.is_unresolved = True, False
+        return step, version
+
+
 class FalseOnUnknown(StorageLock):
     """Where nothing is known it says false (S7)."""
 

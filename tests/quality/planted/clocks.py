@@ -26,6 +26,14 @@ class CountsFromTheReply(StorageLock):
         return super()._extend(tenure, self._late(extended))
 
 
+class CountsRenewalsFromTheReply(StorageLock):
+    """The grant counts from its sending, a renewal from its answer (M22, H4)."""
+
+    def _extend(self, tenure: Any, extended: Lease) -> MonoNs | None:
+        late = dataclasses.replace(extended.attempt, deadline=self._deadline(self._now()))
+        return super()._extend(tenure, Lease(extended.version, late))
+
+
 class WallClockOnly(StorageLock):
     """The deadline is on the wall clock alone, which steps (M3, E31)."""
 

@@ -267,6 +267,13 @@ class HiddenLock(PlainLock):
 # From here on everything is wrong.
 
 
+class DeniesUnlessApplied(PlainLock):
+    """Whatever is neither a grant nor a rejection counts as "somebody has it" (A1, A5, M10)."""
+
+    def attempt(self, end_ns: int) -> bool | None:
+        return bool(super().attempt(end_ns))
+
+
 class PlainFlag(PlainLock):
     """`holds` is a flag that only unlock clears (H2); no heartbeat, so nothing else clears it."""
 
