@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -36,7 +37,10 @@ BUILT_IN: Mapping[str, str] = {
 
 ENTRY_POINTS = "lockref.providers"
 CLAIMABLE = ("F1", "F2")
-_METHODS = ("try_lock", "lock", "unlock", "holds", "close")
+_METHODS: Mapping[str, tuple[object, ...]] = {"try_lock": (), "lock": (1.0,), "unlock": (), "holds": (), "close": ()}
+"""What is called, with what."""
+
+_ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +111,12 @@ def _load(target: str, *, name: str, reference: str) -> ProviderSpec:
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """A stranger's lock may import its neighbours, as a script could."""
+    """A stranger's lock may import its neighbours, as a script could. Standard output is the command's own."""
     entry = str(folder)
     sys.path.insert(0, entry)
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         if entry in sys.path:
             sys.path.remove(entry)
@@ -199,13 +204,42 @@ class _Made:
     def __call__(self, context: LockContext) -> LockProvider:
         build = getattr(self.made, "from_context", self.made)
         lock: LockProvider = build(context)
+        missing = [method for method in _METHODS if not callable(getattr(lock, method, None))]
+        # Looked up without running it: a property may be worth asking only later.
+        if inspect.getattr_static(lock, "grant", _ABSENT) is _ABSENT and not hasattr(type(lock), "__getattr__"):
+            missing.append("grant")
+        if missing:
+            raise ConfigError(
+                f"provider {self.made.__name__!r} made {type(lock).__name__}, which is no lock: "
+                f"it has no {', '.join(missing)} (see LockProvider)"
+            )
         return lock
 
 
 def _factory(made: type, name: str) -> ProviderFactory:
-    if not callable(getattr(made, "from_context", made)):
+    build = getattr(made, "from_context", made)
+    if not callable(build):
         raise ConfigError(f"provider {name!r}: from_context is not callable")
+    what = "from_context" if hasattr(made, "from_context") else made.__name__
+    _require_call(name, f"{what}(context)", build, (None,))
+    for method, arguments in _METHODS.items():
+        found = inspect.getattr_static(made, method)
+        is_bound = isinstance(found, staticmethod | classmethod)
+        shown = ", ".join(f"{argument:g}" for argument in arguments if isinstance(argument, float))
+        _require_call(name, f"{method}({shown})", getattr(made, method), (*(() if is_bound else (None,)), *arguments))
     return _Made(made)
+
+
+def _require_call(name: str, call: str, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    """Raises ConfigError if `function` cannot be called so; what it takes is not always known."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(f"provider {name!r}: {call} is async; it is called as a blocking function")
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        raise ConfigError(f"provider {name!r} cannot be called as {call}: {error}") from error
+    except ValueError:
+        return
 
 
 def _decoder(made: type, name: str) -> RecordDecoder:

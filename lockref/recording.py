@@ -17,6 +17,7 @@ from collections.abc import Callable
 from lockref.history import ABSENT, IF_ABSENT, Kind, Op, Recorder
 from lockref.provider import RecordDecoder, RecordView
 from lockref.runtime import Runtime
+from lockref.screening import require_key, require_version, require_write
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 
 _GrantName = tuple[str, int | None]
@@ -154,6 +155,7 @@ class RecordingStore:
         return reply
 
     def read(self, key: str) -> ReadReply:
+        require_key("read", key)
         journal = self._journal
         number = journal.next_number()
         journal.event(Kind.SENT, key, Op.READ, 0, number, 0)
@@ -172,15 +174,21 @@ class RecordingStore:
         return reply
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        require_write("put_if_absent", key, body)
         return self._write(key, body, IF_ABSENT, lambda: self._store.put_if_absent(key, body))
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        require_write("put_if_version", key, body, version)
         return self._write(key, body, version, lambda: self._store.put_if_version(key, body, version))
 
     def put(self, key: str, body: bytes) -> WriteReply:
+        require_write("put", key, body)
         return self._write(key, body, "", lambda: self._store.put(key, body))
 
     def delete(self, key: str, version: Version | None = None) -> WriteReply:
+        require_key("delete", key)
+        if version is not None:
+            require_version("delete", version)
         journal = self._journal
         number = journal.next_number()
         journal.event(Kind.SENT, key, Op.DELETE, 0, number, 0, version or "")

@@ -9,6 +9,7 @@ answer anything but a `RecordView` or None.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from dataclasses import dataclass
 
 from lockref.errors import ConfigError
@@ -43,6 +44,45 @@ def _complaint(what: str, owner: object, **numbers: object) -> str | None:
 def _shown(value: object) -> str:
     text = ascii(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def require_key(call: str, key: object) -> None:
+    """Raises ConfigError for what cannot be the key of an object."""
+    if not _text(key) or not key:
+        raise ConfigError(f"the lock's {call} was given the key {_shown(key)}, expected text that is not empty")
+
+
+def require_write(call: str, key: object, body: object, version: object = "-") -> None:
+    """Raises ConfigError where a write names no object, no bytes or no version.
+
+    A condition on nothing would be no condition at all: on one store the write
+    would be refused, on the next it would replace whatever is there.
+    """
+    require_key(call, key)
+    if not isinstance(body, bytes):
+        raise ConfigError(
+            f"the lock's {call} was given the body {_shown(body)} ({type(body).__name__}), expected bytes"
+        )
+    require_version(call, version)
+
+
+def require_version(call: str, version: object) -> None:
+    """Raises ConfigError for what cannot be the version of a reply."""
+    if not _text(version) or not version:
+        raise ConfigError(f"the lock's {call} was given the version {_shown(version)}, expected the version of a reply")
+
+
+def screened_yes(call: str, answer: object) -> bool:
+    """What `lock`, `try_lock` or `holds` answered. Raises ConfigError for a promise of an answer: it is always true."""
+    if isinstance(answer, Awaitable | AsyncIterator | Iterator):
+        if isinstance(answer, Coroutine):
+            # Nobody will await it, and Python would say so on its own.
+            answer.close()
+        raise ConfigError(
+            f"the lock's {call} answered a {type(answer).__name__}, expected True or False: "
+            "it is called as a blocking function, without async or yield"
+        )
+    return bool(answer)
 
 
 def screened_grant(grant: object) -> Grant:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -33,6 +34,7 @@ from lockref.recording import Journal, RecordingStore, host_stamp
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore, Outcome
 from lockref.stores.uri import open_store, parse_store_uri
+from scenarios.blame import blamed, is_providers_fault
 from scenarios.cast import Cast
 from scenarios.schema import CLIENTS_MAX, Scenario
 from scenarios.settle import Settled, habits_of, settle
@@ -87,7 +89,7 @@ class _Crew:
         self.recorder = recorder
         self.link = link
         self.request_timeout_ns = 0
-        self.failures: list[Exception] = []
+        self.failures: list[BaseException] = []
         self._numbers = itertools.count(job.first_number)
         self._stores: dict[int, ObjectStore] = {}
         self._mutex = runtime.mutex()
@@ -151,14 +153,33 @@ class _Crew:
     def _live(self, name: str) -> None:
         try:
             self._work(name)
-        except Exception as error:  # noqa: BLE001 - carried to the caller's thread and raised there
-            self.failures.append(error)
+        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread and raised there
+            spec = self._spec_of(name)
+            is_blamed = not isinstance(error, ConfigError) and is_providers_fault(error, spec)
+            self.failures.append(blamed(error, spec, f"client {name}") if is_blamed else error)
             self._ready.set()
+
+    def _spec_of(self, name: str) -> ProviderSpec:
+        return Cast(self.job.scenario, self.job.spec).of(name)
+
+    def _listens(self, work: Callable[[], None], name: str, task: str) -> Callable[[], None]:
+        """`work` of a lock's own task; what a stranger's raises there ends the run as it does in a simulation."""
+
+        def listened() -> None:
+            try:
+                work()
+            except BaseException as error:
+                spec = self._spec_of(name)
+                if not is_providers_fault(error, spec):
+                    raise
+                self.failures.append(blamed(error, spec, f"task {name}/{task}"))
+
+        return listened
 
     def _work(self, name: str) -> None:
         job, runtime = self.job, self.runtime
         mine: list[Client] = []
-        spec = Cast(job.scenario, job.spec).of(name)
+        spec = self._spec_of(name)
         journal = Journal(self.recorder, node=name, stamp=host_stamp(runtime), numbers=self._numbers)
 
         def heard(event: LockEvent) -> None:
@@ -167,7 +188,7 @@ class _Crew:
 
         habits = habits_of(job.scenario, job.settled, name)
         context = LockContext(
-            runtime=runtime_for(runtime, habits),
+            runtime=runtime_for(_ListeningRuntime(runtime, self, name), habits),
             open_store=lambda timeout_ns: RecordingStore(self._store(timeout_ns), journal=journal, decode=spec.decode),
             settings=job.settled.lock_settings(key=job.key, options=job.scenario.lock.options),
             listener=heard,
@@ -197,6 +218,24 @@ class _Crew:
         live(life, mine, habits, streams)
         with suppress(LockError):
             provider.close()
+
+
+class _ListeningRuntime:
+    """A machine's runtime as a lock gets it: what its tasks raise is heard, not printed by a dying thread."""
+
+    def __init__(self, runtime: ThreadRuntime, crew: _Crew, name: str) -> None:
+        self._spawn = runtime.spawn
+        self._crew = crew
+        self._name = name
+        # Taken over once: a bench measures what a lock asks of its clocks.
+        self.random = runtime.random
+        self.wall_ns, self.monotonic_ns, self.sleep = runtime.wall_ns, runtime.monotonic_ns, runtime.sleep
+        self.mutex, self.event = runtime.mutex, runtime.event
+        self.token_bytes, self.current_task = runtime.token_bytes, runtime.current_task
+        self.process_id = runtime.process_id
+
+    def spawn(self, work: Callable[[], None], *, name: str) -> Task:
+        return self._spawn(self._crew._listens(work, self._name, name), name=name)  # noqa: SLF001 - one object in two
 
 
 def run_real(
@@ -249,13 +288,15 @@ def run_real(
     is_interrupted = False
     if processes == 1:
         crew = _Crew(jobs[0], recorder=recorder, link=link, runtime=runtime)
-        crew.gather()
-        start_ns = runtime.monotonic_ns()
-        crew.go()
-        try:
-            unfinished = crew.finish(_deadline(start_ns, settled))
-        except KeyboardInterrupt:
-            is_interrupted, unfinished = True, crew.unfinished()
+        # Standard output is the command's own.
+        with redirect_stdout(sys.stderr):
+            crew.gather()
+            start_ns = runtime.monotonic_ns()
+            crew.go()
+            try:
+                unfinished = crew.finish(_deadline(start_ns, settled))
+            except KeyboardInterrupt:
+                is_interrupted, unfinished = True, crew.unfinished()
         tables, request_timeout_ns = [to_table([recorder])], crew.request_timeout_ns
     else:
         tables, unfinished, request_timeout_ns = _run_workers(jobs, link, runtime)
@@ -360,11 +401,12 @@ def _worker(job: _Job, control: Connection, resource: Connection) -> None:
     recorder = Recorder()
     crew = _Crew(job, recorder=recorder, link=_PipeLink(resource, runtime), runtime=runtime)
     try:
-        crew.gather()
-        control.send("ready")
-        start_ns = int(control.recv())
-        crew.go()
-        unfinished = crew.finish(_deadline(start_ns, job.settled))
+        with redirect_stdout(sys.stderr):
+            crew.gather()
+            control.send("ready")
+            start_ns = int(control.recv())
+            crew.go()
+            unfinished = crew.finish(_deadline(start_ns, job.settled))
     except LockrefError as error:
         control.send((type(error), str(error)))
         return

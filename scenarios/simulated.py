@@ -20,6 +20,7 @@ from lockref.provider import LockContext, LockEvent
 from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import ObjectStore
+from scenarios.blame import blamed, is_providers_fault
 from scenarios.cast import Cast
 from scenarios.plan import draw_plan
 from scenarios.schema import Scenario
@@ -217,20 +218,23 @@ def run_simulated(
         # Standard output is the command's own.
         with ends_stuck_steps(world.kernel, provider.name), redirect_stdout(sys.stderr):
             world.run(_horizon_ns(scenario, settled, plan), linger_ns=settled.validity_ns)
-    except BudgetExceeded:
+    except BudgetExceeded as error:
+        if world.kernel.stands_still:
+            raise ConfigError(
+                f"provider {provider.name!r}: {world.kernel.events:,} steps and virtual time hardly moves "
+                f"(seed {seed}; last at {world.kernel.last_event}); a loop must wait for more than a moment"
+            ) from error
         is_cut_off = True
     except StuckError as error:
         raise ConfigError(f"{error} (seed {seed})") from error
     except (ConfigError, DeterminismError):
         raise
-    except (Exception, SystemExit, GeneratorExit) as error:
-        if not _is_providers_fault(error, provider):
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # A stranger's lock may raise anything.
+        if not is_providers_fault(error, provider):
             raise
-        notes = "; ".join(getattr(error, "__notes__", ()))
-        raise ConfigError(
-            f"provider {provider.name!r} raised {type(error).__name__}: {error} (seed {seed}; {notes}); "
-            "a lock answers with LockError and its subclasses"
-        ) from error
+        raise blamed(error, provider, f"seed {seed}") from error
     finally:
         world.close()
     row = {
@@ -262,23 +266,3 @@ def _horizon_ns(scenario: Scenario, settled: Settled, plan: FaultPlan) -> int:
     holds = [work.hold, *(own.hold for own in work.clients.values() if own.hold is not None)]
     disturbed_ns = sum(fault.length_ns or 0 for fault in plan.faults)
     return settled.duration_ns + settled.validity_ns + max(hold.most for hold in holds) + disturbed_ns + GRACE_NS
-
-
-def _is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
-    """True if it came by way of code that is not the laboratory's: then the lock under test is to blame.
-
-    What the laboratory's own parts refuse (a float where nanoseconds are
-    meant, the release of a mutex that is not locked) is the caller's fault. An
-    installed library is nobody's, unless the lock is installed as one.
-    """
-    made = getattr(provider.factory, "made", provider.factory)
-    own = str(getattr(made, "__module__", "")).split(".")[0]
-    trace = error.__traceback__
-    while trace is not None:
-        frame = trace.tb_frame
-        room = str(frame.f_globals.get("__name__", "")).split(".")[0]
-        is_library = room in sys.stdlib_module_names or "site-packages" in frame.f_code.co_filename
-        if room not in ("sim", "scenarios", "lockref") and (room == own or not is_library):
-            return True
-        trace = trace.tb_next
-    return False

@@ -30,6 +30,10 @@ __all__ = ["Budget", "Fifo", "Kernel", "RandomTies", "Replay", "RunEnd", "Schedu
 
 LAST_EVENTS = 10
 
+STILL_EVENTS = 100_000
+STILL_NS = 100_000_000
+"""So many events in so little virtual time, at the end of a run that never ended: nobody waits for anything."""
+
 UNWINDINGS_MAX = 20
 """How often a killed task is told to end before it is stopped where it is."""
 
@@ -102,6 +106,8 @@ class Kernel:
         self._linger_ns: int | None = None
         self._condemned: list[Task] = []
         self._last: deque[str] = deque(maxlen=LAST_EVENTS)
+        # When the last events of the budget began.
+        self._late_from_ns: int | None = None
         self._root = Task(self, lambda: None, number=0, name="world", node="", clock=None, is_daemon=True)
         self.current = self._root
 
@@ -317,7 +323,7 @@ class Kernel:
     def _loop(self) -> None:
         """Take step after step. A good half of all time is spent here, so `_step` is written out."""
         queue, condemned, root = self._queue, self._condemned, self._root
-        trace_from = self.budget.events_max - LAST_EVENTS
+        trace_from = self.budget.events_max - STILL_EVENTS
         # First-in, first-out knows no ties: no step is due a negative time after another.
         tie_window_ns = -1 if self.schedule.is_fifo else self._tie_window_ns
         try:
@@ -409,10 +415,28 @@ class Kernel:
     def _trace(self, step: _Step) -> None:
         """Near the bound: remember what happens, and stop at it."""
         at_ns, _, task, payload = step
+        if self._late_from_ns is None:
+            self._late_from_ns = at_ns
+        if self.events <= self.budget.events_max - LAST_EVENTS:
+            return
         what = f"task {task.label()}" if task is not None else _name_of(payload)
         self._last.append(f"{at_ns / 1e9:.9f} s {what}")
         if self.events > self.budget.events_max:
             self._exceeded(f"events_max={self.budget.events_max}")
+
+    @property
+    def last_event(self) -> str:
+        """The last event of a run that used up its budget, for people; nothing of any other run."""
+        return self._last[-1] if self._last else ""
+
+    @property
+    def stands_still(self) -> bool:
+        """True after a run that used up its events while virtual time hardly moved."""
+        return (
+            self.events > max(self.budget.events_max, STILL_EVENTS)
+            and self._late_from_ns is not None
+            and self.now_ns - self._late_from_ns < STILL_NS
+        )
 
     def _exceeded(self, bound: str) -> None:
         last = "\n  ".join(self._last) or "(not traced: the bound on virtual time was hit)"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lockref.errors import BudgetExceeded
+from lockref.errors import BudgetExceeded, ConfigError
 from lockref.recording import Journal, Stamp
 from lockref.runtime import MonoNs, WallNs
 from sim.clocks import NodeClock
@@ -28,6 +28,9 @@ OnHeld = Callable[[], None]
 
 CLOCK_READINGS_MAX = 10_000_000
 """Bound on one process's clock readings in a run, a few seconds of real time."""
+
+TASKS_MAX = 5_000
+"""Bound on the tasks of one process that run at a time: a machine has no more threads to give."""
 
 
 class NodeRuntime:
@@ -156,6 +159,13 @@ class Process:
 
     def spawn(self, work: Work, *, name: str, is_daemon: bool) -> Task:
         self.check_alive()
+        if len(self.tasks) >= TASKS_MAX:
+            self.tasks = [task for task in self.tasks if not task.is_done]
+            if len(self.tasks) >= TASKS_MAX:
+                raise ConfigError(
+                    f"task {self.node.world.kernel.current.label()!r} started another task {name!r} while "
+                    f"{TASKS_MAX:,} of its process had not ended: end each with what it is for"
+                )
         node = self.node
         task = node.world.kernel.spawn(work, name=name, node=node.name, clock=node.clock, is_daemon=is_daemon)
         node.hold(task)

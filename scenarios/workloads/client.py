@@ -17,7 +17,7 @@ from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
 from lockref.history import ABSENT, Kind, Op, Recorder
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
-from lockref.screening import screened_grant
+from lockref.screening import screened_grant, screened_yes
 from lockref.stores.port import Outcome
 from scenarios.workloads.resource import ResourceLink, Write
 
@@ -110,7 +110,7 @@ class Client:
 
     def _holds(self) -> bool:
         since_ns = self._true_ns()
-        is_held = bool(self.provider.holds())
+        is_held = screened_yes("holds", self.provider.holds())
         self._require_local("holds", since_ns)
         return is_held
 
@@ -128,7 +128,10 @@ class Client:
         self._given_back = None
         self._event(Kind.CALL, Op.ACQUIRE, request=number)
         try:
-            granted = self.provider.lock(wait_ns / NS_PER_S) if wait_ns else self.provider.try_lock()
+            if wait_ns:
+                granted = screened_yes("lock", self.provider.lock(wait_ns / NS_PER_S))
+            else:
+                granted = screened_yes("try_lock", self.provider.try_lock())
         except LockError as error:
             self._event(Kind.RETURN, Op.ACQUIRE, _outcome(error), number)
             return

@@ -47,6 +47,20 @@ class Broken(NoLock):
         raise ZeroDivisionError("a lock's own bug")
 
 
+class BrokenHeart(NoLock):
+    def lock(self, timeout_s: float) -> bool:
+        def beat() -> None:
+            raise ZeroDivisionError("a lock's own bug")
+
+        return self.context.runtime.spawn(beat, name="beat").join()
+
+
+class Prints(NoLock):
+    def lock(self, timeout_s: float) -> bool:
+        print("hello")  # noqa: T201 - what is tested
+        return True
+
+
 class TwoTimeouts(NoLock):
     """Writes through one connection and reads through another, with another timeout."""
 
@@ -130,9 +144,18 @@ def test_a_store_that_does_not_answer_is_one_error() -> None:
 
 
 def test_a_lock_that_raises_in_its_thread_is_heard() -> None:
-    """What a client's thread raises reaches the caller, although nobody joins a thread for its exception."""
-    with pytest.raises(ZeroDivisionError, match="own bug"):
-        run_real(CONTENTION, provider_from(Broken, name="broken"), "memory:", clients=2, duration_ns=SECOND_NS)
+    """A client's or a heartbeat's exception is one line, as in a simulation, although nobody joins its thread."""
+    for lock in (Broken, BrokenHeart):
+        with pytest.raises(ConfigError, match="raised ZeroDivisionError: a lock's own bug"):
+            run_real(CONTENTION, provider_from(lock, name="broken"), "memory:", clients=2, duration_ns=SECOND_NS)
+
+
+def test_what_a_lock_prints_is_not_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard output belongs to the command: with `--json` it is one document."""
+    run_real(CONTENTION, provider_from(Prints, name="prints"), "memory:", clients=1, duration_ns=SECOND_NS // 10)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "hello" in captured.err
 
 
 def test_a_call_that_never_returns_cuts_the_run_off(monkeypatch: pytest.MonkeyPatch) -> None:

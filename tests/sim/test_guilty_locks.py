@@ -13,6 +13,9 @@ from lockref.errors import ConfigError, DeterminismError
 from lockref.provider import LockContext
 from lockref.providers import provider_from
 from lockref.runtime import NS_PER_MS
+from lockref.storage.lease import Step
+from lockref.storage.provider import StorageLock
+from lockref.stores.port import Outcome, WriteReply
 from scenarios import watchdog
 from scenarios.batch import run_seeds
 from scenarios.load import load_scenario
@@ -95,16 +98,90 @@ class GrantsByRequest(PlainLock):
         return super().grant
 
 
+class NamesNoVersion(PlainLock):
+    def put(self, body: bytes, version: Any) -> Any:
+        return self.store.put_if_version(self.key, body, None)  # type: ignore[arg-type]
+
+
+class NamesAnEmptyVersion(PlainLock):
+    def put(self, body: bytes, version: Any) -> Any:
+        return self.store.put_if_version(self.key, body, "")  # type: ignore[arg-type]
+
+
+class DeletesAnEmptyVersion(PlainLock):
+    def put(self, body: bytes, version: Any) -> Any:
+        return self.store.delete(self.key, "")  # type: ignore[arg-type]
+
+
+class NamesNoKey(PlainLock):
+    def put(self, body: bytes, version: Any) -> Any:
+        return self.store.put_if_absent(7, body)  # type: ignore[arg-type]
+
+
+class RaisesNoException(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        class Odd(BaseException):
+            pass
+
+        raise Odd("of several\nlines")
+
+
+class PromisesAnAnswer(PlainLock):
+    def lock(self, timeout_s: float) -> Any:
+        async def later() -> bool:
+            return True
+
+        return later()
+
+
+class YieldsAnAnswer(PlainLock):
+    def holds(self) -> Any:
+        yield True
+
+
+class BreaksTheReference(StorageLock):
+    """Its own step has returned when the reference finds that an applied write has no version."""
+
+    def _interpret(self, reply: WriteReply) -> Step:
+        super()._interpret(reply)
+        return Step.DONE
+
+    def _renew_write(self, attempt: Any) -> WriteReply:
+        return WriteReply(outcome=Outcome.AMBIGUOUS)
+
+
+class SleepsForNoTime(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        while True:
+            self.runtime.sleep(0)
+
+
+class StartsTooMany(PlainLock):
+    def lock(self, timeout_s: float) -> bool:
+        while True:
+            self.runtime.spawn(lambda: self.runtime.event().wait(), name="forgotten")
+
+
 @pytest.mark.parametrize(
     ("lock", "words"),
     [
+        (NamesNoVersion, "was given the version None"),
+        (NamesAnEmptyVersion, "was given the version ''"),
+        (DeletesAnEmptyVersion, "was given the version ''"),
+        (NamesNoKey, "was given the key 7"),
+        (RaisesNoException, "raised Odd: of several lines"),
+        (PromisesAnAnswer, "lock answered a coroutine"),
+        (YieldsAnAnswer, "holds answered a generator"),
+        (BreaksTheReference, "raised AssertionError: an applied write has a version"),
+        (SleepsForNoTime, "virtual time hardly moves"),
+        (StartsTooMany, "started another task 'forgotten'"),
         (Exits, "raised SystemExit"),
         (ExitsWhenMade, "raised SystemExit"),
         (EndsGenerators, "raised GeneratorExit"),
         (ChangesSettings, "raised FrozenInstanceError"),
         (FreesAFreeMutex, "raised RuntimeError"),
         (SleepsInSeconds, "whole number of nanoseconds"),
-        (WritesText, "raised TypeError"),
+        (WritesText, "expected bytes"),
         (AsksForNoTime, "request timeout of -5"),
         (GuardsByRequest, r"holds took \d+ ns"),
         (GuardsSlowly, r"holds took \d+ ns"),
@@ -113,8 +190,9 @@ class GrantsByRequest(PlainLock):
 )
 def test_a_broken_rule_is_one_line(lock: type, words: str) -> None:
     """Exit 2 with a reason: neither a verdict, nor success, nor a defect of the laboratory."""
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ConfigError, match=words) as caught:
         run(lock)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_lock_cannot_end_the_process() -> None:
@@ -181,7 +259,7 @@ def test_a_lock_that_catches_every_interrupt_ends_the_process(
 ) -> None:
     """There is no other way out; the line and the exit code are those of any broken rule."""
 
-    class Ended(BaseException):
+    class Ended(KeyboardInterrupt):
         pass
 
     codes = []

@@ -66,9 +66,9 @@ def test_from_context_is_preferred(tmp_path: Path) -> None:
     """A lock whose constructor serves applications is made by `from_context`."""
     path = file_with(
         tmp_path,
-        f"class Mine:\n{METHODS}\n    @classmethod\n    def from_context(cls, context): return ('made', context)\n",
+        f"class Mine:\n{METHODS}\n    @classmethod\n    def from_context(cls, context): return cls(('via', context))\n",
     )
-    assert load_provider(f"{path}:Mine").factory("c")[0] == "made"  # type: ignore[arg-type, index]
+    assert load_provider(f"{path}:Mine").factory("c").context[0] == "via"  # type: ignore[arg-type, attr-defined]
 
 
 def test_a_spec_crosses_to_another_process_by_its_reference(tmp_path: Path) -> None:
@@ -112,6 +112,11 @@ def test_what_cannot_be_loaded_is_one_line(reference: str, words: str) -> None:
         (f"class Mine:\n    claims = 'F1'\n{METHODS}", "claims 'F1'"),
         (f"class Mine:\n    decode_record = 5\n{METHODS}", "decode_record must be a function"),
         (f"class Mine:\n    from_context = 5\n{METHODS}", "from_context is not callable"),
+        (f"class Mine:{METHODS}    def __init__(self): pass\n", "cannot be called as Mine(context)"),
+        (f"class Mine:{METHODS}    def __init__(self, store, key): pass\n", "cannot be called as Mine(context)"),
+        (f"class Mine:{METHODS}    def lock(self): pass\n", "cannot be called as lock(1)"),
+        (f"class Mine:{METHODS}    def try_lock(self, timeout_s): pass\n", "cannot be called as try_lock()"),
+        (f"class Mine:{METHODS}    async def lock(self, timeout_s): pass\n", "lock(1) is async"),
     ],
 )
 def test_a_file_that_cannot_serve_is_one_line(tmp_path: Path, body: str, words: str) -> None:
@@ -128,7 +133,8 @@ def test_a_lock_made_in_code_is_checked_too() -> None:
     def decode(_body: bytes) -> None:
         return None
 
-    mine = type("Mine", (), {name: lambda _self: None for name in ("try_lock", "lock", "unlock", "holds", "close")})
+    mine = type("Mine", (), {name: lambda _self, *_: None for name in ("try_lock", "lock", "unlock", "holds", "close")})
+    mine.__init__ = lambda _self, _context: None  # type: ignore[misc]
     mine.decode_record = staticmethod(decode)  # type: ignore[attr-defined]
     assert provider_from(mine, name="mine").decode == ScreenedDecoder(decode, "mine")
 
@@ -138,3 +144,23 @@ def test_a_module_that_exits_on_import_does_not_end_the_command(tmp_path: Path, 
     """An exit code of a stranger's choosing would be read as a verdict."""
     with pytest.raises(ConfigError, match="fails to import: SystemExit"):
         load_provider(f"{file_with(tmp_path, statement)}:Mine")
+
+
+def test_what_is_made_must_be_a_lock(tmp_path: Path) -> None:
+    """A lock without `grant`, or a `from_context` that forgets to return one, is told so before it is asked."""
+    for body, words in (
+        (f"class Mine:{METHODS.replace('grant = None', '')}", "it has no grant"),
+        (f"class Mine:{METHODS}    @classmethod\n    def from_context(cls, context): cls(context)\n", "made NoneType"),
+    ):
+        spec = load_provider(f"{file_with(tmp_path, body)}:Mine")
+        with pytest.raises(ConfigError, match=words):
+            spec.factory(object())  # type: ignore[arg-type]
+
+
+def test_what_a_module_prints_while_imported_is_not_on_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard output belongs to the command: with `--json` it is one document."""
+    path = file_with(tmp_path, f"print(1)\nclass Mine:{METHODS}")
+    load_provider(f"{path}:Mine")
+    assert capsys.readouterr() == ("", "1\n")

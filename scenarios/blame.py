@@ -1,0 +1,56 @@
+"""Whose fault is an exception that ends a run: the lock's under test, or the laboratory's?
+
+A stranger's lock may raise anything. It must hear of it in one line that names
+the lock, in both worlds alike; what the laboratory itself gets wrong stays a
+defect with its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from lockref.errors import ConfigError
+from lockref.providers import ProviderSpec
+
+_ROOMS = ("sim", "scenarios", "lockref")
+_LOCKS = "lockref.storage"
+_LIBRARY_PATHS = ("site-packages", "dist-packages")
+_WORDS_MAX = 200
+
+
+def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
+    """True if it came by way of code that is not the laboratory's: then the lock under test is to blame.
+
+    What the laboratory's own parts refuse (a float where nanoseconds are
+    meant, the release of a mutex that is not locked) is the caller's fault. An
+    installed library is nobody's, unless the lock is installed as one. Where a
+    stranger's lock builds on the reference, what the reference raises is the
+    stranger's doing: the step that he replaced has returned by then.
+    """
+    made = getattr(provider.factory, "made", provider.factory)
+    own = str(getattr(made, "__module__", "")).split(".")[0]
+    is_stranger = own not in _ROOMS
+    trace = error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        module = str(frame.f_globals.get("__name__", ""))
+        room = module.split(".")[0]
+        is_library = room in sys.stdlib_module_names or any(
+            folder in frame.f_code.co_filename for folder in _LIBRARY_PATHS
+        )
+        if room not in _ROOMS and (room == own or not is_library):
+            return True
+        if is_stranger and module.startswith(_LOCKS):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def blamed(error: BaseException, provider: ProviderSpec, where: str) -> ConfigError:
+    """The one line that tells the lock's author. where: what is known of the place, for the reader."""
+    words = " ".join(str(error).split())[:_WORDS_MAX]
+    notes = "; ".join([where, *getattr(error, "__notes__", ())])
+    return ConfigError(
+        f"provider {provider.name!r} raised {type(error).__name__}: {words} ({notes}); "
+        "a lock answers with LockError and its subclasses"
+    )
