@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 import pyarrow as pa
@@ -255,8 +256,7 @@ def run_real(
     seed: draws the clients' habits; the run itself is not replayable.
     Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
     store or count; BackendUnavailable if the store does not answer.
-    KeyboardInterrupt while the clients of this process contend cuts the run off;
-    worker processes get a terminal's Ctrl-C themselves, and their history is lost.
+    KeyboardInterrupt while the clients contend cuts the run off.
     """
     count = scenario.clients if clients is None else clients
     shared_uri = _usable(scenario, store_uri, clients=count, processes=processes)
@@ -285,7 +285,7 @@ def run_real(
         for part in range(processes)
     ]
     start_ns = runtime.monotonic_ns()
-    is_interrupted = False
+    is_interrupted, end_ns = False, 0
     if processes == 1:
         crew = _Crew(jobs[0], recorder=recorder, link=link, runtime=runtime)
         # Standard output is the command's own.
@@ -299,8 +299,13 @@ def run_real(
                 is_interrupted, unfinished = True, crew.unfinished()
         tables, request_timeout_ns = [to_table([recorder])], crew.request_timeout_ns
     else:
-        tables, unfinished, request_timeout_ns = _run_workers(jobs, link, runtime)
+        told = _run_workers(jobs, link, runtime)
+        tables, unfinished, request_timeout_ns = told.tables, tuple(told.unfinished), told.request_timeout_ns
         tables.insert(0, to_table([recorder]))
+        if told.cut_ns is not None:
+            # Processes stop one after the other; up to here every record is whole.
+            is_interrupted, end_ns = True, told.cut_ns
+            tables = [table.filter(pc.less_equal(table["at_ns"], end_ns)) for table in tables]
     events = _one_run(tables)
     row = {
         **settled.run_row(scenario, spec),
@@ -311,7 +316,7 @@ def run_real(
         "clients": count,
         "request_timeout_ns": request_timeout_ns,
         "faults_end_ns": start_ns,
-        "end_ns": runtime.monotonic_ns(),
+        "end_ns": end_ns or runtime.monotonic_ns(),
         "is_cut_off": is_interrupted or bool(unfinished),
     }
     return RealOutcome(events=events, runs=runs_table([row]), unfinished=unfinished, is_interrupted=is_interrupted)
@@ -397,6 +402,9 @@ class _PipeLink:
 
 def _worker(job: _Job, control: Connection, resource: Connection) -> None:
     """A worker process: gather, report ready, wait for the start, run, hand the history over."""
+    # A terminal's Ctrl-C reaches every process; the one that was asked for the run passes it on in its own time.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     runtime = ThreadRuntime()
     recorder = Recorder()
     crew = _Crew(job, recorder=recorder, link=_PipeLink(resource, runtime), runtime=runtime)
@@ -406,7 +414,11 @@ def _worker(job: _Job, control: Connection, resource: Connection) -> None:
             control.send("ready")
             start_ns = int(control.recv())
             crew.go()
-            unfinished = crew.finish(_deadline(start_ns, job.settled))
+            try:
+                unfinished = crew.finish(_deadline(start_ns, job.settled))
+            except KeyboardInterrupt:
+                unfinished = crew.unfinished()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except LockrefError as error:
         control.send((type(error), str(error)))
         return
@@ -431,9 +443,24 @@ def _serve(link: ResourceLink, pipe: Connection) -> Callable[[], None]:
     return serve
 
 
-def _run_workers(
-    jobs: list[_Job], link: ResourceLink, runtime: ThreadRuntime
-) -> tuple[list[pa.Table], tuple[str, ...], int]:
+@dataclass(slots=True)
+class _HandedOver:
+    """What the workers of a run told, together. cut_ns: when Ctrl-C came, while all of them still recorded."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+    request_timeout_ns: int = 0
+    cut_ns: int | None = None
+
+    def add(self, answer: object) -> None:
+        assert isinstance(answer, tuple), "a worker hands over bytes, names and a timeout"
+        body, names, timeout_ns = answer
+        self.tables.append(pa.ipc.open_stream(body).read_all())
+        self.unfinished += names
+        self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
+
+
+def _run_workers(jobs: list[_Job], link: ResourceLink, runtime: ThreadRuntime) -> _HandedOver:
     # Spawned, not forked: a fork in a process with threads may inherit a held mutex.
     context = multiprocessing.get_context("spawn")
     controls: list[Connection] = []
@@ -456,18 +483,19 @@ def _run_workers(
         start_ns = TrueNs(runtime.monotonic_ns())
         for control in controls:
             control.send(start_ns)
-        tables: list[pa.Table] = []
-        unfinished: list[str] = []
-        request_timeout_ns = 0
+        told = _HandedOver()
         patience_s = jobs[0].settled.duration_ns // NS_PER_S + 4 * GRACE_S
         for control in controls:
-            answer = _received(control, patience_s)
-            assert isinstance(answer, tuple), "a worker hands over bytes, names and a timeout"
-            body, names, timeout_ns = answer
-            tables.append(pa.ipc.open_stream(body).read_all())
-            unfinished += names
-            request_timeout_ns = max(request_timeout_ns, timeout_ns)
-        return tables, tuple(unfinished), request_timeout_ns
+            try:
+                answer = _received(control, patience_s)
+            except KeyboardInterrupt:
+                told.cut_ns = runtime.monotonic_ns()
+                for worker in workers:
+                    worker.terminate()
+                # A second Ctrl-C is not waited out.
+                answer = _received(control, GRACE_S)
+            told.add(answer)
+        return told
     finally:
         for worker in workers:
             worker.join(1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -106,6 +109,31 @@ def test_processes_share_one_list_through_a_pipe(tmp_path: Path) -> None:
     assert len(calls) == len(set(calls))
     effects = [row for row in rows if row["kind"] == "effect"]
     assert [row["if_version"] for row in effects] == [str(number) for number in range(len(effects))]
+    assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
+
+
+def test_an_interrupted_run_of_several_processes_keeps_its_history(tmp_path: Path) -> None:
+    """Ctrl-C after the first write of the lock, of a run that would last an hour: what happened is handed over."""
+
+    def interrupt() -> None:
+        while not ended.wait(0.02):
+            if list(tmp_path.rglob("*table_lock.json*")):
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    ended = threading.Event()
+    watch = threading.Thread(target=interrupt, daemon=True)
+    watch.start()
+    try:
+        outcome = run_real(
+            CONTENTION, HARDENED, tmp_path.as_uri(), clients=4, duration_ns=3600 * SECOND_NS, processes=2
+        )
+    finally:
+        ended.set()
+    (row,) = outcome.runs.to_pylist()
+    assert (outcome.is_interrupted, row["is_cut_off"]) == (True, True)
+    # Requests are written down by the workers alone.
+    assert "sent" in outcome.events["kind"].to_pylist()
     assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
 
 
