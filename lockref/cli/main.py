@@ -18,7 +18,7 @@ import traceback
 import click
 
 import lockref
-from lockref.cli import exit_codes
+from lockref.cli import exit_codes, interrupts
 from lockref.errors import BackendUnavailable, LockrefError
 
 # Name -> (module, one line for --help). The line is here so that listing the
@@ -106,7 +106,8 @@ def _defect(error: Exception) -> int:
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     try:
-        result = cli.main(args=arguments, prog_name="lockref", standalone_mode=False)
+        with interrupts.remembered():
+            result = cli.main(args=arguments, prog_name="lockref", standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lockref.cli import interrupts
 from lockref.cli.seeds import SEED_RANGE, seeds_for
 from lockref.errors import LockrefError
 
@@ -74,6 +75,11 @@ def command(
     asked = "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}"
     about = provenance({"scenarios": names, "provider": provider, "seeds": asked})
     ends_at = None if max_time is None else time.monotonic() + max_time
+
+    def is_over() -> bool:
+        interrupts.raise_if_heard()
+        return ends_at is not None and time.monotonic() > ends_at
+
     all_results: list[Results] = []
     digests: list[str] = []
     failed: LockrefError | None = None
@@ -88,7 +94,7 @@ def command(
                     processes=processes or default_processes(len(own_seeds)),
                     keep_runs=keep_runs,
                     check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
-                    is_over=lambda: ends_at is not None and time.monotonic() > ends_at,
+                    is_over=is_over,
                     on_progress=seed_progress(console, scenario, len(own_seeds)),
                 )
             except LockrefError as error:

@@ -427,6 +427,27 @@ def test_interrupting_leaves_a_readable_run_folder(own_folder: Path) -> None:
     assert results["runs"] >= 1
 
 
+def test_an_interrupt_that_python_drops_still_ends_the_run(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C inside a weak reference's callback is dropped by Python; the next batch is not begun all the same."""
+    (own_folder / "dropping.py").write_text(
+        "import signal, weakref\n"
+        "from lockref import StorageLock\n"
+        "class Thing: pass\n"
+        "things = [Thing()]\n"
+        "reference = weakref.ref(things[0], lambda _: signal.raise_signal(signal.SIGINT))\n"
+        "class Dropping(StorageLock):\n"
+        "    def lock(self, timeout_s):\n"
+        "        things.clear()\n"
+        "        return super().lock(timeout_s)\n"
+    )
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: dropped.append(told.exc_type))
+    assert run(["sim", "e01", "--provider", "dropping.py:Dropping", "--seeds", "1..2000", "--jobs", "1"]) == 130
+    assert dropped == [KeyboardInterrupt]
+    about = json.loads((own_folder / ".lockref" / "runs" / "latest" / "run.json").read_text())
+    assert about["status"] == "interrupted"
+
+
 def test_interrupting_contention_keeps_its_history(
     own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
