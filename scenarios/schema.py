@@ -229,6 +229,12 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 ("swarm", "kinds", number),
                 f"is {kind!r}; expected one of {', '.join(FAULT_KINDS)}.{did_you_mean(kind, FAULT_KINDS)}",
             )
+    for build in scenario.expect:
+        if build in CLAUSES:
+            yield (
+                ("expect", build),
+                f"is a clause, expected a build first: {{hudi: {{{build}: violated}}}}",
+            )
     if scenario.lock.validity.least < 2 * scenario.lock.renew_every.most:
         yield ("lock", "renew_every"), "leaves no second chance: validity must be at least twice renew_every"
     if scenario.duration.most == 0:

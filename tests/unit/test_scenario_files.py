@@ -104,6 +104,12 @@ def test_a_missing_file_suggests_the_nearest_name(tmp_path: Path) -> None:
         load_scenario("contentoin")
 
 
+def test_a_clause_is_no_build() -> None:
+    """`expect` names a build first; a clause in its place would be an expectation that nobody holds anything to."""
+    with pytest.raises(ConfigError, match=r":3:14: expect\.S4: is a clause, expected a build first"):
+        parse_scenario("version: 1\nname: x\nexpect: {S4: violated}\n")
+
+
 def test_catalogue_names_are_found_by_id_and_whole() -> None:
     """`e08` and `e08-paused-holder` are the same scenario."""
     whole = load_scenario("e08-paused-holder")
