@@ -75,7 +75,8 @@ class PollPolicy:
         """How long after our own release to leave the lock to others before we write again (E34)."""
         usual_ns = min(self._usual_ns or 0.0, float(self._interval_ns))
         if self._quiet_wins < _QUIET_WINS:
-            return round(usual_ns * self._random.uniform(0.5, 1.5))
+            # Never longer than a poll: a sibling task that waits for this very lock sits it out, too (L3).
+            return min(round(usual_ns * self._random.uniform(0.5, 1.5)), self._interval_ns)
         if self._random.random() < _COURTESY_SHARE:
             return round(usual_ns * self._random.uniform(0, _COURTESY_ALONE))
         return 0

@@ -33,6 +33,14 @@ def teach(polls: PollPolicy, length_ms: int, times: int = 30) -> None:
         polls.won()
 
 
+def test_courtesy_is_never_longer_than_a_poll(polls):
+    """L3: a sibling task that waits for the same lock sits it out, and finds a release as soon as any other waiter."""
+    teach(polls, 10_000)
+    for fence in range(1, 5):
+        look(polls, held_since(1000, fence), 2000)
+    assert max(polls.courtesy_ns() for _ in range(100)) == INTERVAL_NS
+
+
 def test_ignorant_waiter_polls_like_hudi(polls):
     """H20: nothing learned: once per interval, jittered, and never longer."""
     pauses = [look(polls, held_since(1000), 2000) for _ in range(100)]

@@ -14,6 +14,7 @@ CORRECT = (
     "hardened",
     "docs/examples/lease_lock.py:LeaseLock",
     f"{HERE}.variants:EagerPoller",
+    f"{HERE}.variants:EagerRenewer",
     f"{HERE}.variants:EarlyStopper",
     f"{HERE}.variants:SparseTokens",
     f"{HERE}.strangers:PlainLock",

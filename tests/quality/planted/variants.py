@@ -19,6 +19,15 @@ class EagerPoller(StorageLock):
         return super().from_context(dataclasses.replace(context, settings=settings))
 
 
+class EagerRenewer(StorageLock):
+    """Renews half as often again as it was told, and gives each request less time."""
+
+    @classmethod
+    def from_context(cls, context: LockContext) -> EagerRenewer:
+        settings = dataclasses.replace(context.settings, renew_interval_ns=context.settings.renew_interval_ns * 2 // 3)
+        return super().from_context(dataclasses.replace(context, settings=settings))
+
+
 class EarlyStopper(StorageLock):
     """A second more of margin."""
 
