@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scenarios.campaign import CampaignResult
     from scenarios.schema import Scenario
 
+STATEMENT_MAX = 1000
 BLOCKS_MAX = 3
 """Failure blocks shown on the terminal; the rest is counted and stands in results.json."""
 
@@ -151,7 +152,10 @@ def write_run(
 def say_results(console: Console, results: Results) -> None:
     """The verdict in a few lines, the failure blocks last."""
     style = {"held": "good", "violated": "bad"}.get(results.verdict, "head")
-    console.say(f"{results.verdict.upper():<13}{printable(results.title)}: {results.statement}", style=style)
+    console.say(
+        f"{results.verdict.upper():<13}{printable(results.title)}: {printable(results.statement, limit=STATEMENT_MAX)}",
+        style=style,
+    )
     for reason in results.untold_reasons:
         console.say(f"  {printable(reason)}")
     if results.speed:

@@ -272,3 +272,14 @@ def test_json_lines_name_enumerations_in_words(tmp_path):
     assert first["kind"] == "call"
     assert first["op"] == Op.ACQUIRE.name.lower()
     assert "token" not in first
+
+
+def test_a_run_that_was_cut_off_stays_so(tmp_path):
+    """What the runs table says is not lost because another run's last line is torn."""
+    first, second = History(run={"is_cut_off": True}), History()
+    for history in (first, second):
+        history.granted("n1", call=0, applied=1, returned=2)
+    write_json_lines(tmp_path, *tables(first, second))
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert load_history(tmp_path)[1]["is_cut_off"].to_pylist() == [True, True]

@@ -581,3 +581,125 @@ def test_harm_outranks_its_cause():
     judgement = h.judged()
     assert h.verdict("S2")["verdict"] == h.verdict("S4")["verdict"] == "violated"
     assert judgement.classes["class"].to_pylist() == ["harm"]
+
+
+# What a mutated judge got away with.
+
+
+def test_a_tally_ranks_and_adds():
+    """Safety before the rest, whatever the run; broken runs are those with a safety clause broken, and add up."""
+    stuck = timed()
+    stuck.granted("n2", call=0, applied=1, returned=2)
+    stuck.fails("n1", call=0, returned=500)
+    broken = timed()
+    broken.believes(broken.granted("n1", call=0, applied=1, returned=2), 2, 9)
+    broken.believes(broken.granted("n2", call=0, applied=3, returned=4), 4, 8)
+    events, runs = tables(stuck, broken, broken)
+    found = tally(judge(events, runs), events, runs)
+    assert found.broken_runs == 2
+    assert [finding.is_safety for finding in found.findings] == sorted(
+        (finding.is_safety for finding in found.findings), reverse=True
+    )
+    assert {finding.clause for finding in found.findings} >= {"S3", "L5"}
+    found.add(tally(broken.judged(), *broken.tables()))
+    assert (found.broken_runs, found.runs) == (3, 4)
+
+
+def test_what_is_in_force_is_not_late_and_an_operators_hand_loses_no_reply():
+    """Vacuity: a write under a grant that never ended is in time; nobody waits for an answer to the operator."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.effect(a, at=3)
+    assert "late_write_attempted" not in reached(h)
+    h.operator(Op.DELETE, at=5)
+    assert not {name for name in reached(h) if name.startswith(("late_write", "lost_reply"))}
+
+
+@pytest.mark.parametrize(("begin", "end", "count"), [(5, 20, 1), (12, 20, 0), (5, None, 0)])
+def test_a_paused_holder_resumed_if_it_held_and_ran_on(begin, end, count):
+    """Vacuity: the pause began while the tenure believed, and ended."""
+    h = timed()
+    h.believes(h.granted("n1", call=0, applied=1, returned=2), 2, 9, lost=10)
+    h.fault("n1", begin, "pause", "begin")
+    if end is not None:
+        h.fault("n1", end, "pause", "end")
+    assert reached(h).get("paused_holder_resumed", 0) == count
+
+
+def test_a_suspend_is_a_disturbed_clock():
+    """Vacuity: a machine that slept had its clock stand still."""
+    h = timed()
+    h.fault("n1", 5, "suspend", "begin")
+    assert reached(h)["clock_fault"] == 1
+
+
+def test_grants_of_an_unread_lock_are_counted_by_its_answers():
+    """Vacuity: where records cannot be read, a granted call is a grant; the batch proves something."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2, owner="")
+    assert reached(h)["grant"] == 1
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(141, "held"), (142, "violated")])
+def test_the_bound_of_progress_allows_for_both_clocks(next_at, expected):
+    """L1: V + 2β + p + 2q after the last write: 100 + 20 + 20."""
+    h = timed(drift_bound_ns=10)
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L1")["verdict"] == expected
+
+
+def test_a_pause_counts_only_as_far_as_the_call():
+    """L5: a pause whose end nobody recorded excuses no more than what it took of this call."""
+    h = timed()
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=500)
+    h.fault("n1", 490, "pause", "begin")
+    assert h.verdict("L5")["verdict"] == "violated"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.AMBIGUOUS, Outcome.REJECTED])
+@pytest.mark.parametrize(("renewed_at", "expected"), [(16, "held"), (17, "violated")])
+def test_an_orphan_is_over_after_validity_and_bound_however_the_call_failed(outcome, renewed_at, expected):
+    """L6: V + β after the return, 6 + 100 + 10; an error that is definite leaves no more than an unknown outcome."""
+    h = timed(drift_bound_ns=10)
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, outcome)
+    h.write("n1", Op.RENEW, sent=renewed_at, owner="o1", valid_until=renewed_at + 100, task="heartbeat")
+    h.granted("n2", call=300, applied=301, returned=302)
+    assert h.verdict("L6")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("last", "expected"), [(111, "held"), (112, "violated")])
+def test_belief_may_outlast_the_validity_by_the_clock_bound(last, expected):
+    """L4: the holder's clock may have been set within β since it sent the record."""
+    h = timed(drift_bound_ns=10)
+    h.believes(h.granted("n1", call=0, applied=1, returned=2, valid_for=100), 2, last)
+    assert h.verdict("L4")["verdict"] == expected
+
+
+def test_nobody_may_take_over_what_is_no_record():
+    """L2, D6: a dead holder's lock that was overwritten with rubbish is not granted again, and rightly so."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.fault("n1", 10, "crash", "begin")
+    h.operator(Op.WRITE, at=20)
+    h.fails("n2", call=30, returned=400)
+    assert h.verdict("L2")["verdict"] == "held"
+
+
+def test_the_lowest_run_speaks_for_all_that_broke_alike():
+    """However batches arrive, a distinct failure is told once, by its lowest run, with the number of the others."""
+    broken = timed()
+    broken.believes(broken.granted("n1", call=0, applied=1, returned=2), 2, 9)
+    broken.believes(broken.granted("n2", call=0, applied=3, returned=4), 4, 8)
+    fine = timed()
+    fine.granted("n1", call=0, applied=1, returned=2)
+    batches = [tables(fine, fine, broken, broken), tables(fine, broken, broken, broken)]
+    for order in (batches, batches[::-1]):
+        joined = Tally()
+        for events, runs in order:
+            joined.add(tally(judge(events, runs), events, runs))
+        [found] = [finding for finding in joined.findings if finding.clause == "S3"]
+        assert (found.run, found.similar) == (1, 4)

@@ -362,6 +362,8 @@ def test_scenarios_show_what_they_say(own_folder: Path, capsys: pytest.CaptureFi
         ("inconclusive", False, (), 4),
         ("inconclusive", True, (), 3),
         ("inconclusive", True, (3,), 0),
+        ("inconclusive", False, (4,), 3),
+        ("inconclusive", False, (3,), 4),
         ("violated", True, (1,), 1),
     ],
 )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lockref.cli.campaigns import document_of, say_results, tallied_results
 from lockref.cli.console import Console
+from lockref.cli.failures import Stored
 from lockref.cli.reporting import Part, write_report
 from lockref.errors import CapabilityMissing
-from reports.formats.results import Results
+from reports.checks.tally import Finding, Tally
+from reports.formats.results import Clause, Results
 
 
 def part(folder: Path) -> Part:
@@ -38,3 +42,40 @@ def test_a_history_that_nobody_judged_needs_spark(tmp_path: Path) -> None:
     """Without Spark and without results of its own a part cannot be shown, and is not left out in silence."""
     with pytest.raises(CapabilityMissing, match="--no-spark"):
         write([part(tmp_path / "one")], tmp_path)
+
+
+def test_the_document_speaks_for_every_scenario() -> None:
+    """`--json` over several: the worst verdict and liveness of any, and counts that add up, whatever the order."""
+    held = Clause(verdict="held", runs=3)
+    broken = Clause(verdict="violated", runs=4, violated=2)
+    three = [
+        Results(title="a", verdict="violated", statement="", runs=4, clauses={"S3": broken, "S1": held}),
+        Results(title="b", verdict="held", liveness="violated", statement="", runs=4, clauses={"S3": broken}),
+        Results(title="c", verdict="held", statement="", runs=3, clauses={"S3": held}),
+    ]
+    for order in (three, three[::-1]):
+        document = document_of(order, digest="d", folder=None)
+        assert (document["verdict"], document["liveness"], document["runs"]) == ("violated", "violated", 11)
+        assert document["clauses"] == {
+            "S1": {"verdict": "held", "runs": 3, "violated": 0},
+            "S3": {"verdict": "violated", "runs": 11, "violated": 4},
+        }
+
+
+@pytest.mark.parametrize(("keep", "seed"), [(None, None), (lambda _finding: Stored(id="LK-X", replay="…"), 7)])
+def test_only_a_simulation_has_a_seed(keep: Callable[[Finding], Stored] | None, seed: int | None) -> None:
+    """A real run's number is no seed, and nobody is sent to repeat it."""
+    finding = Finding(clause="S3", kind="", fault_kinds=(), run=7, at_ns=1, witness={})
+    told = tallied_results(
+        Tally(findings=[finding], runs=8), title="t", scenario="s", provider="p", provenance={}, store_failure=keep
+    )
+    assert told.failures[0].seed == seed
+
+
+def test_a_statement_may_quote_strangers(capsys: pytest.CaptureFixture[str]) -> None:
+    """A reason names scenarios of a foreign history; none of their escapes reaches the terminal."""
+    say_results(Console(), Results(verdict="inconclusive", statement="never happened in \x1b[31m\u202ex", runs=1))
+    told = capsys.readouterr().out
+    assert "never happened in" in told
+    assert "\x1b" not in told
+    assert "\u202e" not in told

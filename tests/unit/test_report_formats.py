@@ -152,3 +152,23 @@ def test_annotations_stop_at_ten_and_count_the_rest() -> None:
     assert all("\n" not in line and "\x1b" not in line for line in lines)
     assert "50 %25" in lines[0]
     assert annotation_lines([results()]) == []
+
+
+def test_what_is_made_visible_counts_towards_the_limit() -> None:
+    """A name of nothing but control characters is four times as long once it can be read."""
+    assert len(short("\x1b" * 60, 60)) == 60
+
+
+def test_an_annotation_ends_where_it_should() -> None:
+    """GitHub's own signs in a name: a comma ends a property, a colon the list, a percent sign begins an escape."""
+    [line] = annotation_lines([results(title="a,b:c 5%", failures=[failure(message="50%\nof %0A")])])
+    assert line == "::error title=S4 violated%3A a%2Cb%3Ac 5%25::50%25 of %250A"
+    [line] = annotation_lines([results(verdict="inconclusive", reasons=["5%\r\nof"])])
+    assert line == "::warning title=lockref::t is inconclusive: 5%25%0D%0Aof"
+
+
+def test_a_block_tells_beliefs_from_their_beginning() -> None:
+    """Intervals read from left to right, in the run's own time."""
+    witness = {"intervals": [{"node": "n1", "token": 3, "interval_ns": [3 * 10**9, 5 * 10**9]}]}
+    block = failure_block(failure(begin_ns=10**9, witness=witness))
+    assert "believed   n1  token 3  2.000 s to 4.000 s" in block

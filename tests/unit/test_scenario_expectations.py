@@ -75,3 +75,10 @@ def test_what_never_happened_is_named() -> None:
     batch = judged([(1, "S1", "held")], {"contention": 0})
     assert unreached(SCENARIO, batch) == ["contention", "fault:pause"]
     assert list(surprises(SCENARIO, "nobody", batch)) == ["contention never happened", "fault:pause never happened"]
+
+
+def test_a_verdict_that_no_clause_has_is_news() -> None:
+    """`violated` as a whole asks for some clause that is."""
+    scenario = parse_scenario("version: 1\nname: x\nexpect: {hudi: violated}\n")
+    assert list(surprises(scenario, "hudi", judged([(1, "S1", "held")], {}))) == ["no clause is violated"]
+    assert list(surprises(scenario, "hudi", judged([(1, "S1", "violated")], {}))) == []

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
+from lockref.providers import load_provider
 from scenarios.load import BYTES_MAX, catalogue, load_scenario, parse_scenario
+from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.schema import scenario_schema
-from scenarios.settle import settle
+from scenarios.settle import habits_of, rate_error_ppm, settle
 from scenarios.units import duration_ns, rate_ppm
 
 HEAD = "version: 1\nname: x\n"
@@ -199,3 +201,56 @@ def test_the_committed_schema_is_the_models() -> None:
     """Editors read scenarios/schema.json; it is what the model exports."""
     committed = Path(__file__).parents[2] / "scenarios" / "schema.json"
     assert json.loads(committed.read_text()) == scenario_schema()
+
+
+def test_what_one_client_does_differently_is_its_own() -> None:
+    """A client's own habits go before the common ones, and the longest wait of any bounds the run's calls."""
+    scenario = parse_scenario(
+        "version: 1\nname: x\nworkload: {start: 1s, wait: 5s, clients: {n2: {start: 3s, wait: 9s}}}\n"
+    )
+    settled = settle(scenario, 1)
+    starts = [habits_of(scenario, settled, client).start.least for client in ("n1", "n2")]
+    assert starts == [10**9, 3 * 10**9]
+    row = settled.run_row(scenario, load_provider("hardened"))
+    assert row["wait_timeout_ns"] == 9 * 10**9
+
+
+def test_the_rate_error_covers_faults_too() -> None:
+    """ρ is the largest rate that any clock of the scenario may have, of either sign."""
+    scenario = parse_scenario(
+        "version: 1\nname: x\nenvelope: {drift: 10ppm}\nclock: {drift: {n1: 20ppm}}\n"
+        "faults: [{kind: drift, client: n2, at: 1s, rate: -300ppm}]\n"
+    )
+    assert rate_error_ppm(scenario) == 300
+
+
+def test_healing_belongs_to_the_plan() -> None:
+    """Where it is drawn, no two seeds share a plan; a swarm's faults begin before it, within the envelope's offset."""
+    drawn = parse_scenario("version: 1\nname: x\nheal_at: 1s..30s\n")
+    assert not is_same_for_all_seeds(drawn)
+    swarm = parse_scenario(
+        "version: 1\nname: x\nduration: 60s\nheal_at: 5s\nlock: {drift_bound: 9s}\n"
+        "envelope: {offset: 100ms}\nswarm: {kinds: [step, pause]}\n"
+    )
+    faults = [
+        fault for seed in range(60) for fault in draw_plan(swarm, settle(swarm, seed), seed).faults if fault.at_ns
+    ]
+    assert len(faults) > 50
+    assert max(fault.at_ns for fault in faults) < 5 * 10**9
+    assert max(abs(fault.by_ns) for fault in faults if fault.kind == "step") <= 50 * 10**6
+
+
+@pytest.mark.parametrize(
+    ("text", "disturbs"),
+    [("network: {duplication: 1%}", True), ("network: {loss: 1%}", True), ("network: {latency: 9ms}", False)],
+)
+def test_whatever_only_the_simulator_can_do_disturbs(text: str, disturbs: bool) -> None:
+    """A real store is not asked to lose or double messages."""
+    assert parse_scenario(f"version: 1\nname: x\n{text}\n").disturbs is disturbs
+
+
+def test_healing_may_not_come_after_the_end() -> None:
+    """Drawn or not: no seed may heal after a run that another draw makes shorter."""
+    with pytest.raises(ConfigError, match="after the end of the run"):
+        parse_scenario("version: 1\nname: x\nduration: 10s..60s\nheal_at: 5s..30s\n")
+    assert parse_scenario("version: 1\nname: x\nduration: 10s..60s\nheal_at: 5s..10s\n").heal_at is not None

@@ -47,6 +47,13 @@ def test_quantiles_are_samples(text: str, verdict: str, measured_s: float) -> No
     assert (kept.verdict, kept.measured_ns, kept.samples) == (verdict, int(measured_s * S), 100)
 
 
+@pytest.mark.parametrize(("text", "measured_s"), [("wait.p50 < 1h", 4), ("wait.p90 < 1h", 7), ("wait.p99 < 1h", 7)])
+def test_a_quantile_of_few_samples_is_the_next_larger_one(text: str, measured_s: int) -> None:
+    """Nearest rank is rounded up: of seven samples the 90th and the 99th percentile are the longest."""
+    (kept,) = check_thresholds([text], **tables([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], []))
+    assert kept.measured_ns == measured_s * S
+
+
 @pytest.mark.parametrize("text", ["wait.p99 < 1s", "hold.max < 1s", "handoff.max < 1s", "handoff_after_death.p50 < 1s"])
 def test_no_samples_is_no_verdict(text: str) -> None:
     """A limit on what never happened is inconclusive, not kept."""
