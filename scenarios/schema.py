@@ -182,6 +182,11 @@ class Scenario(Model):
         said = self.expect.get(provider, {})
         return {"": said} if isinstance(said, str) else dict(said)
 
+    @property
+    def can_be_held(self) -> bool:
+        """False where even the hardened lock is not expected to keep every clause."""
+        return self.expect.get("hardened") == "held"
+
 
 Path = tuple[str | int, ...]
 

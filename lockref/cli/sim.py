@@ -21,7 +21,7 @@ DETERMINISM_EVERY = 10
 
 @click.command(name="sim")
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
-@click.option("--all", "take_all", is_flag=True, help="Every scenario of the catalogue.")
+@click.option("--all", "take_all", is_flag=True, help="Every scenario of the catalogue that a lock can hold.")
 @click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
 @click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B, or one seed; default the pinned one, else 1..200.")
 @click.option("--jobs", "-j", default="auto", show_default=True, help="Processes; auto: as many as pay.")
@@ -69,11 +69,17 @@ def command(
     if not names:
         raise click.UsageError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
     allowed = exit_codes(allow_exit)
-    loaded = [load_scenario(name) for name in names]
+    loaded = {name: load_scenario(name) for name in names}
+    if take_all:
+        beyond = [name for name, scenario in loaded.items() if not scenario.can_be_held]
+        loaded = {name: scenario for name, scenario in loaded.items() if scenario.can_be_held}
+        console.progress(
+            f"left out, for not even the hardened lock keeps every clause there: {', '.join(beyond)}", force=True
+        )
     spec = load_provider(provider)
     processes = _processes(jobs)
     asked = "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}"
-    about = provenance({"scenarios": names, "provider": provider, "seeds": asked})
+    about = provenance({"scenarios": list(loaded), "provider": provider, "seeds": asked})
     ends_at = None if max_time is None else time.monotonic() + max_time
 
     def is_over() -> bool:
@@ -84,7 +90,7 @@ def command(
     digests: list[str] = []
     failed: LockrefError | None = None
     with RunFolder.begin("sim", about) as folder:
-        for name, scenario in zip(names, loaded, strict=True):
+        for name, scenario in loaded.items():
             own_seeds = seeds_for(scenario, seeds, SEEDS)
             try:
                 campaign = run_campaign(

@@ -92,10 +92,16 @@ def reach_table(case: Case) -> pa.Table:
                     ]
                 ],
                 _lost_races(events, truth),
+                _meetings_in_calls(case),
             )
         ),
         "renewal": chain.run[chain.is_renewal],
-        "release": chain.run[chain.state == RELEASED],
+        "release": np.concatenate(
+            (
+                chain.run[(chain.state == RELEASED) & truth.is_readable[chain.run]],
+                _releases_in_calls(case),
+            )
+        ),
         "takeover_after_expiry": grants.run[replaced[lapsed]],
         "renewal_race": _renewal_races(events, truth),
         "lost_reply_acquire": lost[Op.ACQUIRE],
@@ -144,6 +150,49 @@ def _granted_runs(truth: Truth, operations: Operations) -> Ints:
     """Runs of the grants; where records cannot be read, of the calls that were granted."""
     unread = operations.is_granted & ~truth.is_readable[operations.run]
     return np.concatenate((truth.grants.run, operations.run[unread]))
+
+
+def _releases_in_calls(case: Case) -> Ints:
+    """Runs of releases that succeeded, where records cannot be read."""
+    operations = case.operations
+    done = (operations.op == Op.RELEASE) & (operations.outcome == Outcome.APPLIED)
+    runs: Ints = operations.run[done & ~case.truth.is_readable[operations.run]]
+    return runs
+
+
+def _meetings_in_calls(case: Case) -> Ints:
+    """Runs of acquires that met another client's use of the lock, where records cannot be read.
+
+    In use is from a granted return to the call of its release, or to the end of the record.
+    """
+    events, operations = case.events, case.operations
+    acquires = np.flatnonzero((operations.op == Op.ACQUIRE) & ~case.truth.is_readable[operations.run])
+    if len(acquires) == 0:
+        return np.zeros(0, dtype=np.int64)
+    lock = events.lock_key[operations.call_row[acquires]]
+    client = events.client_key(operations.node[acquires], operations.task[acquires])
+    release_row = np.full(len(operations.op), events.count, dtype=np.int64)
+    releases = np.flatnonzero(case.tenure_of_release >= 0)[::-1]
+    # Assigned from the last release to the first, so that the first one counts.
+    release_row[case.tenure_of_release[releases]] = operations.call_row[releases]
+    answered = np.where(operations.return_row >= 0, operations.return_row, events.count)
+    used = np.flatnonzero(operations.is_granted[acquires])
+    # Uses of others: all of the lock less the client's own; those begun by the answer less those over by the call.
+    met = np.zeros(len(acquires), dtype=np.int64)
+    for group, sign in ((renumber(lock)[0], 1), (renumber(lock, client)[0], -1)):
+        begun, over = (
+            count_at_or_before(
+                known_group=group[used],
+                known_row=edge[acquires[used]],
+                asked_group=group,
+                asked_row=asked,
+                row_count=events.count,
+            )
+            for edge, asked in ((answered, answered[acquires] - 1), (release_row, operations.call_row[acquires]))
+        )
+        met += sign * (begun - over)
+    runs: Ints = operations.run[acquires[met > 0]]
+    return runs
 
 
 def _lost_races(events: Events, truth: Truth) -> Ints:

@@ -210,8 +210,6 @@ class _StoreClient:
         return self._service.capabilities
 
     def _exchange(self, key: str, apply: object, refuse: object) -> object | None:
-        if not key:
-            raise ValueError("the key of an object must not be empty")
         process = self._process
         journal = process.journal
         exchange = Exchange(

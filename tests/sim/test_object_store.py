@@ -132,8 +132,8 @@ def test_lost_condition_is_recorded_as_such():
 
 
 def test_empty_key_is_the_callers_mistake():
-    """The port: ValueError for a caller's own mistake."""
-    with pytest.raises(ValueError, match="key"):
+    """A lock that names no object is told so, as the lock whose mistake it is."""
+    with pytest.raises(ConfigError, match="given the key ''"):
         replies("s3", lambda store, _: store.read(""))
 
 

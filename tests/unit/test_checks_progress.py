@@ -402,6 +402,25 @@ def reached(h: History) -> dict[str, int]:
     return {row["situation"]: row["count"] for row in h.judged().reach.to_pylist() if row["count"]}
 
 
+@pytest.mark.parametrize(("asks", "met"), [(1, 1), (4, 1), (6, 0)])
+def test_unreadable_records_leave_calls_to_tell_of_contention(asks, met):
+    """Vacuity: n1 is told of its grant at 3 and gives it back at 5; whoever asks in between, or waits then, met it."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=2, returned=3, owner=""), call=5, applied=6, returned=7)
+    h.granted("n2", call=asks, applied=8, returned=9, owner="")
+    situations = reached(h)
+    assert situations.get("contention", 0) == met
+    assert (situations["grant"], situations["release"]) == (2, 1)
+
+
+def test_a_client_does_not_meet_itself():
+    """Vacuity: one client that locks again while it is in, and a use of another lock, are no contention."""
+    h = timed()
+    h.granted("n1", call=0, applied=2, returned=3, owner="")
+    h.granted("n1", call=4, applied=5, returned=6, owner="")
+    assert "contention" not in reached(h)
+
+
 def test_situations_are_counted_from_the_history():
     """Vacuity: one history with most of what may happen."""
     h = timed()

@@ -196,6 +196,16 @@ def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, caps
     assert document(capsys)["digest"] == told["digest"]
 
 
+def test_all_leaves_out_what_no_lock_can_hold(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--all` is a gate: scenarios in which the hardened lock breaks, too, are named and not run."""
+    code = run(["sim", "--all", "--provider", "hardened", "--seed", "1"])
+    told = capsys.readouterr()
+    assert "e05-contender-far-ahead" in told.err
+    assert "e05-contender-far-ahead" not in told.out
+    assert "e08-paused-holder under hardened" in told.out
+    assert code in (0, 3), told.out
+
+
 def test_a_comparison_of_traces_says_how_many(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--check-determinism`: every tenth seed twice; how many is told, for none would look the same."""
     assert run(["sim", "e08", "--provider", "hardened", "--seeds", "1..21", "--check-determinism"]) == 0
