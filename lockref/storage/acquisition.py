@@ -30,11 +30,16 @@ _LAST_LOOK_NS = 5 * NS_PER_MS
 
 
 class Call:
-    """One acquiring call: its limit, its writes, and what it has learned."""
+    """One acquiring call: its limits, its writes, and what it has learned.
 
-    def __init__(self, deadline_ns: int, *, may_wait: bool) -> None:
+    waits_until_ns: how long the caller waits for somebody else to finish.
+    deadline_ns: the same, but at least one request timeout: how long to find
+        out what is not known yet, such as the fate of a write (S7).
+    """
+
+    def __init__(self, *, waits_until_ns: int, deadline_ns: int) -> None:
+        self.waits_until_ns = waits_until_ns
         self.deadline_ns = deadline_ns
-        self.may_wait = may_wait
         # All writes of this call, in order; a look recognises any of them (H5).
         self.attempts: list[Attempt] = []
         # A write of ours stands in the store, or may yet, without being our grant.
@@ -67,11 +72,14 @@ class Contender(Releaser):
             pause_ns = self._pass(call)
             if pause_ns is None:
                 return True
-            left_ns = call.deadline_ns - self._runtime.monotonic_ns()
+            now_ns = self._runtime.monotonic_ns()
             is_denied = call.has_seen_other and not call.is_unresolved
-            if left_ns <= _LAST_LOOK_NS or (is_denied and not call.may_wait):
+            if (call.waits_until_ns if is_denied else call.deadline_ns) - now_ns <= _LAST_LOOK_NS:
                 return self._answer_without_grant(call)
             # The last look falls just before the end of the caller's time.
+            left_ns = call.waits_until_ns - now_ns
+            if left_ns <= _LAST_LOOK_NS:
+                left_ns = call.deadline_ns - now_ns
             self._closing.wait(min(pause_ns, left_ns - _LAST_LOOK_NS))
             self._check_usable()
 
@@ -103,7 +111,7 @@ class Contender(Releaser):
             attempt, known = call.attempts[-1], None
             if step is Step.AGAIN:
                 break
-            if step is Step.LOOK and call.has_lost_race and call.may_wait:
+            if step is Step.LOOK and call.has_lost_race and self._runtime.monotonic_ns() < call.waits_until_ns:
                 # Most likely somebody was quicker just now: look when that grant should end, not at once.
                 return self._polls.pause_after_lost_race_ns()
             if step is Step.GONE:
@@ -271,7 +279,7 @@ class Contender(Releaser):
     def _step_back(self, call: Call) -> None:
         """E34: a client that has just released lets those look who have been waiting, a moment and no longer."""
         now_ns = self._runtime.monotonic_ns()
-        until_ns = min(self._yields_until_ns, now_ns + (call.deadline_ns - now_ns) // 2)
+        until_ns = min(self._yields_until_ns, now_ns + (call.waits_until_ns - now_ns) // 2)
         if until_ns > now_ns:
             self._closing.wait(until_ns - now_ns)
             self._check_usable()

@@ -183,7 +183,7 @@ class StorageLock(Contender):
     def lock(self, timeout_s: float) -> bool:
         """Wait for a grant; returns within `timeout_s` and one request timeout (L5).
 
-        At least one attempt is made, so below one request timeout it is `try_lock`.
+        At least one attempt is made, and finished: below one request timeout that may take longer than waiting may.
         False: somebody else's lease was seen; OutcomeUnknown: nothing definite was.
         """
         return self._acquire(round(timeout_s * NS_PER_S))
@@ -191,7 +191,10 @@ class StorageLock(Contender):
     def _acquire(self, timeout_ns: int) -> bool:
         self._check_usable()
         now_ns = self._runtime.monotonic_ns()
-        call = Call(now_ns + max(timeout_ns, self.terms.request_timeout_ns), may_wait=timeout_ns > 0)
+        call = Call(
+            waits_until_ns=now_ns + timeout_ns,
+            deadline_ns=now_ns + max(timeout_ns, self.terms.request_timeout_ns),
+        )
         if self._re_enter():
             return True
         if not self._become_user(now_ns + timeout_ns):
@@ -203,8 +206,7 @@ class StorageLock(Contender):
         try:
             self._cleanup_epoch += 1
             self._polls.begin()
-            if call.may_wait:
-                self._step_back(call)
+            self._step_back(call)
             is_granted = self._contend(call)
             return is_granted
         finally:

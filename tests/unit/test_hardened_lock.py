@@ -877,12 +877,23 @@ def test_calls_keep_their_time(rig, rule, timeout_s):
     assert rig.runtime.mono - began_ns <= timeout_s * NS_PER_S + REQUEST_TIMEOUT_NS
 
 
-def test_waiting_keeps_its_time(rig):
-    """L5: with a live lease in the way the whole time is used, and no more."""
+@pytest.mark.parametrize("timeout_s", [3.5, 0.2])
+def test_waiting_keeps_its_time(rig, timeout_s):
+    """L5: with a live lease in the way the whole time is used, and no more, be it less than one request may take."""
     rig.store.plant(rig.live(for_ms=100_000))
     began_ns = rig.runtime.mono
-    assert rig.lock.lock(3.5) is False
-    assert 3.4 <= (rig.runtime.mono - began_ns) / NS_PER_S <= 3.5
+    assert rig.lock.lock(timeout_s) is False
+    assert timeout_s - 0.1 <= (rig.runtime.mono - began_ns) / NS_PER_S <= timeout_s
+
+
+def test_a_race_lost_late_is_looked_into_at_once(rig):
+    """L5, S7: refused when its time is up, a caller looks who was quicker instead of waiting for the grant's end."""
+    rig.store.plant(LockFile("old", 1, expired=True))
+    rig.store.script = [ok, late_reply(200 * NS_PER_MS)]
+    rig.store.before = lambda name: rig.store.plant(rig.live(for_ms=100_000)) if name == "replace" else None
+    began_ns = rig.runtime.mono
+    assert rig.lock.lock(0.1) is False
+    assert rig.runtime.mono - began_ns <= 200 * NS_PER_MS
 
 
 # ---- H20, E3, E4: waiting ----

@@ -22,7 +22,7 @@ class DeniesOnTimeout(StorageLock):
         attempts = len(call.attempts)
         pause_ns = super()._pass(call)
         if pause_ns is not None and len(call.attempts) > attempts and call.is_unresolved:
-            call.deadline_ns = 0
+            call.deadline_ns = call.waits_until_ns = 0
         return pause_ns
 
     def _answer_without_grant(self, call: Any) -> bool:
@@ -35,7 +35,7 @@ class DeniesOnTimeout(StorageLock):
 
     def _look(self, call: Any) -> Stored | None:
         if call.attempts:
-            call.deadline_ns = 0
+            call.deadline_ns = call.waits_until_ns = 0
             return None
         return super()._look(call)
 
@@ -78,7 +78,7 @@ class ConflictIsDenial(StorageLock):
     def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
         step, version = super()._attempt(call, known)
         if step is Step.AGAIN and "conflict" in call.trouble:
-            call.has_seen_other, call.deadline_ns = True, 0
+            call.has_seen_other, call.waits_until_ns = True, 0
         return step, version
 
 
@@ -88,7 +88,7 @@ class ThrottleIsDenial(StorageLock):
     def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
         step, version = super()._attempt(call, known)
         if step is Step.AGAIN and "throttled" in call.trouble:
-            call.has_seen_other, call.deadline_ns = True, 0
+            call.has_seen_other, call.waits_until_ns = True, 0
         return step, version
 
 
