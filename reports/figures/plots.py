@@ -244,31 +244,33 @@ def handoff(results: Results) -> Figure | None:
         return None
 
     def draw_on(axes: Axes) -> None:
-        ends = []
-        lowest = min(row.min_ns for row in rows)
+        # A successor may come before the promise ends, which a logarithmic axis has no place for.
+        is_early = any(row.min_ns < 0 for row in rows)
+        place = _floor_under(value for row in rows for _, value in row.curve)
         for row, colour in zip(rows, style.SERIES, strict=False):
-            scale = _floor if lowest > 0 else lambda value: value / _MS
             axes.step(
-                [scale(value) for _, value in row.curve], [at * 100 for at, _ in row.curve], where="post", color=colour
+                [value / _MS if is_early else place(value) for _, value in row.curve],
+                [at * 100 for at, _ in row.curve],
+                where="post",
+                color=colour,
             )
-            middle = row.curve[len(row.curve) // 2]
-            name = _label(row, rows) if len(rows) > 1 else row.op
-            ends.append((scale(middle[1]), middle[0] * 100, name, colour))
-        if lowest > 0:
-            _log_durations(axes, "x")
-        else:
-            axes.set_xlabel("ms")
+        if is_early:
             axes.axvline(0, color=style.VIOLATION, linestyle="--", linewidth=1)
             axes.annotate(
                 "promise ends", (0, 4), xytext=(4, 0), textcoords="offset points", color=style.VIOLATION, fontsize=8
             )
+        else:
+            _log_durations(axes, "x")
         axes.set_ylim(0, 102)
         axes.set_ylabel("hand-offs done, %")
-        axes.set_xlabel("time from the end of a grant to the waiter's" + ("" if lowest > 0 else ", ms"))
-        handles = [(text, colour) for _, _, text, colour in ends]
-        for place, (text, colour) in enumerate(handles):
+        axes.set_xlabel("time from the end of a grant to the waiter's" + (", ms" if is_early else ""))
+        handles = [
+            (_label(row, rows) if len(rows) > 1 else row.op, colour)
+            for row, colour in zip(rows, style.SERIES, strict=False)
+        ]
+        for line, (text, colour) in enumerate(handles):
             axes.annotate(
-                text, (1, 0.08 + 0.09 * place), xycoords="axes fraction", xytext=(-4, 0), textcoords="offset points",
+                text, (1, 0.08 + 0.09 * line), xycoords="axes fraction", xytext=(-4, 0), textcoords="offset points",
                 color=colour, ha="right", fontsize=8.5,
             )  # fmt: skip
 

@@ -187,6 +187,15 @@ def test_a_plot_that_fails_is_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(section.pictures) == 5
 
 
+@pytest.mark.parametrize(("least_ms", "says"), [(0, False), (-2, True)])
+def test_only_a_successor_before_the_promise_ends_marks_its_end(least_ms: int, says: bool) -> None:
+    """F8: a hand-off within the release's own round trip takes no time; that is no lease taken early."""
+    row = quantiles("handoff", op="after release").model_copy(update={"min_ns": least_ms * MS})
+    row.curve[0] = (0.0, least_ms * MS)
+    (figure,) = draw(full().model_copy(update={"latency": [row], "scatters": [], "clients": []}))
+    assert ("promise ends" in figure.svg) is says
+
+
 def test_capped_pictures_say_so() -> None:
     """A picture of fewer samples than there are carries the count."""
     figure = next(figure for figure in draw(full()) if figure.name == "f5-raw-waits")
