@@ -13,7 +13,7 @@ from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.provider import Grant, LockContext
 from lockref.providers import load_provider, provider_from
 from reports.checks import judge
-from scenarios import real
+from scenarios import crew
 from scenarios.expect import clause_verdicts
 from scenarios.load import load_scenario, parse_scenario
 from scenarios.run import run_real
@@ -188,7 +188,7 @@ def test_what_a_lock_prints_is_not_on_standard_output(capsys: pytest.CaptureFixt
 
 def test_a_call_that_never_returns_cuts_the_run_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hung lock ends as a cut-off run that names its clients, not as a hung laboratory."""
-    monkeypatch.setattr(real, "GRACE_S", 0)
+    monkeypatch.setattr(crew, "GRACE_S", 0)
     outcome = run_real(
         CONTENTION, provider_from(Stuck, name="stuck"), "memory:", clients=2, duration_ns=SECOND_NS // 10
     )

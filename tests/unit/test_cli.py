@@ -18,7 +18,7 @@ from lockref.cli.run_folder import open_run
 from lockref.errors import BackendUnavailable, DeterminismError
 from reports.checks.load import load_history, write_json_lines
 from reports.formats.results import load_results
-from scenarios import real
+from scenarios import crew as crews
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
@@ -465,12 +465,12 @@ def test_interrupting_contention_keeps_its_history(
 ) -> None:
     """Ctrl-C in a real run: what was recorded until then can be judged, and says it was cut off."""
 
-    def interrupted(crew: real._Crew, _deadline_ns: int) -> tuple[str, ...]:
+    def interrupted(crew: crews.Crew, _start_ns: int) -> tuple[str, ...]:
         while len(crew.recorder) < 40:
             crew.runtime.sleep(1_000_000)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(real._Crew, "finish", interrupted)
+    monkeypatch.setattr(crews.Crew, "finish", interrupted)
     assert run(["bench", "--backend", "memory:", "--contenders", "4", "--for", "1s"]) == 130
     assert "HELD" in capsys.readouterr().out
     folder = own_folder / ".lockref" / "runs" / "latest"

@@ -1,0 +1,209 @@
+"""The clients of one process of a real run: threads that meet at a barrier and start together.
+
+What a client's thread raises, or a task that its lock has spawned, is heard by
+the crew and raised where somebody listens.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lockref.errors import BackendUnavailable, ConfigError, LockError
+from lockref.history import Recorder
+from lockref.provider import LockContext, LockEvent
+from lockref.providers import ProviderSpec
+from lockref.recording import Journal, RecordingStore, host_stamp
+from lockref.runtime import NS_PER_S, Task, ThreadRuntime
+from lockref.stores.port import ObjectStore
+from lockref.stores.uri import open_store, parse_store_uri
+from scenarios.blame import blamed, is_providers_fault
+from scenarios.cast import Cast
+from scenarios.schema import Scenario
+from scenarios.settle import Settled, habits_of
+from scenarios.workloads import RESOURCES
+from scenarios.workloads.client import Client
+from scenarios.workloads.life import live, tasks_of
+from scenarios.workloads.resource import ResourceLink
+from scenarios.workloads.scarcity import runtime_for
+from sim.streams import stream
+
+START_TIMEOUT_NS = 60 * NS_PER_S
+POOL_MAX = 1024
+GRACE_S = 15
+"""How long after the end of the run its calls may still take; then it counts as cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What one process is to do; crosses to worker processes by pickling."""
+
+    scenario: Scenario
+    settled: Settled
+    spec: ProviderSpec
+    store_uri: str
+    key: str
+    names: tuple[str, ...]
+    seed: int
+    first_number: int
+
+
+class Crew:
+    """The clients of one process."""
+
+    def __init__(self, job: Job, *, recorder: Recorder, link: ResourceLink, runtime: ThreadRuntime) -> None:
+        self.job = job
+        self.runtime = runtime
+        self.recorder = recorder
+        self.link = link
+        self.request_timeout_ns = 0
+        self.failures: list[BaseException] = []
+        self._numbers = itertools.count(job.first_number)
+        self._stores: dict[int, ObjectStore] = {}
+        self._mutex = runtime.mutex()
+        self._ready = runtime.event()
+        self._go = runtime.event()
+        self._waiting = 0
+        self._tasks: dict[str, Task] = {}
+
+    def gather(self) -> None:
+        """Start every client and wait until all stand at the barrier."""
+        for name in self.job.names:
+            self._tasks[name] = self.runtime.spawn(lambda name=name: self._live(name), name="main")  # type: ignore[misc]
+        if not self._ready.wait(START_TIMEOUT_NS):
+            raise BackendUnavailable(
+                f"{len(self.job.names) - self._waiting} of {len(self.job.names)} clients were not ready after "
+                f"{START_TIMEOUT_NS // NS_PER_S} s: does {parse_store_uri(self.job.store_uri)} answer?"
+            )
+        self.raise_failure()
+
+    def go(self) -> None:
+        self._go.set()
+
+    def finish(self, start_ns: int) -> tuple[str, ...]:
+        """Wait for every client as long as the run may last that began at `start_ns`; who still runs then."""
+        deadline_ns = start_ns + self.job.settled.duration_ns + GRACE_S * NS_PER_S
+        for task in self._tasks.values():
+            task.join(max(0, deadline_ns - self.runtime.monotonic_ns()))
+        self.raise_failure()
+        unfinished = self.unfinished()
+        if not unfinished:
+            for store in self._stores.values():
+                store.close()
+        return unfinished
+
+    def unfinished(self) -> tuple[str, ...]:
+        """The clients that still run."""
+        return tuple(name for name, task in self._tasks.items() if task.is_alive())
+
+    def raise_failure(self) -> None:
+        """What a client's thread raised, raised again where somebody listens."""
+        if self.failures:
+            raise self.failures[0]
+
+    def _store(self, request_timeout_ns: int) -> ObjectStore:
+        """Equal timeouts share a client, and so its connections."""
+        with self._mutex:
+            self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
+            if request_timeout_ns not in self._stores:
+                self._stores[request_timeout_ns] = open_store(
+                    self.job.store_uri,
+                    request_timeout_ns=request_timeout_ns,
+                    pool_size=min(POOL_MAX, 2 * len(self.job.names)),
+                )
+            return self._stores[request_timeout_ns]
+
+    def _arrive(self) -> None:
+        with self._mutex:
+            self._waiting += 1
+            if self._waiting == len(self.job.names):
+                self._ready.set()
+
+    def _live(self, name: str) -> None:
+        try:
+            self._work(name)
+        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread and raised there
+            spec = self._spec_of(name)
+            is_blamed = not isinstance(error, ConfigError) and is_providers_fault(error, spec)
+            self.failures.append(blamed(error, spec, f"client {name}") if is_blamed else error)
+            self._ready.set()
+
+    def _spec_of(self, name: str) -> ProviderSpec:
+        return Cast(self.job.scenario, self.job.spec).of(name)
+
+    def _listens(self, work: Callable[[], None], name: str, task: str) -> Callable[[], None]:
+        """`work` of a lock's own task; what a stranger's raises there ends the run as it does in a simulation."""
+
+        def listened() -> None:
+            try:
+                work()
+            except BaseException as error:
+                spec = self._spec_of(name)
+                if not is_providers_fault(error, spec):
+                    raise
+                self.failures.append(blamed(error, spec, f"task {name}/{task}"))
+
+        return listened
+
+    def _work(self, name: str) -> None:
+        job, runtime = self.job, self.runtime
+        mine: list[Client] = []
+        spec = self._spec_of(name)
+        journal = Journal(self.recorder, node=name, stamp=host_stamp(runtime), numbers=self._numbers)
+
+        def heard(event: LockEvent) -> None:
+            for client in mine:
+                client.heard(event)
+
+        habits = habits_of(job.scenario, job.settled, name)
+        context = LockContext(
+            runtime=runtime_for(_ListeningRuntime(runtime, self, name), habits),
+            open_store=lambda timeout_ns: RecordingStore(self._store(timeout_ns), journal=journal, decode=spec.decode),
+            settings=job.settled.lock_settings(key=job.key, options=job.scenario.lock.options),
+            listener=heard,
+        )
+        provider = spec.factory(context)
+        reads_first = RESOURCES[job.scenario.workload.kind]().reads_first
+        life = job.scenario.workload.life
+        tasks = tasks_of(life)
+        mine += [
+            Client(
+                node=name,
+                task=task,
+                runtime=runtime,
+                recorder=self.recorder,
+                true_ns=runtime.monotonic_ns,
+                next_number=journal.next_number,
+                provider=provider,
+                link=self.link,
+                reads_first=reads_first,
+                lock=job.key,
+            )
+            for task in tasks
+        ]
+        streams = [stream(job.seed, f"workload/{name}/{task}") for task in tasks]
+        self._arrive()
+        self._go.wait()
+        live(life, mine, habits, streams)
+        with suppress(LockError):
+            provider.close()
+
+
+class _ListeningRuntime:
+    """A machine's runtime as a lock gets it: what its tasks raise is heard, not printed by a dying thread."""
+
+    def __init__(self, runtime: ThreadRuntime, crew: Crew, name: str) -> None:
+        self._spawn = runtime.spawn
+        self._crew = crew
+        self._name = name
+        # Taken over once: a bench measures what a lock asks of its clocks.
+        self.random = runtime.random
+        self.wall_ns, self.monotonic_ns, self.sleep = runtime.wall_ns, runtime.monotonic_ns, runtime.sleep
+        self.mutex, self.event = runtime.mutex, runtime.event
+        self.token_bytes, self.current_task = runtime.token_bytes, runtime.current_task
+        self.process_id = runtime.process_id
+
+    def spawn(self, work: Callable[[], None], *, name: str) -> Task:
+        return self._spawn(self._crew._listens(work, self._name, name), name=name)  # noqa: SLF001 - one object in two
