@@ -11,8 +11,9 @@ and its clock may be behind by as much). Raising is always honest.
 
 Almost every denial is settled by intervals. The few that are not are looked at
 one by one: the store may have shown a stale state, the contender's clock may
-be further behind than declared (late, not dishonest), or the caller may have
-lost a race against a write that is no grant.
+be further behind than declared (late, not dishonest), the caller may have
+lost a race against a write that is no grant, or the grant may be its own, from
+before its process crashed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Flags, Ints
+from reports.checks.disturbances import Disturbances
 from reports.checks.operations import Operations
 from reports.checks.segments import last_at_or_before, renumber, rows_of_group
 from reports.checks.takeover import or_zero, rate_allowance
@@ -114,7 +116,7 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
     return (last >= first) & (other <= last)
 
 
-def check_honesty(truth: Truth, operations: Operations, called_in: Ints) -> Violations:
+def check_honesty(truth: Truth, operations: Operations, called_in: Ints, disturbances: Disturbances) -> Violations:
     """S7: one violation per dishonest return. `called_in`: per grant, the call that sent it (`call_of_grant`)."""
     grants, events = truth.grants, truth.events
     readable = truth.is_readable[operations.run] & (operations.return_row >= 0)
@@ -127,7 +129,11 @@ def check_honesty(truth: Truth, operations: Operations, called_in: Ints) -> Viol
     # Where somebody unrecorded writes, it may be that one's grant.
     denied = np.flatnonzero(operations.is_denied & readable & ~truth.has_holes[operations.run])
     unexplained = denied[~meets_another_grant(truth, operations, denied, until=force_end_ns(truth))]
-    lies.append((DENIED, unexplained[[not _is_excused(truth, operations, int(one)) for one in unexplained]]))
+    excused = [
+        _is_excused(truth, operations, int(one)) or _is_kept_out_by_its_past(truth, operations, disturbances, int(one))
+        for one in unexplained
+    ]
+    lies.append((DENIED, unexplained[~np.array(excused, dtype=np.bool_)]))
 
     own = np.flatnonzero(called_in >= 0)
     call = called_in[own]
@@ -237,6 +243,24 @@ def _is_excused(truth: Truth, operations: Operations, one: int) -> bool:
     if any(_is_stale_denial(truth, here, int(read), int(operations.node[one])) for read in reads):
         return True
     return _is_slow_clock(truth, operations, one)
+
+
+def _is_kept_out_by_its_past(truth: Truth, operations: Operations, disturbances: Disturbances, one: int) -> bool:
+    """True if the grant in force was the caller's own, of a process that had crashed: its successor must wait, too."""
+    events, grants, call_row = truth.events, truth.grants, int(operations.call_row[one])
+    crashed = disturbances.row[
+        disturbances.are(frozenset({"crash"}), "begin")
+        & (disturbances.run == operations.run[one])
+        & (disturbances.node == operations.node[one])
+        & (disturbances.row < call_row)
+    ]
+    here = rows_of_group(grants.group, int(events.lock_key[call_row]))
+    own = here[
+        (grants.node[here] == operations.node[one])
+        & (grants.begin_lo_ns[here] <= operations.return_at_ns[one])
+        & (force_end_ns(truth)[here] >= operations.call_at_ns[one])
+    ]
+    return bool(len(crashed)) and bool(np.any(truth.chain.row[grants.first[own]] < crashed[-1]))
 
 
 def _is_stale_denial(truth: Truth, here: Ints, read: int, node: int) -> bool:

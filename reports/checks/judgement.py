@@ -86,7 +86,7 @@ def _judge(case: Case) -> Judgement:
         Ruling(check_effect_exclusion(case.events, truth, operations, case.effects)),
         Ruling(check_early_takeover(truth), excused=unreadable),
         Ruling(check_ownership(truth, operations, revived, case.tenure_of_release), excused=unreadable),
-        Ruling(check_honesty(truth, operations, case.call_of_grant), excused=unreadable),
+        Ruling(check_honesty(truth, operations, case.call_of_grant, case.disturbances), excused=unreadable),
     ]
     count = case.runs.count
     broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}

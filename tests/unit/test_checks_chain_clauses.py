@@ -476,6 +476,20 @@ def test_a_slow_clock_excuses_up_to_the_stamp_and_the_bound(behind, expected):
     assert h.verdict("S7")["verdict"] == expected
 
 
+@pytest.mark.parametrize(
+    ("crash_at", "calls_at", "expected"),
+    [(5, 10, "held"), (None, 10, "violated"), (0, 10, "violated"), (5, 300, "violated")],
+)
+def test_a_restarted_node_is_kept_out_by_its_own_past(crash_at, calls_at, expected):
+    """S7, E3: the lease of the process that died denies its successor, too; not without a crash since, nor for ever."""
+    h = History()
+    h.granted("n1", call=1, applied=2, returned=3, valid_for=100)
+    if crash_at is not None:
+        h.fault("n1", crash_at, "crash", "begin")
+    h.fails("n1", call=calls_at, returned=calls_at + 5)
+    assert h.verdict("S7")["verdict"] == expected
+
+
 def test_a_thief_whose_write_lands_late_knew_what_its_clock_showed_then():
     """S5, M6: early by less than the bound, sent before the stamp and applied after it by the thief's own clock."""
     h = History(run={"drift_bound_ns": 10}, wall_ahead={"n2": 5})
