@@ -368,6 +368,17 @@ def test_deleted_object_is_a_loss(rig, rules):
     assert MemoryStore.read(rig.store, KEY).is_absent
 
 
+def test_a_record_made_anew_by_another_is_a_loss(rig):
+    """E24: deleted and recreated by somebody else before the next renewal, which is refused and leaves it alone."""
+    rig.lock.try_lock()
+    MemoryStore.delete(rig.store, KEY)
+    version = rig.store.plant(rig.live("another"))
+    assert rig.renew() is None
+    assert not rig.lock.holds()
+    assert len(rig.losses) == 1
+    assert MemoryStore.read(rig.store, KEY).version == version
+
+
 def test_dead_owner_task_is_a_loss_without_release(rig):
     """H13, U10: its work may go on elsewhere, so renewing stops and the lock lapses by itself."""
     rig.lock.try_lock()

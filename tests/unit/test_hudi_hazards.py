@@ -167,6 +167,21 @@ def test_u9_a_deleted_lock_file_is_a_healthy_one_on_s3(dialect, notices):
     bench.kernel.close()
 
 
+def test_e24_a_record_made_anew_by_another_ends_the_heartbeat(bench):
+    """E24: deleted and recreated by somebody else, the file answers the next renewal with 412: interrupt, no belief."""
+    lock = bench.lock()
+
+    def lose():
+        assert lock.try_lock()
+        bench.store.delete(KEY)
+        bench.put("another", for_ms=10_000)
+        bench.sleep(1.5)
+        return lock.interrupted, lock.holds()
+
+    assert bench.run(lose) == (True, False)
+    assert bench.record.owner == "another"
+
+
 def test_u10_the_heartbeat_ends_with_the_thread_not_with_the_work(bench):
     """U10, E20, E21: the owner thread ends without unlock; another thread of the provider is told yes, unguarded."""
     provider = bench.provider()
