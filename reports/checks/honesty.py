@@ -260,7 +260,8 @@ def _is_kept_out_by_its_past(truth: Truth, operations: Operations, disturbances:
         & (grants.begin_lo_ns[here] <= operations.return_at_ns[one])
         & (force_end_ns(truth)[here] >= operations.call_at_ns[one])
     ]
-    return bool(len(crashed)) and bool(np.any(truth.chain.row[grants.first[own]] < crashed[-1]))
+    # What was sent before the crash may have landed after it.
+    return bool(len(crashed)) and bool(np.any(truth.chain.sent_row[grants.first[own]] < crashed[-1]))
 
 
 def _is_stale_denial(truth: Truth, here: Ints, read: int, node: int) -> bool:

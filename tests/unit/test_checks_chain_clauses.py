@@ -490,6 +490,15 @@ def test_a_restarted_node_is_kept_out_by_its_own_past(crash_at, calls_at, expect
     assert h.verdict("S7")["verdict"] == expected
 
 
+def test_what_the_dead_had_sent_keeps_out_their_successor():
+    """S7, E3: the granting write was on its way when its process crashed, and landed."""
+    h = History()
+    h.write("n1", Op.ACQUIRE, sent=1, applied=5, owner="n1-owner", valid_until=105)
+    h.fault("n1", 3, "crash", "begin")
+    h.fails("n1", call=10, returned=15)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
 def test_a_thief_whose_write_lands_late_knew_what_its_clock_showed_then():
     """S5, M6: early by less than the bound, sent before the stamp and applied after it by the thief's own clock."""
     h = History(run={"drift_bound_ns": 10}, wall_ahead={"n2": 5})
