@@ -91,6 +91,7 @@ def contend(
 
 
 def _capabilities(uri: str) -> dict[str, object]:
-    """What the store promises: `StoreCapabilities`, by name."""
+    """The store's dialect and what that promises (`StoreCapabilities`); an emulator may keep less of it."""
     with closing(open_store(uri, request_timeout_ns=NS_PER_S)) as store:
-        return asdict(store.capabilities)
+        promised = asdict(store.capabilities)
+    return {"dialect": promised.pop("dialect"), "promised_by_dialect": promised}

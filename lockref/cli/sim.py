@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,9 @@ from lockref.cli.seeds import SEED_RANGE, seeds_for
 from lockref.errors import LockrefError
 
 if TYPE_CHECKING:
+    from lockref.cli.console import Console
     from reports.formats.results import Results
+    from scenarios.schema import Scenario
 
 SEEDS = range(1, 201)
 DETERMINISM_EVERY = 10
@@ -60,22 +63,10 @@ def command(
     from reports.formats.results import counted
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
-    from scenarios.load import catalogue, load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
-    if take_all and scenarios:
-        raise click.UsageError("--all takes the whole catalogue: leave it out, or leave out the names")
-    names = [path.stem for path in catalogue()] if take_all else list(scenarios)
-    if not names:
-        raise click.UsageError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
     allowed = exit_codes(allow_exit)
-    loaded = {name: load_scenario(name) for name in names}
-    if take_all:
-        beyond = [name for name, scenario in loaded.items() if not scenario.can_be_held]
-        loaded = {name: scenario for name, scenario in loaded.items() if scenario.can_be_held}
-        console.progress(
-            f"left out, for not even the hardened lock keeps every clause there: {', '.join(beyond)}", force=True
-        )
+    loaded = _chosen(scenarios, take_all=take_all, console=console)
     spec = load_provider(provider)
     processes = _processes(jobs)
     asked = "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}"
@@ -124,6 +115,24 @@ def command(
                 raise KeyboardInterrupt
         digest = digests[0] if len(digests) == 1 else batch_digest(digests)
         return conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed)
+
+
+def _chosen(names: Sequence[str], *, take_all: bool, console: Console) -> dict[str, Scenario]:
+    """The scenarios by the name they were asked for by; of the whole catalogue those that a lock can hold."""
+    from scenarios.load import catalogue, load_scenario
+
+    if take_all and names:
+        raise click.UsageError("--all takes the whole catalogue: leave it out, or leave out the names")
+    if not (take_all or names):
+        raise click.UsageError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
+    if not take_all:
+        return {name: load_scenario(name) for name in names}
+    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
+    beyond = [name for name, scenario in known.items() if not scenario.can_be_held]
+    console.progress(
+        f"left out, for not even the hardened lock keeps every clause there: {', '.join(beyond)}", force=True
+    )
+    return {name: scenario for name, scenario in known.items() if scenario.can_be_held}
 
 
 def _processes(text: str) -> int | None:

@@ -14,7 +14,7 @@ no hand-off. A successor may come before the promise ended (S5 judges that);
 then the figure is negative.
 
 A release whose waiters were all still waiting at the end of the record has no
-figure. L1 and L2 judge whether they waited too long.
+figure. L1 and L3 judge whether they waited too long.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -193,8 +194,13 @@ def test_a_replacement_race_on_one_version_has_one_winner(store, backend_name):
 
 @everywhere
 def test_the_start_up_self_test_passes(store, address, backend_name):
-    """H23: every backend that the laboratory offers is fit for locks, its race included."""
-    ensure_usable(store, "table", address=address, racers=0 if backend_name in MAY_HAVE_TWO_WINNERS else 8)
+    """H23: every backend that the laboratory offers is fit for locks, its race included; nothing is left behind."""
+    racers = 0 if backend_name in MAY_HAVE_TWO_WINNERS else 8
+    watched = Mock(wraps=store)
+    ensure_usable(watched, "table", address=address, racers=racers)
+    written = [call.args[0] for call in watched.put_if_absent.call_args_list]
+    assert len(written) == 2 + racers
+    assert all(store.read(key).is_absent for key in written)
 
 
 buckets = pytest.mark.parametrize("address", [on(name) for name in SERVERS], indirect=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import reports.checks
 from lockref.errors import CapabilityMissing
 from lockref.java import VECTOR_MODULE, JavaHome, find_java, major_version, search_java
 from reports.pipeline.daemon import without_archives
@@ -106,8 +107,9 @@ def test_workers_take_nothing_from_where_the_user_stands(tmp_path: Path) -> None
     (tmp_path / "reports" / "__init__.py").write_text("raise ImportError('a stranger')\n", encoding="utf-8")
     prefix = "spark.executorEnv."
     told = {name.removeprefix(prefix): value for name, value in settings(tmp_path).items() if name.startswith(prefix)}
-    worker = [sys.executable, "-c", "import reports.checks"]
-    subprocess.run(worker, cwd=tmp_path, env={**os.environ, **told}, check=True)
+    worker = [sys.executable, "-c", "import reports.checks; print(reports.checks.__file__)"]
+    done = subprocess.run(worker, cwd=tmp_path, env={**os.environ, **told}, capture_output=True, text=True)
+    assert done.stdout.strip() == reports.checks.__file__, done.stderr
 
 
 def test_archives_leave_the_workers_path() -> None:
