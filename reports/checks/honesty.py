@@ -26,6 +26,7 @@ from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Flags, Ints
 from reports.checks.disturbances import Disturbances
+from reports.checks.nesting import are_inner
 from reports.checks.operations import Operations
 from reports.checks.segments import last_at_or_before, renumber, rows_of_group
 from reports.checks.takeover import or_zero, rate_allowance
@@ -195,7 +196,7 @@ def tenure_of_release(truth: Truth, operations: Operations) -> Ints:
 
 
 def _false_releases(truth: Truth, operations: Operations, readable: Flags) -> Ints:
-    """Releases reported as done whose grant was still in force. A nested unlock of a re-entrant lock is none."""
+    """Releases reported as done whose grant was still in force. An inner unlock of a re-entrant lock is none."""
     tenure = tenure_of_release(truth, operations)
     done = (tenure >= 0) & readable & (operations.outcome == Outcome.APPLIED)
     which = np.flatnonzero(done)
@@ -204,21 +205,9 @@ def _false_releases(truth: Truth, operations: Operations, readable: Flags) -> In
     behind = operations.grant[tenure[which]]
     end = truth.grants.end_lo_ns[np.maximum(behind, 0)]
     held = (behind >= 0) & (np.where(end == ABSENT, FOREVER, end) > operations.return_at_ns[which])
-    return np.array([one for one in which[held].tolist() if not _is_nested(operations, one)], dtype=np.int64)
-
-
-def _is_nested(operations: Operations, release: int) -> bool:
-    """True if the client had entered more often than it had left, this release included."""
-    mine = (
-        (operations.run == operations.run[release])
-        & (operations.lock == operations.lock[release])
-        & (operations.node == operations.node[release])
-        & (operations.task == operations.task[release])
-        & (operations.call_row <= operations.call_row[release])
-    )
-    entered = int(np.count_nonzero(mine & operations.is_granted))
-    left = int(np.count_nonzero(mine & (operations.op == Op.RELEASE)))
-    return entered > left
+    kept = which[held]
+    false: Ints = kept[~are_inner(operations, tenure, kept, row_count=truth.events.count)]
+    return false
 
 
 def _is_excused(truth: Truth, operations: Operations, one: int) -> bool:

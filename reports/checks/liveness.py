@@ -23,6 +23,7 @@ from reports.checks.case import Case
 from reports.checks.columns import Flags, Ints
 from reports.checks.disturbances import PAUSE_KINDS
 from reports.checks.honesty import FOREVER
+from reports.checks.nesting import are_inner, grant_left
 from reports.checks.segments import is_first, rows_of_group
 from reports.checks.takeover import PPM, or_zero, rate_allowance
 from reports.checks.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
@@ -83,8 +84,8 @@ def check_liveness(case: Case) -> list[Ruling]:
 def _abandoned_ns(case: Case) -> Ints:
     """Per grant: when its client was done with it, whatever came of that; FOREVER while it may still want it.
 
-    A granted tenure ends with the return of its release, a call that was not
-    granted ends what it left behind with its own return.
+    A granted tenure ends with the return of its outermost release, a call that
+    was not granted ends what it left behind with its own return.
     """
     grants, operations = case.truth.grants, case.operations
     until = np.full(len(grants.first), FOREVER, dtype=np.int64)
@@ -92,10 +93,11 @@ def _abandoned_ns(case: Case) -> Ints:
     call = case.call_of_grant[failed]
     over = (operations.return_row[call] >= 0) & ~operations.is_granted[call]
     until[failed[over]] = operations.return_at_ns[call[over]]
-    releases = np.flatnonzero((case.tenure_of_release >= 0) & (operations.return_row >= 0))
-    given_back = operations.grant[case.tenure_of_release[releases]] if len(releases) else releases
-    known = given_back >= 0
-    until[given_back[known]] = operations.return_at_ns[releases[known]]
+    given_back = grant_left(operations, case.tenure_of_release)
+    releases = np.flatnonzero((given_back >= 0) & (operations.return_row >= 0))
+    inner = are_inner(operations, case.tenure_of_release, releases, row_count=case.events.count)
+    outer = releases[~inner]
+    until[given_back[outer]] = operations.return_at_ns[outer]
     return until
 
 

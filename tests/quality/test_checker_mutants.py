@@ -56,7 +56,9 @@ JUDGE_MUTANTS = [
     ("honesty", 'clock.place(operations.run[which], back), side="right") - 1', 'clock.place(operations.run[which], back), side="left") - 1'),  # noqa: E501
     ("honesty", "valid + 2 * drift + rate", "valid + 1 * drift + rate"),
     ("honesty", "> operations.return_at_ns[call]\n", "< operations.return_at_ns[call]\n"),
-    ("honesty", "return entered > left", "return entered >= left"),
+    ("nesting", "inner[asked] = entered > gone", "inner[asked] = entered >= gone"),
+    ("nesting", "np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))", "0 * np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))"),  # noqa: E501
+    ("nesting", "& np.isin(operations.outcome, LEAVES)", ""),
     ("liveness", "gaps.until_ns - since > limit", "gaps.until_ns - since >= 10 * limit"),
     ("liveness", "int(waited.max()) > limit[gap]", "int(waited.max()) >= limit[gap]"),
     ("liveness", "tenures.last_ns > end + allowance", "tenures.last_ns >= end + allowance"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from lockref.history import Op
 from lockref.stores.port import Outcome
-from tests.histories import History
+from tests.histories import Held, History
 
 SECOND = 1_000_000_000
 
@@ -423,6 +425,67 @@ def test_a_nested_release_keeps_the_lock():
     assert h.verdict("S7")["verdict"] == "held"
     h.released(a, call=7, returned=8)
     assert h.verdict("S7")["verdict"] == "violated"
+
+
+def _re_entered(h: History, held: Held, *, call: int) -> Held:
+    """The same client is granted the lock again at once, by the grant that it has."""
+    request = h.call(held.node, Op.ACQUIRE, call, task=held.task)
+    h.returns(held.node, Op.ACQUIRE, call + 1, request, Outcome.APPLIED, task=held.task, owner=held.owner,
+              token=held.token)  # fmt: skip
+    return dataclasses.replace(held, request=request)
+
+
+@pytest.mark.parametrize("lapsed", [0, 1, 3])
+def test_a_grant_that_lapsed_excuses_no_false_release_of_the_next(lapsed):
+    """S7: entries are counted per grant; an earlier one of the same client that nobody unlocked is not open still."""
+    h = History()
+    for turn in range(lapsed):
+        h.granted("n1", call=100 * turn, applied=100 * turn + 1, returned=100 * turn + 2, valid_for=10, token=turn)
+    a = h.granted("n1", call=900, applied=901, returned=902, token=9)
+    h.released(a, call=903, returned=904)
+    assert h.verdict("S7")["witness"]["kind"] == "false release"
+
+
+def test_as_many_unlocks_as_locks_are_needed_and_no_more():
+    """S7: three entries, two inner unlocks; the third must end the grant. Another task's entries do not count."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    _re_entered(h, a, call=3)
+    third = _re_entered(h, a, call=5)
+    _re_entered(h, dataclasses.replace(a, task="second"), call=7)
+    h.released(third, call=10, returned=11)
+    h.released(third, call=12, returned=13)
+    assert h.verdict("S7")["verdict"] == "held"
+    h.released(third, call=14, returned=15)
+    assert h.verdict("S7")["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"), [(Outcome.AMBIGUOUS, "violated"), (Outcome.APPLIED, "violated"), (Outcome.REJECTED, "held")]
+)
+def test_an_unlock_that_was_refused_has_left_nothing(first, expected):
+    """S7: after two entries, an unlock that may have landed counts as one, so the next must end the grant."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    _re_entered(h, a, call=3)
+    h.released(a, call=5, returned=6, outcome=first)
+    h.released(a, call=7, returned=8)
+    assert h.verdict("S7")["verdict"] == expected
+
+
+def test_an_inner_unlock_does_not_end_what_its_client_still_wants():
+    """L1: while the outer entry is open others wait rightly, however long it is renewed."""
+    timing = {"validity_ns": 100, "poll_interval_ns": 10, "request_timeout_ns": 5, "faults_end_ns": 0}
+    for unlocks, expected in ((1, "held"), (2, "violated")):
+        h = History(run=timing)
+        a = h.granted("n1", call=0, applied=1, returned=2)
+        _re_entered(h, a, call=3)
+        for turn in range(unlocks):
+            h.released(a, call=5 + 2 * turn, returned=6 + 2 * turn)
+        for at in range(50, 1000, 50):
+            h.renewed(a, at=at)
+        h.fails("n2", call=20, returned=1000)
+        assert h.verdict("L1")["verdict"] == expected
 
 
 def test_nothing_is_said_about_open_calls():

@@ -1,0 +1,63 @@
+"""Nesting: which unlocks of a re-entrant lock are inner ones, so that the lock rightly stays where it is.
+
+A client that holds a grant and is granted the lock again has entered that
+grant twice and must leave it twice. An unlock is an *inner* one if its client
+has entered the grant behind it more often than it has left it, this unlock
+included. That is counted per client and grant, never over a client's life: a
+grant that lapsed without an unlock leaves nothing open in the next one.
+
+An unlock leaves the grant if it reported success, or raised without knowing
+whether the release landed. One that was refused left nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lockref.history import Op
+from lockref.stores.port import Outcome
+from reports.checks.columns import Flags, Ints
+from reports.checks.operations import Operations
+from reports.checks.segments import count_at_or_before, renumber
+
+LEAVES = (Outcome.APPLIED, Outcome.AMBIGUOUS)
+"""How an unlock returns that gave one entry back."""
+
+
+def grant_left(operations: Operations, tenure_of_release: Ints) -> Ints:
+    """Per operation: for a RELEASE the grant that it gives back or leaves, else -1."""
+    known = tenure_of_release >= 0
+    if not known.any():
+        return np.full(len(operations.op), -1, dtype=np.int64)
+    return np.where(known, operations.grant[np.maximum(tenure_of_release, 0)], -1)
+
+
+def are_inner(operations: Operations, tenure_of_release: Ints, which: Ints, *, row_count: int) -> Flags:
+    """Per release of `which`: it is an inner one. A release without a known grant is none."""
+    left = grant_left(operations, tenure_of_release)
+    enters = np.flatnonzero(operations.is_granted & (operations.grant >= 0))
+    leaves = np.flatnonzero((operations.op == Op.RELEASE) & (left >= 0) & np.isin(operations.outcome, LEAVES))
+    inner = np.zeros(len(which), dtype=np.bool_)
+    asked = np.flatnonzero(left[which] >= 0)
+    if len(asked) == 0:
+        return inner
+    calls = np.concatenate((enters, leaves, which[asked]))
+    client, _ = renumber(
+        np.concatenate((operations.grant[enters], left[leaves], left[which[asked]])),
+        operations.node[calls].astype(np.int64),
+        operations.task[calls].astype(np.int64),
+    )
+    first, last = len(enters), len(enters) + len(leaves)
+    row = operations.call_row[calls]
+    entered, gone = (
+        count_at_or_before(
+            known_group=client[part],
+            known_row=row[part],
+            asked_group=client[last:],
+            asked_row=row[last:],
+            row_count=row_count,
+        )
+        for part in (slice(0, first), slice(first, last))
+    )
+    inner[asked] = entered > gone
+    return inner
