@@ -20,8 +20,9 @@ from lockref.errors import DeterminismError
 from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
 from lockref.providers import ProviderSpec
 from reports.checks import judge
-from reports.checks.tally import Tally, tally
+from reports.checks.tally import Tally, tally_runs
 from scenarios.batch import batch_digest, run_seeds, sweep
+from scenarios.checkpoint import Checkpoint, Chunk
 from scenarios.schema import Scenario
 from scenarios.simulated import RunOutcome
 from sim.explore.determinism import first_difference
@@ -39,7 +40,8 @@ class CampaignResult:
 
     tally: verdicts, reach and distinct failures; its run numbers are seeds.
     digests: seed to digest of its trace. compared: seeds that were run twice
-    and gave one trace. tables: kept histories, batch by batch.
+    and gave one trace. tables: kept histories, batch by batch. resumed: seeds
+    that an earlier command had finished.
     """
 
     scenario: Scenario
@@ -48,6 +50,7 @@ class CampaignResult:
     digests: dict[int, str] = field(default_factory=dict)
     compared: int = 0
     is_interrupted: bool = False
+    resumed: int = 0
     tables: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
 
     @property
@@ -63,22 +66,37 @@ class CampaignResult:
         events = pa.concat_tables([events for events, _ in self.tables]).unify_dictionaries()
         return events, pa.concat_tables([runs for _, runs in self.tables])
 
-    def absorb(self, outcomes: Sequence[RunOutcome], *, keep_runs: int) -> None:
-        """Judge a batch of simulated runs in one call and add what the judge says.
+    def judged(self, outcomes: Sequence[RunOutcome], *, keep_runs: int, compared: int = 0) -> Chunk:
+        """Judge a batch of simulated runs in one call.
 
         keep_runs: how many of the first runs to keep; those that speak for a
-        distinct failure are kept besides.
+        distinct failure that is not known yet are kept besides.
         """
         events, runs = _tables(outcomes)
+        judgement = judge(events, runs)
         kinds = {outcome.seed: _fault_kinds(outcome) for outcome in outcomes}
         known = {finding.key for finding in self.tally.findings}
-        batch = tally(judge(events, runs), events, runs, fault_kinds=kinds)
-        self.tally.add(batch)
-        self.digests.update({outcome.seed: outcome.digest for outcome in outcomes})
+        found = tally_runs(judgement, runs, event_count=len(events), fault_kinds=kinds).findings
         wanted = {outcome.seed for outcome in outcomes[:keep_runs]}
-        wanted |= {finding.run for finding in batch.findings if finding.key not in known}
-        if wanted:
-            self.tables.append(_tables([outcome for outcome in outcomes if outcome.seed in wanted]))
+        wanted |= {finding.run for finding in found if finding.key not in known}
+        return Chunk(
+            judgement=judgement,
+            runs=runs,
+            event_count=len(events),
+            fault_kinds=kinds,
+            compared=compared,
+            kept=_tables([outcome for outcome in outcomes if outcome.seed in wanted]) if wanted else None,
+        )
+
+    def absorb(self, chunk: Chunk) -> None:
+        """Add what the judge said of a batch, whether it ran just now or before an interruption."""
+        self.tally.add(
+            tally_runs(chunk.judgement, chunk.runs, event_count=chunk.event_count, fault_kinds=chunk.fault_kinds)
+        )
+        self.digests.update(zip(chunk.runs["run"].to_pylist(), chunk.runs["digest"].to_pylist(), strict=True))
+        self.compared += chunk.compared
+        if chunk.kept is not None:
+            self.tables.append(chunk.kept)
 
 
 def run_campaign(
@@ -91,6 +109,7 @@ def run_campaign(
     check_determinism_every: int = 0,
     is_over: Callable[[], bool] = lambda: False,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
+    checkpoint: Checkpoint | None = None,
 ) -> CampaignResult:
     """Simulate and judge `seeds`.
 
@@ -98,6 +117,8 @@ def run_campaign(
         distinct failures are kept besides.
     check_determinism_every: run every k-th seed a second time, under the strict auditor, and compare.
     is_over: asked between batches; True ends the campaign early.
+    checkpoint: where finished batches are kept. Those that stand there already
+        are taken over and their seeds are not run again.
     Errors: DeterminismError with the first differing event; ConfigError for a
     lock that raises what is no LockError. KeyboardInterrupt ends it early with
     `is_interrupted` set and what was finished kept.
@@ -108,13 +129,24 @@ def run_campaign(
         tally=Tally(demanded={(scenario.name, spec.name): set(scenario.must_happen)}),
     )
     try:
-        for outcomes in sweep(scenario, spec, seeds, jobs=processes):
+        if checkpoint is not None:
+            for chunk in checkpoint.finished():
+                total.absorb(chunk)
+            total.resumed = len(total.digests)
+            assert list(total.digests) == list(seeds[: total.resumed]), "finished chunks hold the first seeds, in order"
+            on_progress(total)
+        remaining = seeds[total.resumed :]
+        for outcomes in sweep(scenario, spec, remaining, jobs=processes) if remaining else ():
+            compared = 0
             if check_determinism_every:
                 for outcome in outcomes[::check_determinism_every]:
                     (again,) = run_seeds(scenario, spec, [outcome.seed], watched=1)
                     _require_same_trace(outcome, again)
-                    total.compared += 1
-            total.absorb(outcomes, keep_runs=max(0, keep_runs - total.tally.runs))
+                    compared += 1
+            chunk = total.judged(outcomes, keep_runs=max(0, keep_runs - total.tally.runs), compared=compared)
+            if checkpoint is not None:
+                checkpoint.add(chunk)
+            total.absorb(chunk)
             on_progress(total)
             if is_over():
                 break

@@ -96,13 +96,24 @@ class RunFolder:
             except FileExistsError:
                 number += 1
         folder = cls(path, dict(about))
-        folder.describe(status="running")
+        folder._start()
+        return folder
+
+    @classmethod
+    def resume(cls, path: Path, about: Mapping[str, object]) -> RunFolder:
+        """Go on in the folder of a command that did not finish; `unfinished_runs` finds it."""
+        folder = cls(path, dict(about))
+        folder._start()
+        return folder
+
+    def _start(self) -> None:
+        self.describe(status="running")
+        runs = self.path.parent
         link = runs / f".latest.{os.getpid()}"
         link.unlink(missing_ok=True)
-        link.symlink_to(path.name)
+        link.symlink_to(self.path.name)
         link.replace(runs / "latest")
-        prune(runs, keep=path)
-        return folder
+        prune(runs, keep=self.path)
 
     def describe(self, **facts: object) -> None:
         """Add to what `run.json` says."""
@@ -138,6 +149,22 @@ def open_run(name: str, *, home: Path = HOME) -> RunFolder:
         if any((candidate / file).exists() for file in ("run.json", *HISTORIES)):
             return RunFolder(candidate.resolve())
     raise ConfigError(f"{name!r} is no run folder; `ls {home / 'runs'}` shows what there is")
+
+
+def unfinished_runs(command: str, arguments: Mapping[str, object], *, home: Path = HOME) -> list[Path]:
+    """The folders of this command with these arguments that were begun since it last finished, the newest first."""
+    wanted = json.loads(json.dumps(arguments, default=str))
+    found = []
+    for folder in sorted((home / "runs").glob(f"*-{command}*"), reverse=True):
+        try:
+            about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if about.get("arguments") == wanted:
+            if about.get("status") == "finished":
+                break
+            found.append(folder)
+    return found
 
 
 def prune(runs: Path, *, keep: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +14,7 @@ from lockref.errors import LockrefError
 
 if TYPE_CHECKING:
     from lockref.cli.console import Console
+    from lockref.cli.run_folder import RunFolder
     from reports.formats.results import Results
     from scenarios.schema import Scenario
 
@@ -31,6 +32,7 @@ DETERMINISM_EVERY = 10
 @click.option("--max-time", type=float, metavar="SECONDS", help="Begin no further batch of seeds after this.")
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
 @click.option("--keep", "keep_runs", type=click.IntRange(0), default=200, show_default=True, help="Histories to keep.")
+@click.option("--resume", is_flag=True, help="Go on with the unfinished run of this same command.")
 @click.option("--allow-exit", default="", metavar="3,4", help="Codes that count as success; never 1.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
@@ -44,6 +46,7 @@ def command(
     max_time: float | None,
     check_determinism: bool,
     keep_runs: int,
+    resume: bool,
     allow_exit: str,
     as_json: bool,
 ) -> int:
@@ -52,25 +55,37 @@ def command(
     \b
     lockref sim e08 --provider hudi --seeds 1..500
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
+    lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
     from lockref.cli.campaigns import campaign_results, conclude, judge_thresholds, say_results, write_run
     from lockref.cli.console import Console
     from lockref.cli.failures import FailureStore
     from lockref.cli.options import exit_codes
     from lockref.cli.progress import seed_progress
-    from lockref.cli.run_folder import RunFolder, provenance
+    from lockref.cli.run_folder import provenance
     from lockref.providers import load_provider
     from reports.formats.results import counted
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
+    from scenarios.checkpoint import CHUNKS, Checkpoint, Fingerprint, Sources, remove_chunks
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
     loaded = _chosen(scenarios, take_all=take_all, console=console)
     spec = load_provider(provider)
+    sources = Sources.of(spec)
     processes = _processes(jobs)
+    compare_every = DETERMINISM_EVERY if check_determinism else 0
     asked = "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}"
-    about = provenance({"scenarios": list(loaded), "provider": provider, "seeds": asked})
+    about = provenance(
+        {
+            "scenarios": list(loaded),
+            "provider": provider,
+            "seeds": asked,
+            "keep": keep_runs,
+            "check_determinism": check_determinism,
+        }
+    )
     ends_at = None if max_time is None else time.monotonic() + max_time
 
     def is_over() -> bool:
@@ -80,9 +95,14 @@ def command(
     all_results: list[Results] = []
     digests: list[str] = []
     failed: LockrefError | None = None
-    with RunFolder.begin("sim", about) as folder:
+    with _folder(about, resume=resume, console=console) as folder:
         for name, scenario in loaded.items():
             own_seeds = seeds_for(scenario, seeds, SEEDS)
+            part = folder if len(loaded) == 1 else folder.part(scenario.name)
+            checkpoint = Checkpoint(
+                part.path / CHUNKS,
+                Fingerprint.of(scenario, sources, own_seeds, keep_runs=keep_runs, compare_every=compare_every),
+            )
             try:
                 campaign = run_campaign(
                     scenario,
@@ -90,9 +110,10 @@ def command(
                     own_seeds,
                     processes=processes or default_processes(len(own_seeds)),
                     keep_runs=keep_runs,
-                    check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
+                    check_determinism_every=compare_every,
                     is_over=is_over,
                     on_progress=seed_progress(console, scenario, len(own_seeds)),
+                    checkpoint=checkpoint,
                 )
             except LockrefError as error:
                 failed = error
@@ -104,9 +125,12 @@ def command(
                 results.notices.append(
                     f"determinism: {counted(campaign.compared, 'seed')} run twice, event for event the same"
                 )
+            if campaign.resumed:
+                results.notices.append(
+                    f"resumed: {counted(campaign.resumed, 'seed')} had been run and judged before the interruption"
+                )
             all_results.append(results)
             digests.append(campaign.digest)
-            part = folder if len(loaded) == 1 else folder.part(scenario.name)
             write_run(part, *campaign.kept, results, allowed=allowed)
             say_results(console, results)
             if campaign.is_interrupted:
@@ -114,7 +138,34 @@ def command(
                 console.say(f"what was finished is in {folder.path}", style="dim")
                 raise KeyboardInterrupt
         digest = digests[0] if len(digests) == 1 else batch_digest(digests)
-        return conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed)
+        code = conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed)
+        if failed is None:
+            remove_chunks(folder.path)
+        return code
+
+
+def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> RunFolder:
+    """The folder to write to: that of the same command's unfinished run if it is to go on, else a new one."""
+    from lockref.cli.run_folder import RunFolder, unfinished_runs
+    from scenarios.checkpoint import seeds_in
+
+    arguments = about["arguments"]
+    assert isinstance(arguments, dict), "`provenance` keeps the arguments by name"
+    done, earlier = max(((seeds_in(path), path) for path in unfinished_runs("sim", arguments)), default=(0, None))
+    if earlier is not None and done:
+        if resume:
+            console.progress(f"going on in {earlier}: {done:,} seeds are done", force=True)
+            return RunFolder.resume(earlier, about)
+        console.progress(
+            f"an unfinished run of this command is in {earlier}: {done:,} seeds are done; "
+            "stop this one and add --resume to go on there",
+            force=True,
+        )
+    elif resume:
+        console.progress(
+            "no unfinished run of this command has a finished piece: starting at the first seed", force=True
+        )
+    return RunFolder.begin("sim", about)
 
 
 def _chosen(names: Sequence[str], *, take_all: bool, console: Console) -> dict[str, Scenario]:

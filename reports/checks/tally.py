@@ -169,12 +169,24 @@ def tally(
     damaged: runs that were left out because they lost a record. fault_kinds: run
     to what disturbed it, where the caller knows; it tells failures of one clause apart.
     """
+    return tally_runs(judgement, runs, event_count=len(events), damaged=damaged, fault_kinds=fault_kinds)
+
+
+def tally_runs(
+    judgement: Judgement,
+    runs: pa.Table,
+    *,
+    event_count: int,
+    damaged: int = 0,
+    fault_kinds: Mapping[int, tuple[str, ...]] | None = None,
+) -> Tally:
+    """As `tally`, where the events themselves are no longer at hand."""
     told = fault_kinds or {}
     result = Tally(
         runs=len(runs),
         damaged=damaged,
         cut_off=sum(runs["is_cut_off"].to_pylist()),
-        events=len(events),
+        events=event_count,
         classes=Counter(judgement.classes["class"].to_pylist()),
     )
     parties: dict[int, Party] = {}

@@ -1,0 +1,300 @@
+"""What a campaign has finished, kept on disk chunk by chunk, so that a killed one can go on.
+
+A chunk is a few dozen seeds that were simulated and judged in one piece. Its
+verdicts, its digests and the histories kept of it are written beside each other
+into a folder that appears whole: it is filled under another name, then renamed.
+Whoever dies in between leaves the chunks before, and none by half.
+
+Chunks are worth nothing once the code, the lock, the scenario or the seeds have
+changed: one verdict must not speak for two locks. So the folder of chunks begins
+with a `Fingerprint` of all of them, and is read only by a campaign with the same.
+
+Judgements are stored, not histories: what the judge said of a seed is a hundredth
+of what the judge read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import feather
+
+import lockref
+from lockref.errors import ConfigError
+from lockref.providers import ProviderSpec
+from reports.checks import Judgement
+from reports.checks.load import load_history, write_history
+from scenarios.schema import Scenario
+
+FORMAT = "lockref.campaign/1"
+CHUNKS = "chunks"
+"""The folder of chunks, in that of its campaign's results."""
+
+FINGERPRINT = "campaign.json"
+_FACTS = "chunk.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Hashes of the code that a campaign runs: the lock's own, and lockref's."""
+
+    provider: str
+    code: str
+
+    @classmethod
+    def of(cls, spec: ProviderSpec) -> Sources:
+        """Taken once, right after the lock was loaded: what it imports later, in the middle of a run, is not in it."""
+        return cls(
+            provider=_hash([spec.name.encode(), *_provider_sources(spec)]),
+            code=_hash([platform.python_version().encode(), *_own_sources()]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What a campaign's result depends on; two campaigns with equal ones give equal results.
+
+    scenario: a hash of the resolved file. provider, code: see `Sources`.
+    seeds: the first and the one after the last. keep_runs, compare_every: as given to `run_campaign`.
+    """
+
+    scenario: str
+    provider: str
+    code: str
+    seeds: tuple[int, int]
+    keep_runs: int
+    compare_every: int
+
+    @classmethod
+    def of(
+        cls, scenario: Scenario, sources: Sources, seeds: Sequence[int], *, keep_runs: int, compare_every: int
+    ) -> Fingerprint:
+        """Of the campaign that these arguments of `run_campaign` describe."""
+        return cls(
+            scenario=_hash([scenario.model_dump_json().encode()]),
+            provider=sources.provider,
+            code=sources.code,
+            seeds=(seeds[0], seeds[-1] + 1),
+            keep_runs=keep_runs,
+            compare_every=compare_every,
+        )
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """What differs, in words."""
+        words = {
+            "scenario": "the scenario",
+            "provider": "the lock's source",
+            "code": "lockref itself",
+            "seeds": "the seeds",
+            "keep_runs": "the number of histories to keep",
+            "compare_every": "--check-determinism",
+        }
+        return [words[field.name] for field in fields(self) if getattr(self, field.name) != getattr(other, field.name)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A finished piece of a campaign.
+
+    runs: their rows, digests among them. event_count: of all its histories.
+    fault_kinds: seed to what disturbed it. compared: seeds that were run twice.
+    kept: the histories worth keeping, events and runs; None if there are none.
+    """
+
+    judgement: Judgement
+    runs: pa.Table
+    event_count: int
+    fault_kinds: Mapping[int, tuple[str, ...]]
+    compared: int
+    kept: tuple[pa.Table, pa.Table] | None
+
+
+class Checkpoint:
+    """The folder of a campaign's chunks. One process writes it."""
+
+    def __init__(self, folder: Path, fingerprint: Fingerprint) -> None:
+        self.folder = folder
+        self.fingerprint = fingerprint
+        self._written = 0
+
+    def begin(self) -> None:
+        """Make the folder anew, without chunks."""
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        self.folder.mkdir(parents=True)
+        _write_whole(self.folder / FINGERPRINT, {"format": FORMAT, **asdict(self.fingerprint)})
+
+    def finished(self) -> Iterator[Chunk]:
+        """The chunks that stand in the folder, in the order of their seeds.
+
+        Errors: ConfigError if they are those of another campaign, or cannot be read.
+        """
+        known = read_fingerprint(self.folder)
+        if known is None:
+            self.begin()
+            return
+        if changed := self.fingerprint.differences(known):
+            raise ConfigError(
+                f"{self.folder}: changed since that run was begun: {', '.join(changed)}. Its finished seeds say "
+                "nothing about what would run now; run again without --resume"
+            )
+        # What a killed writer left behind.
+        for remnant in self.folder.glob(".*"):
+            shutil.rmtree(remnant)
+        for chunk in _whole(self.folder):
+            yield _read(chunk)
+            self._written += 1
+
+    def add(self, chunk: Chunk) -> None:
+        """Write the next chunk."""
+        target = self.folder / _name(self._written)
+        beside = self.folder / f".{target.name}.{os.getpid()}"
+        beside.mkdir()
+        _write(chunk, beside)
+        beside.rename(target)
+        self._written += 1
+
+
+def read_fingerprint(folder: Path) -> Fingerprint | None:
+    """The fingerprint of a folder of chunks; None if there is none, or one of another version."""
+    try:
+        told: dict[str, Any] = json.loads((folder / FINGERPRINT).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder / FINGERPRINT}: cannot be read ({error}); run again without --resume") from error
+    if told.pop("format", None) != FORMAT or set(told) != {field.name for field in fields(Fingerprint)}:
+        return None
+    return Fingerprint(**{**told, "seeds": tuple(told["seeds"])})
+
+
+def seeds_in(run: Path) -> int:
+    """How many seeds the whole chunks in a run folder hold, those of its parts included."""
+    facts = (chunk / _FACTS for folder in _chunk_folders(run) for chunk in _whole(folder))
+    return sum(int(json.loads(path.read_text(encoding="utf-8"))["runs"]) for path in facts)
+
+
+def kept_histories(run: Path) -> list[Path]:
+    """The folders of the histories that a run folder's own chunks keep, in the order of their seeds."""
+    return [chunk for chunk in _whole(run / CHUNKS) if (chunk / "events.parquet").exists()]
+
+
+def remove_chunks(run: Path) -> None:
+    """Remove all chunks in a run folder: the command is over, and its results stand elsewhere."""
+    for folder in _chunk_folders(run):
+        shutil.rmtree(folder)
+
+
+def _chunk_folders(run: Path) -> list[Path]:
+    return sorted([*run.glob(CHUNKS), *run.glob(f"*/{CHUNKS}")])
+
+
+def _whole(folder: Path) -> list[Path]:
+    """The whole chunks of a folder, up to the first that is missing."""
+    names = (folder / _name(number) for number in itertools.count())
+    return list(itertools.takewhile(Path.is_dir, names))
+
+
+def _name(number: int) -> str:
+    return f"chunk-{number:06d}"
+
+
+def _write(chunk: Chunk, folder: Path) -> None:
+    told: dict[str, object] = {}
+    for field in fields(chunk.judgement):
+        value = getattr(chunk.judgement, field.name)
+        if isinstance(value, pa.Table):
+            feather.write_feather(value, str(folder / f"{field.name}.arrow"), compression="zstd")
+        else:
+            told[field.name] = value
+    feather.write_feather(chunk.runs, str(folder / "all-runs.arrow"), compression="zstd")
+    if chunk.kept is not None:
+        write_history(folder, *chunk.kept)
+    facts = {
+        "runs": len(chunk.runs),
+        "event_count": chunk.event_count,
+        "compared": chunk.compared,
+        "fault_kinds": [[run, list(kinds)] for run, kinds in sorted(chunk.fault_kinds.items())],
+        "judgement": told,
+    }
+    _write_whole(folder / _FACTS, facts)
+
+
+def _read(folder: Path) -> Chunk:
+    try:
+        facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+        parts: dict[str, Any] = {name: _frozen(value) for name, value in facts["judgement"].items()}
+        for field in fields(Judgement):
+            if field.name not in parts:
+                parts[field.name] = feather.read_table(folder / f"{field.name}.arrow", memory_map=False)
+        runs = feather.read_table(folder / "all-runs.arrow", memory_map=False)
+        kinds = {int(run): tuple(kinds) for run, kinds in facts["fault_kinds"]}
+        event_count, compared = int(facts["event_count"]), int(facts["compared"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{folder}: a finished chunk cannot be read ({error}); run again without --resume") from error
+    kept = None
+    if (folder / "events.parquet").exists():
+        events, kept_runs, _ = load_history(folder)
+        kept = (events, kept_runs)
+    return Chunk(
+        judgement=Judgement(**parts),
+        runs=runs,
+        event_count=event_count,
+        fault_kinds=kinds,
+        compared=compared,
+        kept=kept,
+    )
+
+
+def _frozen(value: object) -> object:
+    """JSON's lists as the tuples that they were."""
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def _write_whole(path: Path, content: Mapping[str, object]) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    beside.replace(path)
+
+
+def _hash(parts: Sequence[bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _own_sources() -> list[bytes]:
+    """Every source file that decides what a simulated run does and how it is judged."""
+    root = Path(lockref.__file__).resolve().parent.parent
+    rooms = [root / "lockref", root / "sim", root / "scenarios", root / "reports" / "checks"]
+    return [path.read_bytes() for room in rooms for path in sorted(room.rglob("*.py"))]
+
+
+def _provider_sources(spec: ProviderSpec) -> list[bytes]:
+    """The source of the lock: its module's file, and the files beside and below it that were imported.
+
+    Of a lock of lockref's own there is nothing to add to `_own_sources`.
+    """
+    made = getattr(spec.factory, "made", spec.factory)
+    file = getattr(sys.modules.get(getattr(made, "__module__", "")), "__file__", None)
+    if file is None:
+        return [repr(spec.reference).encode()]
+    folder = Path(file).resolve().parent
+    if folder.is_relative_to(Path(lockref.__file__).resolve().parent):
+        return []
+    loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    paths = {Path(name).resolve() for name in loaded if name is not None}
+    return [path.read_bytes() for path in sorted(paths) if path.is_relative_to(folder) and path.suffix == ".py"]

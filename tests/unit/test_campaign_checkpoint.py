@@ -1,0 +1,116 @@
+"""A campaign that is killed and goes on is the campaign that was never killed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.providers import load_provider
+from scenarios.campaign import CampaignResult, run_campaign
+from scenarios.checkpoint import CHUNKS, Checkpoint, Fingerprint, Sources, kept_histories, remove_chunks, seeds_in
+from scenarios.load import load_scenario
+
+SEEDS = range(1, 131)
+"""Three chunks: two whole ones and a rest."""
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> CampaignResult:
+    return run_campaign(load_scenario("u05"), load_provider("hudi"), SEEDS, keep_runs=60)
+
+
+def checkpoint(folder: Path, *, seeds: range = SEEDS, provider: str = "hudi") -> Checkpoint:
+    sources = Sources.of(load_provider(provider))
+    return Checkpoint(
+        folder / CHUNKS, Fingerprint.of(load_scenario("u05"), sources, seeds, keep_runs=60, compare_every=0)
+    )
+
+
+def run(folder: Path, *, stop_after: int = 1000) -> CampaignResult:
+    """Run the campaign until so many seeds are done."""
+    done = 0
+
+    def note(result: CampaignResult) -> None:
+        nonlocal done
+        done = result.tally.runs
+
+    return run_campaign(
+        load_scenario("u05"),
+        load_provider("hudi"),
+        SEEDS,
+        keep_runs=60,
+        on_progress=note,
+        is_over=lambda: done >= stop_after,
+        checkpoint=checkpoint(folder),
+    )
+
+
+def test_goes_on_to_the_result_of_an_uninterrupted_one(tmp_path: Path, uninterrupted: CampaignResult) -> None:
+    first = run(tmp_path, stop_after=50)
+    assert (first.tally.runs, seeds_in(tmp_path)) == (50, 50)
+    second = run(tmp_path)
+    assert second.resumed == 50
+    assert second.digest == uninterrupted.digest
+    assert second.tally == uninterrupted.tally
+    for ours, theirs in zip(second.kept, uninterrupted.kept, strict=True):
+        assert ours.equals(theirs.cast(ours.schema))
+
+
+def test_a_finished_one_runs_nothing_again(tmp_path: Path, uninterrupted: CampaignResult) -> None:
+    run(tmp_path)
+    again = run(tmp_path)
+    assert again.resumed == len(SEEDS)
+    assert again.tally == uninterrupted.tally
+
+
+def test_a_chunk_that_was_being_written_counts_for_nothing(tmp_path: Path, uninterrupted: CampaignResult) -> None:
+    run(tmp_path, stop_after=100)
+    second = tmp_path / CHUNKS / "chunk-000001"
+    second.rename(second.with_name(".chunk-000001.4711"))
+    again = run(tmp_path)
+    assert again.resumed == 50
+    assert again.tally == uninterrupted.tally
+    assert not list((tmp_path / CHUNKS).glob(".*"))
+
+
+def test_what_another_campaign_finished_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, stop_after=50)
+    with pytest.raises(ConfigError, match="changed since that run was begun: the seeds"):
+        list(checkpoint(tmp_path, seeds=range(1, 100)).finished())
+    with pytest.raises(ConfigError, match="the lock's source"):
+        list(checkpoint(tmp_path, provider="hardened").finished())
+
+
+def test_a_changed_file_of_a_strangers_lock_is_noticed(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "docs" / "examples" / "lease_lock.py"
+    mine = tmp_path / "mine.py"
+    mine.write_text(example.read_text(encoding="utf-8"), encoding="utf-8")
+    before = Sources.of(load_provider(f"{mine}:LeaseLock"))
+    assert before == Sources.of(load_provider(f"{mine}:LeaseLock"))
+    mine.write_text(mine.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
+    after = Sources.of(load_provider(f"{mine}:LeaseLock"))
+    assert (before.provider != after.provider, before.code == after.code) == (True, True)
+
+
+def test_a_damaged_chunk_is_told_with_its_path(tmp_path: Path) -> None:
+    run(tmp_path, stop_after=50)
+    (tmp_path / CHUNKS / "chunk-000000" / "verdicts.arrow").write_bytes(b"torn")
+    with pytest.raises(ConfigError, match="chunk-000000: a finished chunk cannot be read"):
+        list(checkpoint(tmp_path).finished())
+
+
+def test_kept_histories_can_be_judged_while_the_campaign_is_unfinished(tmp_path: Path) -> None:
+    run(tmp_path, stop_after=100)
+    assert [path.name for path in kept_histories(tmp_path)] == ["chunk-000000", "chunk-000001"]
+    remove_chunks(tmp_path)
+    assert seeds_in(tmp_path) == 0
+
+
+def test_a_fingerprint_tells_every_part_that_differs() -> None:
+    one = Fingerprint(scenario="a", provider="b", code="c", seeds=(1, 2), keep_runs=3, compare_every=0)
+    two = replace(one, code="d", compare_every=10)
+    assert one.differences(two) == ["lockref itself", "--check-determinism"]
+    assert one.differences(one) == []
