@@ -134,7 +134,8 @@ def run_campaign(
                 total.absorb(chunk)
             total.resumed = len(total.digests)
             assert list(total.digests) == list(seeds[: total.resumed]), "finished chunks hold the first seeds, in order"
-            on_progress(total)
+            if total.resumed:
+                on_progress(total)
         remaining = seeds[total.resumed :]
         for outcomes in sweep(scenario, spec, remaining, jobs=processes) if remaining else ():
             compared = 0
