@@ -19,15 +19,18 @@ import requests
 from google.api_core.exceptions import GoogleAPICallError
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import GoogleAuthError
-from google.auth.transport.requests import AuthorizedSession
+from google.auth.transport.requests import AuthorizedSession, Request
 from google.cloud.storage import Client
 from google.cloud.storage.exceptions import DataCorruption
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, NewConnectionError
 
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
+from lockref.stores.wire import BoundedConnection, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,21 +72,71 @@ _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _GENERATION_ABSENT: Final = 0
 
 
+class _Connection(BoundedConnection, HTTPConnection):
+    pass
+
+
+class _TlsConnection(BoundedConnection, HTTPSConnection):
+    pass
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
+_POOLS: Final = {"http": _Pool, "https": _TlsPool}
+
+
+class _BoundedAdapter(requests.adapters.HTTPAdapter):
+    """requests' adapter with connections that keep a deadline."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
+
+
+class _Session(AuthorizedSession):
+    """An authorized session whose requests keep a deadline, and so do those that fetch its access tokens."""
+
+    def __init__(self, credentials: Any, *, refresh_on: tuple[int | None, ...], is_local: bool, pool_size: int) -> None:
+        self._tokens = requests.Session()
+        # A token may be asked for again: a retry there lands no write, and ends at the same deadline.
+        _mount(self._tokens, pool_size=1, retries=3)
+        tokens = Request(self._tokens)
+        super().__init__(credentials, refresh_on, auth_request=tokens)  # type: ignore[no-untyped-call]
+        # One request per call: urllib3's own retries are off.
+        _mount(self, pool_size=pool_size, retries=0)
+        self.trust_env = not is_local
+
+    def close(self) -> None:
+        self._tokens.close()
+        super().close()  # type: ignore[no-untyped-call]
+
+
+def _mount(session: requests.Session, *, pool_size: int, retries: int) -> None:
+    adapter = _BoundedAdapter(pool_connections=1, pool_maxsize=pool_size, max_retries=retries)
+    session.mount("https://", adapter)
+    session.mount("http://", adapter)
+
+
 def make_session(*, endpoint: str, pool_size: int) -> AuthorizedSession:
-    """The HTTP session that the client uses; ours, so that its sockets can be counted and closed.
+    """The HTTP session that the client uses; ours, so that its sockets can be counted, bounded and closed.
 
     Errors: google.auth's own where the cloud itself is meant and no credentials are found.
     """
     credentials = _anonymous() if endpoint else google.auth.default(scopes=[_SCOPE])[0]
     # A refused anonymous request has nothing to refresh: its 401 must reach the table.
     refresh_on = () if endpoint else (requests.codes.unauthorized,)
-    session = AuthorizedSession(credentials, refresh_status_codes=refresh_on)  # type: ignore[no-untyped-call]
-    # One request per call: urllib3's own retries are off.
-    adapter = requests.adapters.HTTPAdapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0)
-    session.mount("https://", adapter)
-    session.mount("http://", adapter)
-    session.trust_env = not is_loopback(endpoint)
-    return session
+    return _Session(credentials, refresh_on=refresh_on, is_local=is_loopback(endpoint), pool_size=pool_size)
 
 
 class _PlainClient(Client):  # type: ignore[misc]
@@ -112,7 +165,7 @@ def _anonymous() -> AnonymousCredentials:
 class GcsStore:
     """One bucket, or a prefix of it, as an `ObjectStore`.
 
-    request_timeout_ns: bounds connecting and each wait for an answer, together.
+    request_timeout_ns: bounds each request as a whole, from connecting to the last byte of the reply.
     endpoint: `http://host:port` of another server than Google's; it gets no credentials.
     session: for tests: an HTTP session to use instead of making one.
     Errors: the constructor raises google.auth's own where no credentials are found.
@@ -131,6 +184,7 @@ class GcsStore:
         self._prefix = f"{prefix}/" if prefix else ""
         self._session = session or make_session(endpoint=endpoint, pool_size=pool_size)
         self._bucket = _PlainClient(self._session, endpoint).bucket(bucket)
+        self._request_timeout_ns = request_timeout_ns
         self._timeout_s = split_timeout_s(request_timeout_ns)
 
     @property
@@ -142,9 +196,10 @@ class GcsStore:
         blob = self._bucket.blob(self._prefix + key)
         try:
             # One request: the generation comes with the data, in a header.
-            body = blob.download_as_bytes(
-                raw_download=True, single_shot_download=True, retry=None, timeout=self._timeout_s
-            )
+            with bounded(self._request_timeout_ns):
+                body = blob.download_as_bytes(
+                    raw_download=True, single_shot_download=True, retry=None, timeout=self._timeout_s
+                )
         except GoogleAPICallError as error:
             status, code = _status_and_code(error, on_object=True)
             return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
@@ -200,7 +255,8 @@ class GcsStore:
     def _failure(self, send: Callable[[], None], *, on_object: bool) -> WriteReply | None:
         """Send one write: what it means that it failed, or None if it did not."""
         try:
-            send()
+            with bounded(self._request_timeout_ns):
+                send()
         except GoogleAPICallError as error:
             status, code = _status_and_code(error, on_object=on_object)
             return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)

@@ -20,6 +20,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import botocore.session
 from boto3.session import Session
+from botocore.awsrequest import (
+    AWSHTTPConnection,
+    AWSHTTPConnectionPool,
+    AWSHTTPSConnection,
+    AWSHTTPSConnectionPool,
+)
 from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import (
@@ -39,6 +45,7 @@ from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
+from lockref.stores.wire import BoundedConnection, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,9 +146,32 @@ def make_client(*, endpoint: str, region: str, request_timeout_ns: int, pool_siz
         region_name=region or session.region_name or (_LOOPBACK_REGION if endpoint else None),
         config=config,
     )
+    _bound_connections(client)
     client.meta.events.unregister("before-call.s3", add_expect_header)
     client.meta.events.register("before-call.s3", _follow_no_redirect)
     return client
+
+
+class _Connection(BoundedConnection, AWSHTTPConnection):  # type: ignore[misc]
+    pass
+
+
+class _TlsConnection(BoundedConnection, AWSHTTPSConnection):  # type: ignore[misc]
+    pass
+
+
+class _Pool(AWSHTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TlsPool(AWSHTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
+def _bound_connections(client: S3Client) -> None:
+    """Let the client make connections that keep a deadline. botocore has no public place for that."""
+    http = cast("Any", client)._endpoint.http_session  # noqa: SLF001
+    http._pool_classes_by_scheme.update(http=_Pool, https=_TlsPool)  # noqa: SLF001
 
 
 def _follow_no_redirect(context: dict[str, Any], **_: object) -> None:
@@ -152,7 +182,7 @@ def _follow_no_redirect(context: dict[str, Any], **_: object) -> None:
 class S3Store:
     """One bucket, or a prefix of it, as an `ObjectStore`.
 
-    request_timeout_ns: bounds connecting and each wait for an answer, together.
+    request_timeout_ns: bounds each request as a whole, from connecting to the last byte of the reply.
     endpoint: `http://host:port` of another server than Amazon's.
     client: for tests: a client to use instead of making one.
     """
@@ -170,6 +200,7 @@ class S3Store:
     ) -> None:
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
+        self._request_timeout_ns = request_timeout_ns
         self._client = client or make_client(
             endpoint=endpoint, region=region, request_timeout_ns=request_timeout_ns, pool_size=pool_size
         )
@@ -181,10 +212,11 @@ class S3Store:
     def read(self, key: str) -> ReadReply:
         check_key(key)
         try:
-            answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
-            status = answer["ResponseMetadata"]["HTTPStatusCode"]
-            with closing(answer["Body"]) as stream:
-                body = stream.read()
+            with bounded(self._request_timeout_ns):
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+                status = answer["ResponseMetadata"]["HTTPStatusCode"]
+                with closing(answer["Body"]) as stream:
+                    body = stream.read()
         except ClientError as error:
             status, code = _status_and_code(error)
             return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
@@ -234,7 +266,8 @@ class S3Store:
 
     def _write(self, send: Callable[[], Any], *, makes_version: bool) -> WriteReply:
         try:
-            answer = send()
+            with bounded(self._request_timeout_ns):
+                answer = send()
         except ClientError as error:
             status, code = _status_and_code(error)
             return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)

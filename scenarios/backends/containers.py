@@ -6,23 +6,29 @@ from http import HTTPStatus
 
 import requests
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+from urllib3.exceptions import HTTPError
 
 from lockref.errors import BackendUnavailable
-from lockref.runtime import NS_PER_S
+from lockref.stores.endpoints import split_timeout_s
+from lockref.stores.gcs import make_session
 from lockref.stores.s3 import make_client
 from lockref.stores.uri import StoreAddress
+from lockref.stores.wire import bounded
 
 
 def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:
     """Create the bucket of `address` at its endpoint; one that is there already is fine.
 
+    request_timeout_ns: bounds the request as a whole.
     Errors: BackendUnavailable if the server does not answer or refuses.
     """
     assert address.endpoint, "buckets are made on started servers only, never in a cloud"
-    if address.scheme == "s3":
-        _create_s3(address, request_timeout_ns)
-    else:
-        _create_gcs(address, request_timeout_ns)
+    with bounded(request_timeout_ns):
+        if address.scheme == "s3":
+            _create_s3(address, request_timeout_ns)
+        else:
+            _create_gcs(address, request_timeout_ns)
 
 
 def _create_s3(address: StoreAddress, request_timeout_ns: int) -> None:
@@ -31,7 +37,7 @@ def _create_s3(address: StoreAddress, request_timeout_ns: int) -> None:
         client.create_bucket(Bucket=address.container)
     except client.exceptions.BucketAlreadyOwnedByYou:
         return
-    except (BotoCoreError, ClientError) as error:
+    except (BotoCoreError, ClientError, ResponseParserError, HTTPError) as error:
         raise BackendUnavailable(f"creating the bucket of {address} failed: {type(error).__name__}") from error
     finally:
         client.close()
@@ -39,15 +45,14 @@ def _create_s3(address: StoreAddress, request_timeout_ns: int) -> None:
 
 def _create_gcs(address: StoreAddress, request_timeout_ns: int) -> None:
     try:
-        with requests.Session() as session:
-            session.trust_env = False
+        with make_session(endpoint=address.endpoint, pool_size=1) as session:
             answer = session.post(
                 f"{address.endpoint}/storage/v1/b",
                 params={"project": "lockref"},
                 json={"name": address.container},
-                timeout=request_timeout_ns / NS_PER_S,
+                timeout=split_timeout_s(request_timeout_ns),
             )
-    except requests.RequestException as error:
+    except (requests.RequestException, HTTPError) as error:
         raise BackendUnavailable(f"creating the bucket of {address} failed: {type(error).__name__}") from error
     if answer.status_code not in (HTTPStatus.OK, HTTPStatus.CONFLICT):
         raise BackendUnavailable(f"creating the bucket of {address} failed: status {answer.status_code}")

@@ -1,0 +1,195 @@
+"""One request on the wire: bounded as a whole, and held back at the start line of a race.
+
+A time-out of urllib3 bounds each wait for bytes. A server that sends one byte a
+second is never late for such a time-out, and holds the caller for as long as it
+likes. So each store names a deadline for the whole request (`bounded`), and the
+sockets of its connections wait no longer than what is left: for a connection,
+the TLS handshake, a proxy's answer, the status line, headers, body and chunks.
+Only the look-up of a host's name is beyond reach: the system bounds it.
+
+The deadline belongs to the calling thread, not to the connection, so kept
+connections serve the next request under its own deadline.
+
+`held_back` lets a self-test stop several requests just before their first byte
+leaves. Client threads rarely meet at the server otherwise: building and
+signing a request takes longer than most servers' gap between check and write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+from urllib3.util.connection import allowed_gai_family
+
+from lockref.runtime import NS_PER_S, ThreadRuntime
+
+if TYPE_CHECKING:
+    from urllib3.connection import HTTPConnection
+
+    _Base = HTTPConnection
+else:
+    _Base = object
+
+REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A reply of more is no answer: a server that never stops sending must not fill the memory until the deadline."""
+
+_now_ns: Final = ThreadRuntime().monotonic_ns
+
+
+class _Exchange:
+    """The request that a thread has on the wire."""
+
+    __slots__ = ("deadline_ns", "left_bytes")
+
+    def __init__(self, timeout_ns: int) -> None:
+        self.deadline_ns = _now_ns() + timeout_ns
+        self.left_bytes = REPLY_BYTES_MAX
+
+    def left_s(self) -> float:
+        """Seconds until the deadline. Errors: TimeoutError if it has passed."""
+        left_ns = self.deadline_ns - _now_ns()
+        if left_ns <= 0:
+            raise TimeoutError("the request's deadline has passed")
+        return left_ns / NS_PER_S
+
+
+_exchange: ContextVar[_Exchange | None] = ContextVar("lockref_exchange", default=None)
+_start_line: ContextVar[Callable[[], None] | None] = ContextVar("lockref_start_line", default=None)
+
+
+@contextlib.contextmanager
+def bounded(timeout_ns: int) -> Iterator[None]:
+    """Let this thread's requests inside the block end, as a whole, within `timeout_ns` from now."""
+    token = _exchange.set(_Exchange(timeout_ns))
+    try:
+        yield
+    finally:
+        _exchange.reset(token)
+
+
+@contextlib.contextmanager
+def held_back(until: Callable[[], None]) -> Iterator[None]:
+    """Call `until` just before the first byte of this thread's next request leaves. It must be bounded itself."""
+    token = _start_line.set(until)
+    try:
+        yield
+    finally:
+        _start_line.reset(token)
+
+
+def _wait_for_start() -> None:
+    until = _start_line.get()
+    if until is not None:
+        _start_line.set(None)
+        until()
+
+
+class BoundedSocket:
+    """A connected socket, plain or TLS, whose every wait ends at the deadline of the thread that waits."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._timeout_s = sock.gettimeout()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def settimeout(self, timeout_s: float | None) -> None:
+        self._timeout_s = timeout_s
+        self._sock.settimeout(timeout_s)
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        exchange = self._arm()
+        count = self._sock.recv_into(buffer, nbytes, flags)
+        if exchange is not None:
+            exchange.left_bytes -= count
+            if exchange.left_bytes < 0:
+                raise TimeoutError(f"the reply has more than {REPLY_BYTES_MAX} bytes")
+        return count
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        _wait_for_start()
+        rest = memoryview(data).cast("B")
+        while rest:
+            # A TLS socket's own sendall would take the time-out anew for each record.
+            self._arm()
+            rest = rest[self._sock.send(rest, flags) :]
+
+    def makefile(self, mode: str = "rb", buffering: int | None = None, **_: object) -> io.BufferedIOBase:
+        """As `socket.makefile("rb")`, which is all that http.client asks for; the bytes come through `recv_into`."""
+        raw = socket.SocketIO(cast("socket.socket", self), "r")
+        # What makefile itself does: the socket stays open until its last file is closed.
+        cast("Any", self._sock)._io_refs += 1  # noqa: SLF001
+        return io.BufferedReader(raw, buffering if buffering and buffering > 1 else io.DEFAULT_BUFFER_SIZE)
+
+    def _arm(self) -> _Exchange | None:
+        exchange = _exchange.get()
+        if exchange is not None:
+            left_s = exchange.left_s()
+            self._sock.settimeout(left_s if self._timeout_s is None else min(left_s, self._timeout_s))
+        return exchange
+
+
+class BoundedConnection(_Base):
+    """Mix-in for urllib3's connections, plain and TLS: all that they do ends at the calling thread's deadline."""
+
+    def _new_conn(self) -> socket.socket:
+        exchange = _exchange.get()
+        if exchange is None:
+            return super()._new_conn()
+        named, timeout = self._dns_host, self.timeout
+        failure: Exception | None = None
+        try:
+            for address in _addresses(named, self.port):
+                self._dns_host = address
+                self.timeout = _shorter_s(timeout, exchange)
+                try:
+                    return super()._new_conn()
+                except (ConnectTimeoutError, NewConnectionError) as error:
+                    failure = error
+        finally:
+            self._dns_host, self.timeout = named, timeout
+        if failure is not None:
+            raise failure
+        # No address: urllib3 finds that out again, and says it in its own exception.
+        return super()._new_conn()
+
+    def connect(self) -> None:
+        super().connect()
+        if isinstance(self.sock, socket.socket):
+            self.sock = cast("socket.socket", BoundedSocket(self.sock))
+
+    def _tunnel(self) -> None:
+        """Ask a proxy for a tunnel. TLS needs the plain socket afterwards."""
+        plain = self.sock
+        if isinstance(plain, socket.socket):
+            self.sock = cast("socket.socket", BoundedSocket(plain))
+        super()._tunnel()
+        self.sock = plain
+
+
+def _shorter_s(timeout: Any, exchange: _Exchange) -> float:
+    """The time for one address. Errors: ConnectTimeoutError if the deadline has passed: nothing was sent."""
+    try:
+        left_s = exchange.left_s()
+    except TimeoutError as error:
+        raise ConnectTimeoutError(str(error)) from error
+    return min(left_s, timeout) if isinstance(timeout, int | float) else left_s
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    """The host's addresses, in the order in which to try them; none if there is no such host."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, allowed_gai_family(), socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
