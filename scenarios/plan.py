@@ -52,7 +52,8 @@ def is_same_for_all_seeds(scenario: Scenario) -> bool:
     return scenario.swarm is None and all(not isinstance(value, Drawn) or value.is_constant for value in quantities)
 
 
-def _explicit(scenario: Scenario, draw: Draws) -> list[Fault]:
+def written_faults(scenario: Scenario, draw: Draws) -> list[Fault]:
+    """The faults that the file says, wrong clocks included; nothing that a swarm draws."""
     clock = scenario.clock
     entries = [
         {
@@ -80,7 +81,7 @@ def _explicit(scenario: Scenario, draw: Draws) -> list[Fault]:
 
 def draw_plan(scenario: Scenario, settled: Settled, seed: int) -> FaultPlan:
     """The plan of one seed: the scenario's faults with their quantities drawn, then what a swarm adds."""
-    faults = _explicit(scenario, Draws(seed))
+    faults = written_faults(scenario, Draws(seed))
     heal_ns = settled.heal_at_ns
     if scenario.swarm is not None:
         faults += swarm(stream(seed, "swarm"), _shape(scenario, settled)).faults

@@ -136,7 +136,7 @@ class _Laboratory:
             client = Client(
                 node=node.name,
                 task=task,
-                runtime=process.runtime,
+                runtime=process.client_runtime,
                 recorder=world.recorder,
                 true_ns=world.true_ns,
                 next_number=process.journal.next_number,

@@ -16,6 +16,7 @@ from lockref.errors import BudgetExceeded, ConfigError
 from lockref.recording import Journal, Stamp
 from lockref.runtime import MonoNs, WallNs
 from sim.clocks import NodeClock
+from sim.faults.vocabulary import HeldTasks
 from sim.kernel import Task
 from sim.streams import Stream
 from sim.sync import SimEvent, SimMutex
@@ -34,12 +35,16 @@ TASKS_MAX = 5_000
 
 
 class NodeRuntime:
-    """Implements `lockref.runtime.Runtime` for one process of a node."""
+    """Implements `lockref.runtime.Runtime` for one process of a node.
 
-    __slots__ = ("_clock", "_entropy", "_kernel", "_process", "_random", "_readings_left", "sleep")
+    is_clients: the tasks that it starts are the client's own, not its lock's.
+    """
 
-    def __init__(self, process: Process) -> None:
+    __slots__ = ("_clock", "_entropy", "_is_clients", "_kernel", "_process", "_random", "_readings_left", "sleep")
+
+    def __init__(self, process: Process, *, is_clients: bool = False) -> None:
         self._process = process
+        self._is_clients = is_clients
         self._kernel = process.node.world.kernel
         self._clock: NodeClock | _StoppedClock = process.node.clock
         self._random: Stream | None = None
@@ -80,7 +85,7 @@ class NodeRuntime:
         )
 
     def spawn(self, work: Work, *, name: str) -> Task:
-        return self._process.spawn(work, name=name, is_daemon=True)
+        return self._process.spawn(work, name=name, is_daemon=True, is_clients=self._is_clients)
 
     def mutex(self) -> SimMutex:
         return SimMutex(self._kernel)
@@ -127,9 +132,13 @@ class _StoppedClock:
 
 
 class Process:
-    """One incarnation of a node: identity, runtime, journal, tasks."""
+    """One incarnation of a node: identity, runtimes, journal, tasks.
 
-    __slots__ = ("has_crashed", "is_dead", "journal", "node", "number", "runtime", "tasks")
+    runtime: what a lock gets; whatever it starts is the lock's own work, such as a heartbeat.
+    client_runtime: what the client itself uses; whatever it starts is the client's.
+    """
+
+    __slots__ = ("client_runtime", "has_crashed", "is_dead", "journal", "node", "number", "runtime", "tasks")
 
     def __init__(self, node: Node, number: int) -> None:
         world = node.world
@@ -140,6 +149,7 @@ class Process:
         self.is_dead = False
         self.tasks: list[Task] = []
         self.runtime = NodeRuntime(self)
+        self.client_runtime = NodeRuntime(self, is_clients=True)
         self.journal = Journal(
             world.recorder,
             node=node.name,
@@ -157,7 +167,12 @@ class Process:
         if kernel.current.is_killed:
             kernel.unwind(kernel.current)
 
-    def spawn(self, work: Work, *, name: str, is_daemon: bool) -> Task:
+    def stop(self, true_ns: int) -> None:
+        """Its clocks tell nobody in it the time any more."""
+        self.runtime.stop(true_ns)
+        self.client_runtime.stop(true_ns)
+
+    def spawn(self, work: Work, *, name: str, is_daemon: bool, is_clients: bool) -> Task:
         self.check_alive()
         if len(self.tasks) >= TASKS_MAX:
             self.tasks = [task for task in self.tasks if not task.is_done]
@@ -168,6 +183,7 @@ class Process:
                 )
         node = self.node
         task = node.world.kernel.spawn(work, name=name, node=node.name, clock=node.clock, is_daemon=is_daemon)
+        task.is_clients = is_clients
         node.hold(task)
         self.tasks.append(task)
         return task
@@ -187,9 +203,9 @@ class Node:
         self._first_pid = 1000 * number
         self._incarnations = 0
         self._work: tuple[Work, str] | None = None
-        # Pauses by task-name prefix ("" holds the whole process): until when,
-        # and whom to tell when a task is really held up.
-        self._holds: dict[str, tuple[int, OnHeld | None]] = {}
+        # Pauses by whose tasks they hold (None: everybody's): until when, and
+        # whom to tell when a task is really held up.
+        self._holds: dict[HeldTasks | None, tuple[int, OnHeld | None]] = {}
         self._requests: dict[str, int] = {}
         self.process = self._new_process()
 
@@ -220,7 +236,7 @@ class Node:
         """Run `work` as a task that the run waits for. A restart repeats the work that was started first."""
         if self._work is None:
             self._work = (work, name)
-        return self.process.spawn(work, name=name, is_daemon=False)
+        return self.process.spawn(work, name=name, is_daemon=False, is_clients=True)
 
     def crash(self) -> None:
         """End the process at once. Called from one of its own tasks, it does not return."""
@@ -234,7 +250,7 @@ class Node:
             return
         process.is_dead = True
         kernel = self.world.kernel
-        process.runtime.stop(kernel.now_ns)
+        process.stop(kernel.now_ns)
         is_suicide = False
         for task in process.tasks:
             is_suicide = is_suicide or task is kernel.current
@@ -256,18 +272,18 @@ class Node:
             work, name = self._work
         return self.start(work, name)
 
-    def pause(self, for_ns: int, task: str | None = None, *, on_held: OnHeld | None = None) -> None:
+    def pause(self, for_ns: int, task: HeldTasks | None = None, *, on_held: OnHeld | None = None) -> None:
         """Let no task run for `for_ns` of true time.
 
-        task: a prefix such as "heartbeat" holds only tasks so named. on_held:
+        task: "main" holds the client's own tasks only, "heartbeat" only those
+        that its lock started; how they are called does not matter. on_held:
         called whenever a task would have run and does not. Called from a task
         that it holds, the call returns after the pause.
         """
         kernel = self.world.kernel
-        prefix = task or ""
         until = kernel.now_ns + for_ns
-        if until > self._holds.get(prefix, (0, None))[0]:
-            self._holds[prefix] = (until, on_held)
+        if until > self._holds.get(task, (0, None))[0]:
+            self._holds[task] = (until, on_held)
         for mine in self.process.tasks:
             self.hold(mine)
         if kernel.current in self.process.tasks:
@@ -275,6 +291,7 @@ class Node:
 
     def hold(self, task: Task) -> None:
         """Apply the pauses in force to one task."""
-        for prefix, (until, on_held) in self._holds.items():
-            if until > task.hold_until_ns and task.name.startswith(prefix):
+        for whose, (until, on_held) in self._holds.items():
+            is_meant = whose is None or task.is_clients == (whose == "main")
+            if is_meant and until > task.hold_until_ns:
                 task.hold_until_ns, task.on_held = until, on_held

@@ -31,8 +31,9 @@ class Task:
     """One simulated activity. Implements `lockref.runtime.Task`."""
 
     __slots__ = (
-        "clock", "due_ns", "epoch", "hold_until_ns", "is_daemon", "is_done", "is_killed", "is_started", "joiners",
-        "kernel", "local_due_ns", "name", "node", "number", "on_held", "park", "resume", "unwindings", "work",
+        "clock", "due_ns", "epoch", "hold_until_ns", "is_clients", "is_daemon", "is_done", "is_killed", "is_started",
+        "joiners", "kernel", "local_due_ns", "name", "node", "number", "on_held", "park", "resume", "unwindings",
+        "work",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +54,8 @@ class Task:
         self.node = node
         self.clock = clock
         self.is_daemon = is_daemon
+        # True for a client's own task, False for one that its lock started: the heartbeat, whatever it is called.
+        self.is_clients = False
         self.resume: Callable[[], object] = self._start
         self.park: Callable[[], object] = _park_unstarted
         # `epoch` counts waits.

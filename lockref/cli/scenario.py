@@ -81,25 +81,33 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     """Hold each build to what scenarios expect of it.
 
     Runs SCENARIO (a file or a name; default the whole catalogue) under every build in its `expect`; exit 1 if one
-    surprises.
+    surprises, or if a fault of it changes nothing in 500 seeds.
     """
     from lockref.providers import load_provider
     from reports.checks import judge
     from scenarios.batch import simulate_many
     from scenarios.expect import surprises
+    from scenarios.inert import SEEDS_ENOUGH, Mattering, inert_faults
     from scenarios.load import catalogue, load_scenario
 
     console = Console(ctx.obj)
     surprised = False
     for name in names or [path.stem for path in catalogue()]:
         scenario = load_scenario(name)
-        for build in scenario.expect:
-            batch = simulate_many(scenario, load_provider(build), seeds_for(scenario, seeds, SEEDS))
+        specs = {build: load_provider(build) for build in scenario.expect or ("hardened",)}
+        mattering = Mattering(scenario)
+        for build, spec in specs.items():
+            batch = simulate_many(scenario, spec, seeds_for(scenario, seeds, SEEDS))
+            mattering.add(batch.outcomes)
             found = list(surprises(scenario, build, judge(batch.events, batch.runs)))
             surprised = surprised or bool(found)
             console.say(f"{'✗' if found else '✓'} {scenario.name:<34} {build}", style="bad" if found else "good")
             for surprise in found:
                 console.say(f"    {printable(surprise)}")
+        for fault in inert_faults(scenario, list(specs.values()), known=mattering):
+            surprised = True
+            console.say(f"✗ {scenario.name:<34} {printable(fault)}", style="bad")
+            console.say(f"    it changed nothing in {SEEDS_ENOUGH} seeds under {', '.join(specs)}")
     return 1 if surprised else 0
 
 

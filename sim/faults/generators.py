@@ -218,4 +218,7 @@ class _Drawing:
     def _error(self) -> dict[str, Any]:
         cut = self._rng.choice(("c1", "c2"))
         status = self._rng.choice(UNAPPLIED_STATUSES if cut == "c1" else AMBIGUOUS_STATUSES)
-        return {**self._filter(), "service": "store", "cut": cut, "status": status}
+        fields = self._filter()
+        # `write` is what the resource is asked, and the store by a lock whose records nobody can read.
+        service = {} if fields.get("op") == "write" else {"service": "store"}
+        return {**fields, **service, "cut": cut, "status": status}

@@ -69,9 +69,9 @@ class Strikes:
     def _node(self, state: ArmedFault) -> Node:
         return self._world.nodes[state.fault.target]
 
-    def _hold(self, state: ArmedFault, node: Node, for_ns: int, prefix: str | None) -> None:
+    def _hold(self, state: ArmedFault, node: Node, for_ns: int, task: v.HeldTasks | None) -> None:
         self._ledger.end_after(state, for_ns)
-        node.pause(for_ns, prefix, on_held=state.has_mattered)
+        node.pause(for_ns, task, on_held=state.has_mattered)
 
     def _pause(self, state: ArmedFault) -> None:
         fault = state.fault

@@ -29,6 +29,8 @@ PLAN_FORMAT: Literal[1] = 1
 
 CUTS = ("c0", "c1", "c2", "c3", "c4")
 Cut = Literal["c0", "c1", "c2", "c3", "c4"]
+HeldTasks = Literal["main", "heartbeat"]
+"""Whose tasks a pause holds: the client's own ones, or those that its lock started."""
 RequestOp = Literal["acquire", "renew", "release", "read", "write", "delete"]
 
 _Duration = Annotated[int, Field(ge=0, le=2**60)]
@@ -88,13 +90,14 @@ class StateFault(Fault):
 class Pause(StateFault):
     """No task of the process runs for `for_ns`; requests already sent still land (U2, E8).
 
-    task: a prefix such as "heartbeat" or "main" holds only tasks so named.
+    task: "heartbeat" holds only what the lock started through its runtime,
+    whatever it calls it; "main" only the client's own tasks.
     """
 
     kind: Literal["pause"] = "pause"
     client: str
     for_ns: _Duration
-    task: str | None = None
+    task: HeldTasks | None = None
 
 
 class Suspend(StateFault):

@@ -63,10 +63,10 @@ def test_pause_that_nobody_notices_did_not_matter():
     assert scene.counts() == (1, 1, 0)
 
 
-@pytest.mark.parametrize(("prefix", "main_ms", "heartbeat_ms"), [("heartbeat", 2000, 5000), ("main", 5000, 2000)])
-def test_pause_of_one_task(prefix, main_ms, heartbeat_ms):
-    """pause with a task prefix: a starved heartbeat beside a busy main, and the other way round."""
-    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n1", at_ns=S, for_ns=4 * S, task=prefix)))
+@pytest.mark.parametrize(("task", "main_ms", "heartbeat_ms"), [("heartbeat", 2000, 5000), ("main", 5000, 2000)])
+def test_pause_of_one_task(task, main_ms, heartbeat_ms):
+    """pause of some tasks: a starved heartbeat beside a busy main, and the other way round."""
+    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n1", at_ns=S, for_ns=4 * S, task=task)))
 
     def script(node, store):
         beat = node.runtime.spawn(lambda: sleeper(scene, "n1", [2000], task="beat")(node, store), name="heartbeat-1")
@@ -76,6 +76,26 @@ def test_pause_of_one_task(prefix, main_ms, heartbeat_ms):
     scene.client("n1", script)
     scene.run()
     assert {entry[0]: entry[3] for entry in scene.log} == {"n1/main": main_ms, "n1/beat": heartbeat_ms}
+
+
+def test_whatever_a_lock_calls_its_tasks_they_are_its_heartbeat():
+    """A pause of the heartbeat holds what the lock started, by any name, and nothing that the client started."""
+    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n1", at_ns=S, for_ns=4 * S, task="heartbeat")))
+
+    def script(node, store):
+        of_lock = node.runtime.spawn(
+            lambda: sleeper(scene, "n1", [2000], task="a")(node, store), name="main-a91f-renew"
+        )
+        of_client = node.process.client_runtime.spawn(
+            lambda: sleeper(scene, "n1", [2000], task="b")(node, store), name="heartbeat"
+        )
+        of_lock.join()
+        of_client.join()
+
+    scene.client("n1", script)
+    scene.run()
+    assert {entry[0]: entry[3] for entry in scene.log} == {"n1/a": 5000, "n1/b": 2000}
+    assert scene.counts() == (1, 1, 1)
 
 
 def test_task_started_during_its_pause_is_held_too():

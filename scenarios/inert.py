@@ -1,0 +1,115 @@
+"""Faults that change nothing: a scenario that says more than it does.
+
+A fault may strike in every run and never matter: it pauses a task that nobody
+has, or refuses what nobody asks. Then the scenario claims to show something
+and shows nothing, and no verdict tells. So every fault of a scenario has to
+matter in some run, under some build; of a swarm every kind that it may draw,
+in each of its forms.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lockref.providers import ProviderSpec
+from scenarios.batch import run_seeds
+from scenarios.plan import written_faults
+from scenarios.schema import Scenario
+from scenarios.settle import Draws
+from scenarios.simulated import RunOutcome
+from sim.faults import vocabulary as v
+from sim.faults.generators import ENVELOPE_KINDS
+
+SEEDS_ENOUGH = 500
+"""What has not mattered in so many seeds under each build never will."""
+
+DRAWN_ENOUGH = 10
+"""A form that fewer plans of a swarm have is too rare to be judged."""
+
+PIECE = 25
+"""Seeds that are run before the question is asked again."""
+
+
+def forms_of(fault: v.Fault) -> list[str]:
+    """What a fault that a swarm drew is an example of: its kind, and its kind in this form."""
+    kind: str = fault.kind  # type: ignore[attr-defined]
+    forms = [kind]
+    if isinstance(fault, v.Pause) and fault.task is not None:
+        forms.append(f"{kind} of {fault.task}")
+    if isinstance(fault, v.Partition):
+        forms.append(f"{kind} {'one way' if fault.one_way else 'both ways'}")
+    if isinstance(fault, v.Delay):
+        forms.append(f"{kind} of the {fault.direction}")
+    if isinstance(fault, v.Error):
+        forms.append(f"{kind} {fault.status} at {fault.strikes_at}")
+    if fault.when is not None:
+        forms.append(f"{kind} at {fault.when.cut}")
+    # A second delivery of a write on its condition changes nothing; that is what conditions are for.
+    if isinstance(fault, v.RequestFault) and fault.op is not None and not isinstance(fault, v.Duplicate):
+        forms.append(f"{kind} of {fault.op}")
+    return forms
+
+
+@dataclass(slots=True)
+class Mattering:
+    """What mattered so far in the runs of one scenario.
+
+    drawn: faults, or forms of what a swarm draws, to the plans that have them. mattered: those that ever did.
+    """
+
+    scenario: Scenario
+    drawn: Counter[str] = field(default_factory=Counter)
+    mattered: set[str] = field(default_factory=set)
+    _written: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._written = frozenset(fault.id for fault in written_faults(self.scenario, Draws(1)))
+
+    @property
+    def _demanded(self) -> tuple[str, ...]:
+        """What has to matter however rarely it is drawn: the kinds of a swarm."""
+        swarm = self.scenario.swarm
+        return () if swarm is None else tuple(swarm.kinds) or ENVELOPE_KINDS
+
+    @property
+    def can_disturb(self) -> bool:
+        """False for a scenario without any fault."""
+        return bool(self._written) or self.scenario.swarm is not None
+
+    def add(self, outcomes: Iterable[RunOutcome]) -> None:
+        """Count what the faults of these runs did."""
+        for outcome in outcomes:
+            for fault in outcome.plan.faults:
+                _, _, mattered = outcome.fault_counts[fault.id]
+                names = [fault.id] if fault.id in self._written else forms_of(fault)
+                self.drawn.update(names)
+                if mattered:
+                    self.mattered.update(names)
+
+    @property
+    def never(self) -> list[str]:
+        """What has not mattered yet, in the order of its first appearance."""
+        least = 1 if self.scenario.swarm is None else DRAWN_ENOUGH
+        often = [name for name, plans in self.drawn.items() if plans >= least]
+        return [name for name in dict.fromkeys((*self._demanded, *often)) if name not in self.mattered]
+
+
+def inert_faults(
+    scenario: Scenario, specs: Sequence[ProviderSpec], *, known: Mattering | None = None, seeds: int = SEEDS_ENOUGH
+) -> list[str]:
+    """The faults of `scenario` that change nothing in `seeds` seeds under any of `specs`.
+
+    known: what other runs have shown already. Stops as soon as every fault has
+    mattered once; what a swarm draws later is not known before, so it takes all seeds.
+    """
+    found = Mattering(scenario) if known is None else known
+    if not found.can_disturb:
+        return []
+    for start in range(1, seeds + 1, PIECE):
+        if scenario.swarm is None and found.drawn and not found.never:
+            break
+        for spec in specs:
+            found.add(run_seeds(scenario, spec, range(start, min(start + PIECE, seeds + 1))))
+    return found.never

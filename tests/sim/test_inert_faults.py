@@ -1,0 +1,57 @@
+"""A fault that changes nothing is found, whatever the lock calls its tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.cli.main import run
+from lockref.providers import load_provider
+from scenarios.inert import inert_faults
+from scenarios.load import parse_scenario
+
+HOLDING = """
+version: 1
+name: x
+clients: 2
+duration: 30s
+workload: {cycles: 1, start: 500ms, hold: 8s, writes: 4, wait: 20s, clients: {n1: {start: 0s, think: 0s}}}
+faults:
+  - {kind: pause, task: TASK, client: n1, at: 2s, for: 4s}
+expect: {hardened: held}
+"""
+
+LOCKS = ("hardened", "hudi", "tests.quality.planted.strangers:PlainLock")
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("task", ["heartbeat", "main"])
+def test_either_half_of_a_process_can_be_paused_under_any_lock(lock: str, task: str) -> None:
+    """A pause of the heartbeat had never mattered in any run: no heartbeat's task was called so."""
+    assert inert_faults(parse_scenario(HOLDING.replace("TASK", task)), [load_provider(lock)], seeds=3) == []
+
+
+def test_a_lock_without_a_heartbeat_has_none_to_pause() -> None:
+    """Then the fault is inert, and that is what is said."""
+    scenario = parse_scenario(HOLDING.replace("TASK", "heartbeat"))
+    assert inert_faults(scenario, [load_provider("docs/examples/lease_lock.py:LeaseLock")], seeds=3) == ["pause-1"]
+
+
+def test_each_form_of_what_a_swarm_draws_has_to_matter() -> None:
+    """The pauses of heartbeats that a swarm draws are inert where nobody has one, and are named apart from the rest."""
+    scenario = parse_scenario("version: 1\nname: x\nduration: 20s\nswarm: {kinds: [pause]}\n")
+    inert = inert_faults(scenario, [load_provider("docs/examples/lease_lock.py:LeaseLock")], seeds=150)
+    assert "pause of heartbeat" in inert
+    assert "pause of main" not in inert
+    assert "pause" not in inert
+
+
+def test_the_command_says_which_fault_changes_nothing(tmp_path, monkeypatch, capsys) -> None:
+    """`lockref scenario test` fails on a scenario with a fault that strikes nobody."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "idle.yaml"
+    idle = "faults:\n  - {id: idle, kind: lose_reply, client: n1, op: release, nth: 90}\n"
+    file.write_text(HOLDING.replace("TASK", "main").replace("faults:\n", idle))
+    assert run(["scenario", "test", str(file), "--seeds", "1..3"]) == 1
+    told = capsys.readouterr().out
+    assert "idle" in told
+    assert "changed nothing in 500 seeds" in told
