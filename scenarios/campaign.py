@@ -126,8 +126,9 @@ def run_campaign(
     total = CampaignResult(
         scenario=scenario,
         provider=spec.name,
-        tally=Tally(demanded={(scenario.name, spec.name): set(scenario.must_happen)}),
+        tally=Tally(),
     )
+    total.tally.demand((scenario.name, spec.name), scenario.must_happen)
     try:
         if checkpoint is not None:
             for chunk in checkpoint.finished():

@@ -12,11 +12,12 @@ from lockref.cli.console import Console, printable
 from lockref.cli.exit_codes import INCONCLUSIVE, exit_code, worst
 from lockref.cli.failures import Stored
 from reports.checks.load import write_history
-from reports.checks.spec import CLAUSES, joint_verdict
+from reports.checks.spec import CLAUSES
+from reports.checks.verdicts import joint_verdict
 from reports.formats.block import failure_block
 from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
-from reports.formats.results import Clause, Failure, Reach, Results, statement
+from reports.formats.results import Failure, Results, judged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from scenarios.schema import Scenario
 
 STATEMENT_MAX = 1000
+_TOLD_OF_EACH = {"title", "verdict", "liveness", "fairness_claims", "runs", "statement", "speed", "reasons"}
 BLOCKS_MAX = 3
 """Failure blocks shown on the terminal; the rest is counted and stands in results.json."""
 
@@ -52,19 +54,7 @@ def tallied_results(
     named by clause and run; `again` is the line that judges the history once
     more, and `seeds` knows the seeds of runs that had one.
     """
-    order = list(CLAUSES)
-    clauses = {
-        name: Clause(
-            verdict=tally.clause_verdict(name),
-            runs=counts["held"] + counts["violated"],
-            violated=counts["violated"],
-            inconclusive=counts["inconclusive"],
-            not_applicable=counts["not_applicable"],
-            text=CLAUSES[name],
-        )
-        for name, counts in sorted(tally.verdicts.items(), key=lambda item: order.index(item[0]))
-    }
-    failures = []
+    results = judged(tally, title=title, classes=tally.classes, events=tally.events)
     for finding in tally.findings:
         stored = store_failure(finding) if store_failure else Stored(id=f"{finding.clause}-{finding.run}", replay=again)
         failure = Failure(
@@ -83,32 +73,9 @@ def tallied_results(
             witness=finding.witness,
         )
         failure.block = failure_block(failure)
-        failures.append(failure)
-    return Results(
-        title=title,
-        verdict=tally.verdict,
-        liveness="held" if tally.is_live else "violated",
-        statement=statement(
-            verdict=tally.verdict,
-            runs=tally.runs,
-            violated=tally.broken_runs,
-            reasons=tally.reasons,
-            grants=tally.reach.get("grant", (0, 0))[1],
-        ),
-        reasons=tally.reasons,
-        runs=tally.runs,
-        events=tally.events,
-        damaged=tally.damaged,
-        cut_off=tally.cut_off,
-        clauses=clauses,
-        classes=dict(tally.classes),
-        reach=[
-            Reach(situation=name, runs=runs, count=count, is_required=name in tally.required)
-            for name, (runs, count) in sorted(tally.reach.items())
-        ],
-        failures=failures,
-        provenance=dict(provenance),
-    )
+        results.failures.append(failure)
+    results.provenance = dict(provenance)
+    return results
 
 
 def campaign_results(
@@ -126,7 +93,7 @@ def campaign_results(
 
 
 def judge_thresholds(scenario: Scenario, events: pa.Table, runs: pa.Table, results: Results) -> None:
-    """Hold the kept histories to the scenario's `thresholds`; a broken one counts as liveness (exit 4)."""
+    """Hold the kept histories to the scenario's `thresholds`. They count as liveness: broken, or never measured."""
     if not scenario.thresholds:
         return
     from reports.checks import measure
@@ -135,8 +102,9 @@ def judge_thresholds(scenario: Scenario, events: pa.Table, runs: pa.Table, resul
     measured = measure(events, runs)
     for kept in check_thresholds(scenario.thresholds, calls=measured.calls, handoffs=measured.handoffs):
         results.notices.append(f"threshold {kept.verdict}: {kept}")
-        if kept.verdict == "violated":
-            results.liveness = "violated"
+        results.liveness = joint_verdict([results.liveness, kept.verdict])
+        if kept.verdict == "inconclusive":
+            results.reasons.append(f"threshold {kept}")
 
 
 def write_run(
@@ -176,7 +144,8 @@ def say_results(console: Console, results: Results) -> None:
 def code_of(results: Sequence[Results], allowed: Sequence[int] = ()) -> int:
     """The exit code that speaks for all of them."""
     return worst(
-        exit_code(verdict=each.verdict, is_live=each.liveness != "violated", allowed=allowed) for each in results
+        exit_code(safety=each.verdict, liveness=each.liveness, fairness=each.fairness_claims, allowed=allowed)
+        for each in results
     )
 
 
@@ -223,7 +192,8 @@ def document_of(results: Sequence[Results], *, digest: str, folder: Path | None)
     """The `--json` document: the joint verdict, and every scenario's own part where there are several."""
     document: dict[str, object] = {
         "verdict": joint_verdict({each.verdict for each in results}),
-        "liveness": "violated" if any(each.liveness == "violated" for each in results) else "held",
+        "liveness": joint_verdict({each.liveness for each in results}),
+        "fairness_claims": joint_verdict({each.fairness_claims for each in results}),
         "runs": sum(each.runs for each in results),
         "clauses": _joint_clauses(results),
         "failures": [
@@ -238,10 +208,7 @@ def document_of(results: Sequence[Results], *, digest: str, folder: Path | None)
         "folder": str(folder) if folder else None,
     }
     if len(results) > 1:
-        document["scenarios"] = [
-            each.model_dump(include={"title", "verdict", "liveness", "runs", "statement", "speed", "reasons"})
-            for each in results
-        ]
+        document["scenarios"] = [each.model_dump(include=_TOLD_OF_EACH) for each in results]
     return document
 
 

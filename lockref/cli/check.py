@@ -26,7 +26,7 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
     events, runs, notes = load_history(history)
-    counted = tally(judge(events, runs), events, runs, damaged=len(notes.damaged))
+    counted = tally(judge(events, runs), events, runs, damaged=len(notes.damaged), nameless=notes.nameless)
     about = runs.select(["run", "seed", "world", "scenario", "provider"]).to_pylist()
     digest = history_digest(events)
     results = tallied_results(

@@ -23,14 +23,18 @@ _RANKING = (
 )  # fmt: skip
 
 
-def exit_code(*, verdict: str, is_live: bool, allowed: Iterable[int] = ()) -> int:
-    """The code for one judged run or campaign. `allowed` softens a gate: its codes become 0, but never code 1."""
+def exit_code(*, safety: str, liveness: str, fairness: str, allowed: Iterable[int] = ()) -> int:
+    """The code for one judged run or campaign, from its verdicts (`reports.checks.verdicts.Verdicts`).
+
+    allowed: softens a gate: its codes become 0, but never code 1.
+    """
+    verdicts = (safety, liveness, fairness)
     codes = [HELD]
-    if verdict == "violated":
+    if safety == "violated":
         codes.append(VIOLATED)
-    if not is_live:
+    if "violated" in (liveness, fairness):
         codes.append(NOT_LIVE)
-    if verdict == "inconclusive":
+    if "inconclusive" in verdicts:
         codes.append(INCONCLUSIVE)
     softened = set(allowed) - {VIOLATED}
     return worst(HELD if code in softened else code for code in codes)

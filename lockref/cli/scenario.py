@@ -85,6 +85,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     """
     from lockref.providers import load_provider
     from reports.checks import judge
+    from reports.checks.tally import tally
     from scenarios.batch import simulate_many
     from scenarios.expect import surprises
     from scenarios.inert import SEEDS_ENOUGH, Mattering, inert_faults
@@ -99,7 +100,8 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
         for build, spec in specs.items():
             batch = simulate_many(scenario, spec, seeds_for(scenario, seeds, SEEDS))
             mattering.add(batch.outcomes)
-            found = list(surprises(scenario, build, judge(batch.events, batch.runs)))
+            counted = tally(judge(batch.events, batch.runs), batch.events, batch.runs)
+            found = list(surprises(scenario, build, counted))
             surprised = surprised or bool(found)
             console.say(f"{'✗' if found else '✓'} {scenario.name:<34} {build}", style="bad" if found else "good")
             for surprise in found:

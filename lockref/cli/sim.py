@@ -64,7 +64,7 @@ def command(
     from lockref.cli.progress import seed_progress
     from lockref.cli.run_folder import provenance
     from lockref.providers import load_provider
-    from reports.formats.results import counted
+    from reports.checks.verdicts import counted
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
     from scenarios.checkpoint import CHUNKS, Checkpoint, Fingerprint, Sources, remove_chunks

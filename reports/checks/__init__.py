@@ -6,10 +6,11 @@ lock. docs/spec.md states every clause with its allowances.
 """
 
 from reports.checks.confidence import bound_95, wilson_95
-from reports.checks.judgement import Judgement, Measures, judge, judge_with_handoffs, measure, overall, overall_liveness
+from reports.checks.judgement import Judgement, Measures, judge, judge_with_handoffs, measure
+from reports.checks.rulings import VERDICT_SCHEMA
 from reports.checks.spec import CLAUSES
-from reports.checks.vacuity import REACH_SCHEMA, SITUATIONS, unreached
-from reports.checks.verdicts import VERDICT_SCHEMA
+from reports.checks.vacuity import REACH_SCHEMA, SITUATIONS
+from reports.checks.verdicts import decide
 
 __all__ = [
     "CLAUSES",
@@ -19,11 +20,9 @@ __all__ = [
     "Judgement",
     "Measures",
     "bound_95",
+    "decide",
     "judge",
     "judge_with_handoffs",
     "measure",
-    "overall",
-    "overall_liveness",
-    "unreached",
     "wilson_95",
 ]

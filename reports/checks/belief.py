@@ -16,8 +16,8 @@ import numpy as np
 from lockref.history import ABSENT, Kind
 from reports.checks.columns import Codes, Events, Ints
 from reports.checks.operations import Operations
+from reports.checks.rulings import Violations
 from reports.checks.segments import suspicious_groups
-from reports.checks.verdicts import Violations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,9 @@ from lockref.history import ABSENT, Kind
 from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints
 from reports.checks.operations import Operations
+from reports.checks.rulings import Violations
 from reports.checks.segments import below_earlier_maximum, renumber
 from reports.checks.truth import Truth
-from reports.checks.verdicts import Violations
 
 STALE_TOKEN, STALE_GRANT, LOST_UPDATE, NO_GRANT = 0, 1, 2, 3
 KINDS = ("stale token", "stale grant", "lost update", "no grant")

@@ -16,8 +16,8 @@ from lockref.errors import ConfigError
 from lockref.history import ABSENT, Op
 from reports.checks.case import Case
 from reports.checks.columns import Flags, Ints
+from reports.checks.rulings import Ruling, Violations
 from reports.checks.segments import count_at_or_before, is_first, renumber
-from reports.checks.verdicts import Ruling, Violations
 
 UNCLAIMED = "the provider does not claim it"
 

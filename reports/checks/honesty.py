@@ -28,10 +28,10 @@ from reports.checks.columns import NO_TEXT, Flags, Ints
 from reports.checks.disturbances import Disturbances
 from reports.checks.nesting import are_inner
 from reports.checks.operations import Operations
+from reports.checks.rulings import Violations
 from reports.checks.segments import last_at_or_before, renumber, rows_of_group
 from reports.checks.takeover import or_zero, rate_allowance
 from reports.checks.truth import LIVE, Truth
-from reports.checks.verdicts import Violations
 
 FOREVER = 2**62
 

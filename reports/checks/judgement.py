@@ -8,11 +8,9 @@ over runs except to describe violations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reports.checks.belief import check_belief_exclusion
 from reports.checks.case import Case, open_case
@@ -25,19 +23,16 @@ from reports.checks.honesty import check_honesty
 from reports.checks.latency import calls_table
 from reports.checks.liveness import check_liveness
 from reports.checks.ownership import check_ownership, find_revivals
-from reports.checks.spec import INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED
+from reports.checks.rulings import Ruling, verdict_table
 from reports.checks.tables import grants_table, tenures_table
 from reports.checks.takeover import check_early_takeover
 from reports.checks.tokens import check_token_order, has_no_tokens
 from reports.checks.truth import check_truth_exclusion
-from reports.checks.vacuity import reach_table, unreached
-from reports.checks.verdicts import Ruling, verdict_table
+from reports.checks.vacuity import reach_table
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
 UNRECORDED = "a write replaced a state that no recorded write had made: somebody unrecorded writes, too"
 TOKENLESS = "the lock gives no tokens"
-
-Overall = Literal["held", "violated", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +41,6 @@ class Judgement:
 
     verdicts: `VERDICT_SCHEMA`, every run and clause. classes: run, class.
     reach: `REACH_SCHEMA`. grants, tenures: see reports.checks.tables.
-    unreached: (scenario, provider, situation) demanded and never reached.
     cut_off: numbers of the runs whose record ended early; judged up to there.
     """
 
@@ -55,7 +49,6 @@ class Judgement:
     reach: pa.Table
     grants: pa.Table
     tenures: pa.Table
-    unreached: tuple[tuple[str, str, str], ...]
     cut_off: tuple[int, ...]
 
 
@@ -90,7 +83,6 @@ def _judge(case: Case) -> Judgement:
     ]
     count = case.runs.count
     broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}
-    reach = reach_table(case)
     return Judgement(
         verdicts=verdict_table(case.runs.number, [*safety, *check_liveness(case), *check_fairness(case)]),
         classes=class_table(
@@ -100,10 +92,9 @@ def _judge(case: Case) -> Judgement:
             regressed=broken["S2"],
             harmed=broken["S4"],
         ),
-        reach=reach,
+        reach=reach_table(case),
         grants=grants_table(truth),
         tenures=tenures_table(case),
-        unreached=tuple(unreached(reach, case.runs.table)),
         cut_off=tuple(case.runs.number[case.runs.is_cut_off].tolist()),
     )
 
@@ -127,25 +118,3 @@ def _runs_of(ruling: Ruling, count: int) -> Flags:
     flags = np.zeros(count, dtype=np.bool_)
     flags[ruling.violations.run] = True
     return flags
-
-
-def overall(judgement: Judgement) -> Overall:
-    """The safety verdict of the batch: one violation breaks it; what never happened leaves it open."""
-    found = _verdicts_on(judgement, SAFETY)
-    if VIOLATED in found:
-        return "violated"
-    return "inconclusive" if judgement.unreached or INCONCLUSIVE in found else "held"
-
-
-def overall_liveness(judgement: Judgement) -> Overall:
-    """The same for the clauses L1-L6; vacuity is safety's business."""
-    found = _verdicts_on(judgement, LIVENESS)
-    if VIOLATED in found:
-        return "violated"
-    return "inconclusive" if INCONCLUSIVE in found else "held"
-
-
-def _verdicts_on(judgement: Judgement, clauses: tuple[str, ...]) -> set[str]:
-    table = judgement.verdicts
-    wanted = pc.is_in(table["clause"], value_set=pa.array(clauses))
-    return set(pc.unique(table.filter(wanted)["verdict"]).to_pylist())

@@ -24,10 +24,10 @@ from reports.checks.columns import Flags, Ints
 from reports.checks.disturbances import PAUSE_KINDS
 from reports.checks.honesty import FOREVER
 from reports.checks.nesting import are_inner, grant_left
+from reports.checks.rulings import Ruling, Violations
 from reports.checks.segments import is_first, rows_of_group
 from reports.checks.takeover import PPM, or_zero, rate_allowance
 from reports.checks.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
-from reports.checks.verdicts import Ruling, Violations
 from reports.checks.waiting import crash_after, unserved_waits
 
 REAL_SLACK_NS = 1_000_000_000

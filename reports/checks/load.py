@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 
 from lockref.errors import HistoryUnreadable
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
+from reports.checks.verdicts import counted
 
 EVENTS, RUNS = "events", "runs"
 REQUIRED: Final = ("run", "at_ns", "node", "kind")
@@ -70,12 +71,10 @@ class Notes:
     @property
     def lines(self) -> list[str]:
         """One sentence per note, for people."""
-        told = [
-            f"{_counted(count, 'record')} set aside: {reason}" for reason, count in sorted(self.quarantined.items())
-        ]
+        told = [f"{counted(count, 'record')} set aside: {reason}" for reason, count in sorted(self.quarantined.items())]
         if self.damaged:
             why = "one that names no run may be any run's" if self.nameless else "a loss can look like a broken lock"
-            told.append(f"{_counted(len(self.damaged), 'run')} not judged: {why}")
+            told.append(f"{counted(len(self.damaged), 'run')} not judged: {why}")
         told += [
             f"run {run} was cut off while it was written; it is judged up to there"
             for run in self.cut_off
@@ -83,14 +82,10 @@ class Notes:
         ]
         if self.inferred:
             told.append(
-                f"{_counted(self.inferred, 'run')} without a row in runs: judged without timing, "
+                f"{counted(self.inferred, 'run')} without a row in runs: judged without timing, "
                 "so clauses that need bounds do not apply"
             )
         return told
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:

@@ -7,7 +7,6 @@ project's notes on checking (S safety, L liveness, F fairness).
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final, Literal
 
 CLAUSES: Final[dict[str, str]] = {
@@ -39,12 +38,3 @@ INCONCLUSIVE: Final = "inconclusive"
 NOT_APPLICABLE: Final = "not_applicable"
 
 Verdict = Literal["held", "violated", "inconclusive", "not_applicable"]
-
-
-def joint_verdict(verdicts: Collection[str]) -> Verdict:
-    """One verdict for several, of runs or of clauses: what was seen was seen, and doubt outranks what held."""
-    if VIOLATED in verdicts:
-        return "violated"
-    if INCONCLUSIVE in verdicts:
-        return "inconclusive"
-    return "held" if HELD in verdicts else "not_applicable"

@@ -21,8 +21,8 @@ import numpy as np
 
 from lockref.history import ABSENT
 from reports.checks.columns import Flags, Ints
+from reports.checks.rulings import Violations
 from reports.checks.truth import END_TAKEN_OVER, OPERATOR, Truth, describe_write
-from reports.checks.verdicts import Violations
 
 PPM = 1_000_000
 

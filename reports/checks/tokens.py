@@ -13,9 +13,9 @@ import numpy as np
 
 from lockref.history import ABSENT
 from reports.checks.columns import Flags
+from reports.checks.rulings import Violations
 from reports.checks.segments import below_earlier_maximum
 from reports.checks.truth import Truth, describe_write
-from reports.checks.verdicts import Violations
 
 
 def check_token_order(truth: Truth, revived: Flags) -> Violations:

@@ -27,8 +27,8 @@ from lockref.history import ABSENT, IF_ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
 from reports.checks.replies import Replies, holes, order_replies
+from reports.checks.rulings import Violations
 from reports.checks.segments import is_first, ordinals
-from reports.checks.verdicts import Violations
 
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
 """What a write left behind: a grant in force, a former owner's name, nothing, something that is no lock record."""

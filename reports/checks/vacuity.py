@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
@@ -26,9 +25,7 @@ from reports.checks.honesty import FOREVER, grants_end, meets_another_grant
 from reports.checks.operations import Operations
 from reports.checks.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.truth import END_TAKEN_OVER, RELEASED, Truth
-
-GRANT: Final = "grant"
-"""The situation without which a run proves nothing, demanded or not."""
+from reports.checks.verdicts import GRANT
 
 SITUATIONS: Final[dict[str, str]] = {
     GRANT: "a client became owner",
@@ -284,21 +281,3 @@ def _beliefs_beyond(case: Case) -> Ints:
     ended = np.where(grants.end_hi_ns[which] == ABSENT, FOREVER, grants.end_hi_ns[which])
     valid = np.where(grants.valid_until_true_ns[which] == ABSENT, FOREVER, grants.valid_until_true_ns[which])
     return tenures.run[(grant >= 0) & (tenures.last_ns > np.minimum(ended, valid))]
-
-
-def unreached(reach: pa.Table, runs: pa.Table) -> list[tuple[str, str, str]]:
-    """(scenario, provider, situation) that the scenario demands and none of its runs with that provider reached.
-
-    A batch without any grant is reported as lacking "grant", demanded or not.
-    """
-    happened: dict[int, set[str]] = {}
-    positive = reach.filter(pc.greater(reach["count"], 0)).select(["run", "situation"])
-    for run, situation in zip(*(positive[name].to_pylist() for name in ("run", "situation")), strict=True):
-        happened.setdefault(run, set()).add(situation)
-    demanded: dict[tuple[str, str], set[str]] = {}
-    seen: dict[tuple[str, str], set[str]] = {}
-    for row in runs.select(["run", "scenario", "provider", "must_happen"]).to_pylist():
-        key = (row["scenario"], row["provider"])
-        demanded.setdefault(key, {GRANT}).update(row["must_happen"])
-        seen.setdefault(key, set()).update(happened.get(row["run"], ()))
-    return [(*key, name) for key in sorted(demanded) for name in sorted(demanded[key] - seen[key])]

@@ -1,109 +1,203 @@
-"""Verdicts: one row per run and clause, with the first witness of each violation.
+"""The verdict: what counted facts amount to. It is decided here and nowhere else.
 
-Clauses answer with `Violations`: flat arrays and a function that describes one
-of them. Only the first violation of a run and clause is described, so that a
-batch with a million violations costs what its runs cost.
+`Counts` says what was counted over some runs, whoever counted: the process
+(`reports.checks.tally`) or Spark (`reports.pipeline.summary`). `decide` turns
+counts into verdicts and into the reasons why something could not be decided.
+Exit codes, pages, expectations and gates follow from that answer.
+
+A violation that was seen outranks every doubt. "Held" is said only if nothing
+stands against it: every run could be judged, somebody was granted the lock,
+and every demanded situation came about.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import pyarrow as pa
+from reports.checks.spec import CLAUSES, FAIRNESS, HELD, INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED, Verdict
 
-from lockref.history import ABSENT
-from reports.checks.columns import Flags, Ints
-from reports.checks.spec import HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
+GRANT: Final = "grant"
+"""The situation without which a run proves nothing, demanded or not."""
 
-VERDICT_SCHEMA: Final = pa.schema(
-    [
-        pa.field("run", pa.int64(), nullable=False),
-        pa.field("clause", pa.string(), nullable=False),
-        pa.field("verdict", pa.string(), nullable=False),
-        pa.field("count", pa.int64(), nullable=False),
-        pa.field("at_ns", pa.int64()),
-        pa.field("witness", pa.string()),
-    ]
-)
-"""`verdict`: held, violated, inconclusive or not_applicable. `count`, `at_ns`: violations, the first one's true time.
+Party = tuple[str, str]
+"""Scenario and provider. What must happen must happen to each: another lock's crash proves nothing about this one."""
 
-`witness`: JSON. Violated: what happened, with event numbers and intervals.
-Otherwise the reason, or null for a plain "held".
-"""
+Occurred = tuple[int, int]
+"""In how many runs a situation came about, and how often in all of them."""
 
-_VERDICTS: Final = (HELD, NOT_APPLICABLE, INCONCLUSIVE, VIOLATED)
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """What was counted over some runs: all that a verdict is made of.
+
+    runs: those that were judged. damaged: runs that were not, because their
+    record has a loss. nameless: records set aside that name no run. cut_off:
+    judged runs whose record ends early. broken_runs: judged runs in which any
+    safety clause broke.
+    verdicts: clause to verdict to runs.
+    demanded: by party, how often a situation must come about at least.
+    reached: by party, what did.
+    doubts: further reasons why these runs prove nothing, as sentences: what
+    the counts above cannot say, such as a store that hardly answered.
+    """
+
+    runs: int = 0
+    damaged: int = 0
+    nameless: int = 0
+    cut_off: int = 0
+    broken_runs: int = 0
+    verdicts: dict[str, Counter[str]] = field(default_factory=dict)
+    demanded: dict[Party, dict[str, int]] = field(default_factory=dict)
+    reached: dict[Party, dict[str, Occurred]] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def reach(self) -> dict[str, Occurred]:
+        """Every situation that was counted or demanded, over all parties, in the order of names."""
+        total: dict[str, Occurred] = dict.fromkeys(self.required, (0, 0))
+        for situations in self.reached.values():
+            for name, occurred in situations.items():
+                total[name] = _added(total.get(name, (0, 0)), occurred)
+        return dict(sorted(total.items()))
+
+    @property
+    def required(self) -> set[str]:
+        """The situations that a party's runs demand by name."""
+        return {name for names in self.demanded.values() for name in names}
+
+    @property
+    def unreached(self) -> dict[Party, dict[str, Shortfall]]:
+        """By party, the demanded situations that came about too seldom; a grant is always demanded."""
+        missing: dict[Party, dict[str, Shortfall]] = {}
+        for party, demands in sorted(self.demanded.items()):
+            reached = self.reached.get(party, {})
+            for name, least in sorted({GRANT: 1, **demands}.items()):
+                found = reached.get(name, (0, 0))[1]
+                if found < least:
+                    missing.setdefault(party, {})[name] = Shortfall(found=found, least=least)
+        return missing
+
+    def demand(self, party: Party, must_happen: Iterable[str]) -> None:
+        """Take note of what one run of `party` demands; the runs of a party demand together, not each for itself."""
+        demands = self.demanded.setdefault(party, {})
+        for name in must_happen:
+            demands[name] = max(1, demands.get(name, 1))
+
+    def reach_situation(self, party: Party, situation: str, *, runs: int, count: int) -> None:
+        """Add `count` occurrences of a situation in `runs` runs of `party`."""
+        situations = self.reached.setdefault(party, {})
+        situations[situation] = _added(situations.get(situation, (0, 0)), (runs, count))
+
+    def add_counts(self, other: Counts) -> None:
+        """Join the counts of other runs to these."""
+        self.runs += other.runs
+        self.damaged += other.damaged
+        self.nameless += other.nameless
+        self.cut_off += other.cut_off
+        self.broken_runs += other.broken_runs
+        for clause, counts in other.verdicts.items():
+            self.verdicts.setdefault(clause, Counter()).update(counts)
+        for party, demands in other.demanded.items():
+            own = self.demanded.setdefault(party, {})
+            own.update({name: max(least, own.get(name, 0)) for name, least in demands.items()})
+        for party, situations in other.reached.items():
+            for name, (runs, count) in situations.items():
+                self.reach_situation(party, name, runs=runs, count=count)
+        self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
+
+
+def _added(first: Occurred, second: Occurred) -> Occurred:
+    return first[0] + second[0], first[1] + second[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violations:
-    """What one clause found: the run (position) and instant of each, and how to describe it."""
+class Shortfall:
+    """A situation that came about `found` times where `least` were demanded."""
 
-    clause: str
-    run: Ints
-    at_ns: Ints
-    witness: Callable[[int], dict[str, Any]]
+    found: int
+    least: int
 
 
-@dataclass(slots=True)
-class Ruling:
-    """One clause over all runs: its violations, and where and why it says nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdicts:
+    """What was decided.
 
-    excused: pairs of (runs, reason) for which the clause does not apply;
-    undecided: where it could not be decided. A violation outranks both: what
-    was seen was seen.
+    safety: held, violated or inconclusive, over S1 to S7. liveness, fairness:
+    over L1 to L6 and the fairness that the lock claims; "not applicable" where
+    no run could be asked. clauses: each clause over all runs. reasons: why
+    something is inconclusive, as sentences; they stay beside a violation, too.
     """
 
-    violations: Violations
-    excused: list[tuple[Flags, str]] = field(default_factory=list)
-    undecided: list[tuple[Flags, str]] = field(default_factory=list)
+    safety: Verdict
+    liveness: Verdict
+    fairness: Verdict
+    clauses: Mapping[str, Verdict]
+    reasons: tuple[str, ...]
 
 
-def _canonical(witness: dict[str, Any]) -> str:
-    return json.dumps(witness, separators=(",", ":"), sort_keys=True)
-
-
-def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
-    """Verdicts of `VERDICT_SCHEMA`, ordered by run, then in the order of the rulings."""
-    runs, clauses = len(run_numbers), len(rulings)
-    verdict = np.zeros((runs, clauses), dtype=np.int32)
-    count = np.zeros((runs, clauses), dtype=np.int64)
-    at_ns = np.full((runs, clauses), ABSENT, dtype=np.int64)
-    witness = np.zeros((runs, clauses), dtype=np.int32)
-    texts: list[str] = [""]
-    for place, ruling in enumerate(rulings):
-        for code, reasons in ((1, ruling.excused), (2, ruling.undecided)):
-            for where, reason in reasons:
-                if where.any():
-                    verdict[where, place] = code
-                    witness[where, place] = len(texts)
-                    texts.append(_canonical({"reason": reason}))
-        found = ruling.violations
-        if len(found.run) == 0:
-            continue
-        count[:, place] = np.bincount(found.run, minlength=runs)
-        order = np.lexsort((found.at_ns, found.run))
-        firsts = order[np.concatenate(([True], np.diff(found.run[order]) != 0))]
-        for position in firsts.tolist():
-            run = int(found.run[position])
-            verdict[run, place] = 3
-            at_ns[run, place] = found.at_ns[position]
-            witness[run, place] = len(texts)
-            texts.append(_canonical(found.witness(position)))
-    column = np.tile(np.arange(clauses, dtype=np.int32), runs)
-    names = pa.array([ruling.violations.clause for ruling in rulings], pa.string())
-    times, told = at_ns.reshape(-1), witness.reshape(-1)
-    return pa.table(
-        [
-            pa.array(np.repeat(run_numbers, clauses)),
-            pa.DictionaryArray.from_arrays(pa.array(column), names).cast(pa.string()),
-            pa.DictionaryArray.from_arrays(pa.array(verdict.reshape(-1)), pa.array(_VERDICTS)).cast(pa.string()),
-            pa.array(count.reshape(-1)),
-            pa.array(times, mask=times == ABSENT),
-            pa.DictionaryArray.from_arrays(pa.array(told, mask=told == 0), pa.array(texts)).cast(pa.string()),
-        ],
-        schema=VERDICT_SCHEMA,
+def decide(counts: Counts) -> Verdicts:
+    """The verdicts on these counts, and the reasons for doubt."""
+    clauses = {
+        name: joint_verdict([verdict for verdict, runs in counts.verdicts[name].items() if runs])
+        for name in CLAUSES
+        if name in counts.verdicts
+    }
+    seen = _joint(clauses, SAFETY)
+    doubts = _doubts(counts)
+    if not doubts and seen == "not_applicable":
+        doubts.append("no safety clause applies to these runs")
+    safety: Verdict = "violated" if seen == VIOLATED else "inconclusive" if doubts or seen == INCONCLUSIVE else "held"
+    return Verdicts(
+        safety=safety,
+        liveness=_joint(clauses, LIVENESS),
+        fairness=_joint(clauses, FAIRNESS),
+        clauses=clauses,
+        reasons=(*doubts, *_undecided(counts)),
     )
+
+
+def joint_verdict(verdicts: Collection[str]) -> Verdict:
+    """One verdict for several, of runs or of clauses: what was seen was seen, and doubt outranks what held."""
+    if VIOLATED in verdicts:
+        return "violated"
+    if INCONCLUSIVE in verdicts:
+        return "inconclusive"
+    return "held" if HELD in verdicts else "not_applicable"
+
+
+def _joint(clauses: Mapping[str, Verdict], names: Iterable[str]) -> Verdict:
+    return joint_verdict([clauses[name] for name in names if name in clauses])
+
+
+def _doubts(counts: Counts) -> list[str]:
+    """Why these runs prove nothing about safety, whatever the clauses say of them; empty if nothing speaks against."""
+    doubts = []
+    if counts.damaged:
+        doubts.append(f"{counted(counts.damaged, 'run')} lost records and could not be judged")
+    if counts.nameless:
+        doubts.append(f"{counted(counts.nameless, 'record')} could not be assigned to a run")
+    if not counts.runs:
+        return doubts or ["no run could be judged"]
+    for party, missing in counts.unreached.items():
+        where = f" in {' with '.join(filter(None, party))}" if len(counts.demanded) > 1 and any(party) else ""
+        never = [name for name, shortfall in missing.items() if not shortfall.found and name != GRANT]
+        if GRANT in missing and not missing[GRANT].found:
+            doubts.append(f"no client was ever granted the lock{where}")
+        if never:
+            doubts.append(f"never happened{where}: {', '.join(never)}")
+        if scarce := [f"{name} {s.found:,} of {s.least:,}" for name, s in missing.items() if s.found]:
+            doubts.append(f"happened too seldom{where}: {', '.join(scarce)}")
+    return doubts + counts.doubts
+
+
+def _undecided(counts: Counts) -> list[str]:
+    found = {name: counts.verdicts.get(name, Counter())[INCONCLUSIVE] for name in CLAUSES}
+    return [f"{name} could not be decided in {counted(runs, 'run')}" for name, runs in found.items() if runs]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `2,000 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

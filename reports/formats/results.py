@@ -7,6 +7,7 @@ with the bound that so many runs can prove. Times are integers in nanoseconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError, Location
 from reports.checks.confidence import bound_95, wilson_95
-from reports.checks.spec import Verdict
+from reports.checks.spec import CLAUSES, Verdict
+from reports.checks.verdicts import GRANT, Counts, counted, decide
 
 FORMAT = "lockref.results/1"
 
@@ -176,7 +178,8 @@ class Quarantined(_Part):
 class Results(_Part):
     """The whole account.
 
-    verdict: of the safety clauses. liveness, fairness_claims: of theirs.
+    verdict: of the safety clauses. liveness, fairness_claims: of theirs. All
+    three, and the reasons, are what `reports.checks.verdicts.decide` says.
     statement: the verdict in one sentence, with its bound.
     speed: how fast a real run was, in one line; empty for virtual time.
     classes: runs by severity. damaged: runs not judged because they lost records.
@@ -236,6 +239,46 @@ def load_results(path: Path) -> Results:
         raise ConfigError(message, location=Location(str(path))) from error
 
 
+def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: int) -> Results:
+    """The account of counted runs, as far as it is about their verdict; the caller adds what else it knows."""
+    verdicts = decide(counts)
+    reach = counts.reach
+    return Results(
+        title=title,
+        verdict=verdicts.safety,
+        liveness=verdicts.liveness,
+        fairness_claims=verdicts.fairness,
+        statement=statement(
+            verdict=verdicts.safety,
+            runs=counts.runs,
+            violated=counts.broken_runs,
+            reasons=list(verdicts.reasons),
+            grants=reach.get(GRANT, (0, 0))[1],
+        ),
+        reasons=list(verdicts.reasons),
+        runs=counts.runs,
+        events=events,
+        damaged=counts.damaged,
+        cut_off=counts.cut_off,
+        clauses={
+            name: Clause(
+                verdict=verdict,
+                runs=counts.verdicts[name]["held"] + counts.verdicts[name]["violated"],
+                violated=counts.verdicts[name]["violated"],
+                inconclusive=counts.verdicts[name]["inconclusive"],
+                not_applicable=counts.verdicts[name]["not_applicable"],
+                text=CLAUSES[name],
+            )
+            for name, verdict in verdicts.clauses.items()
+        },
+        classes=dict(sorted(classes.items())),
+        reach=[
+            Reach(situation=name, runs=runs, count=count, is_required=name in counts.required)
+            for name, (runs, count) in reach.items()
+        ],
+    )
+
+
 def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str], grants: int = 0) -> str:
     """The verdict in one sentence. The word "safe" does not occur.
 
@@ -260,8 +303,3 @@ def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str],
 def _percent(share: float) -> str:
     """Two significant digits, never in powers of ten."""
     return f"{float(f'{100 * share:.2g}'):g}"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 run`, `2,000 runs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -9,7 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports.formats.results import Results, counted
+from reports.checks.verdicts import counted
+from reports.formats.results import Results
 from reports.formats.text import duration, printable, seconds, short
 from reports.html.markdown import write_markdown
 from reports.html.sections import Section, build_section, embedded, overview

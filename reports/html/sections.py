@@ -10,10 +10,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from reports.checks.verdicts import counted
 from reports.figures import Figure, draw, timeline_svg
 from reports.figures.style import inline
 from reports.figures.timeline import timeline_table
-from reports.formats.results import Clause, Failure, Quantiles, Reach, Results, counted
+from reports.formats.results import Clause, Failure, Quantiles, Reach, Results
 from reports.formats.text import duration, readable, short
 
 TABLE_ROWS_MAX = 400

@@ -188,9 +188,12 @@ class _Analysis:
                 facts.damaged.add(row["run"])
             if row["run"] in facts.damaged:
                 continue
-            facts.runs += 1
-            facts.cut_off += row["is_cut_off"]
-            facts.demanded.setdefault((row["scenario"], row["provider"]), set()).update(row["must_happen"])
+            facts.counts.runs += 1
+            facts.counts.cut_off += row["is_cut_off"]
+            facts.counts.demand((row["scenario"], row["provider"]), row["must_happen"])
+        for facts in self.facts:
+            facts.counts.damaged = len(facts.damaged)
+            facts.counts.nameless = sum(count for (_, reason), count in facts.rejects.items() if reason in NAMELESS)
 
     def _judge(self, records: Records) -> DataFrame:
         from reports.pipeline.verdicts import group_count, judge_groups
@@ -204,7 +207,7 @@ class _Analysis:
         part = "0" if self.is_joint else f"shiftright(run, {RUN_BITS})"
         latency.register_views(self.spark, events, runs, part=part)
         event_count = sum(sum(facts.events.values()) for facts in self.facts)
-        run_count = max(1, sum(facts.runs for facts in self.facts))
+        run_count = max(1, sum(facts.counts.runs for facts in self.facts))
         return judge_groups(events, runs, groups=group_count(events=event_count, runs=run_count, cores=cores()))
 
     def _measure(self, judged: DataFrame) -> None:
@@ -262,10 +265,9 @@ class _Analysis:
     def _count_verdicts(self) -> None:
         found = collect_counts(self.spark, verdict_counts())
         for part, facts in enumerate(self.facts):
-            facts.verdicts = found["verdicts", part]
-            facts.runs_broken = sum(row["runs"] for row in found["broken", part])
+            facts.count_verdicts(found["verdicts", part], found["reach", part])
+            facts.counts.broken_runs = sum(row["runs"] for row in found["broken", part])
             facts.classes = found["classes", part]
-            facts.reach = found["reach", part]
             distinct = ordered(found["distinct", part], "clause", "-runs", "cell")
             facts.failures = [FailureRow.of(row) for row in distinct]
         self._load_timelines([failure for facts in self.facts for failure in facts.failures[:TIMELINES_MAX]])

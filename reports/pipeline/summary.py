@@ -1,34 +1,30 @@
 """From counted facts to the account of a run: no Spark, no files.
 
-The pipeline fills `Facts` with small aggregates; `summarise` decides the
-verdict and words it. Held is claimed only if nothing stands against it: every
-run could be judged, every demanded situation came about, somebody was
-granted the lock at all.
+The pipeline fills `Facts` with small aggregates; `summarise` words them. The
+verdict is decided where every verdict is, in `reports.checks.verdicts`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY, Verdict, joint_verdict
-from reports.checks.vacuity import GRANT
+from reports.checks.spec import CLAUSES
+from reports.checks.verdicts import Counts, counted
 from reports.formats.block import failure_block
 from reports.formats.results import (
-    Clause,
     ClientCount,
     Failure,
     Fairness,
     OutcomeCount,
     Quantiles,
     Quarantined,
-    Reach,
     Results,
     Scatter,
-    counted,
-    statement,
+    judged,
 )
 from reports.formats.text import readable
 from reports.pipeline.inputs import split_run
@@ -82,22 +78,15 @@ class FailureRow:
 class Facts:
     """What was counted. Keys of `events` and `rejects` are source indexes (and reasons).
 
-    damaged: runs that lost a record. runs: those judged; runs_broken: with any
-    safety clause violated. demanded: by scenario and provider, the situations
-    that must happen.
+    counts: what the verdict is made of. damaged: runs that lost a record; they are not judged.
     """
 
     sources: dict[int, str]
     events: dict[int, int] = field(default_factory=dict)
     rejects: dict[tuple[int, str], int] = field(default_factory=dict)
     damaged: set[int] = field(default_factory=set)
-    runs: int = 0
-    runs_broken: int = 0
-    cut_off: int = 0
-    demanded: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    verdicts: list[dict[str, Any]] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
     classes: list[dict[str, Any]] = field(default_factory=list)
-    reach: list[dict[str, Any]] = field(default_factory=list)
     failures: list[FailureRow] = field(default_factory=list)
     quantiles: list[dict[str, Any]] = field(default_factory=list)
     outcomes: list[dict[str, Any]] = field(default_factory=list)
@@ -105,70 +94,38 @@ class Facts:
     fairness: list[dict[str, Any]] = field(default_factory=list)
     clients: list[dict[str, Any]] = field(default_factory=list)
 
+    def count_verdicts(self, verdicts: Iterable[Mapping[str, Any]], reach: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows of the grouped verdicts (clause, verdict, runs) and situations (party, situation, runs, count)."""
+        for row in verdicts:
+            self.counts.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["runs"]
+        for row in reach:
+            party = (row["scenario"], row["provider"])
+            self.counts.reach_situation(party, row["situation"], runs=row["runs"], count=row["count"])
+
 
 def summarise(facts: Facts, *, title: str = "") -> Results:
     """The results of these facts. Provenance, capabilities and files are the caller's to add."""
-    clauses = _clauses(facts)
-    reasons = doubts(facts, clauses)
-    broken = max((clauses[name].violated for name in SAFETY if name in clauses), default=0)
-    verdict: Verdict = "violated" if broken else "inconclusive" if reasons else "held"
-    ranked = sorted(facts.failures, key=lambda row: (_rank(row.clause), -row.runs, row.run))
-    failures = [_failure(facts, row) for row in ranked[:FAILURES_MAX]]
-    notices = _notices(facts)
-    if len(ranked) > FAILURES_MAX:
-        notices.append(f"{len(ranked) - FAILURES_MAX} further distinct failures are in tables/verdicts only")
-    return Results(
+    results = judged(
+        facts.counts,
         title=title or _title(facts),
-        verdict=verdict,
-        liveness=_joint(clauses, LIVENESS),
-        fairness_claims=_joint(clauses, FAIRNESS),
-        statement=statement(verdict=verdict, runs=facts.runs, violated=max(broken, facts.runs_broken), reasons=reasons),
-        reasons=reasons,
-        runs=facts.runs,
+        classes={row["class"]: row["runs"] for row in facts.classes},
         events=sum(facts.events.values()),
-        damaged=len(facts.damaged),
-        cut_off=facts.cut_off,
-        clauses=clauses,
-        classes={row["class"]: row["runs"] for row in sorted(facts.classes, key=lambda row: row["class"])},
-        reach=_reach(facts),
-        failures=failures,
-        latency=[_quantiles(row) for row in facts.quantiles],
-        outcomes=[OutcomeCount(**row) for row in facts.outcomes],
-        fairness=[Fairness(**row) for row in facts.fairness],
-        clients=[ClientCount(**row) for row in facts.clients],
-        scatters=[_scatter(row) for row in facts.scatter],
-        quarantine=[
-            Quarantined(source=facts.sources[index], reason=reason, records=records)
-            for (index, reason), records in sorted(facts.rejects.items())
-        ],
-        notices=notices,
     )
-
-
-def doubts(facts: Facts, clauses: Mapping[str, Clause]) -> list[str]:
-    """Why "held" must not be said; empty if nothing stands against it."""
-    found = []
-    if facts.runs == 0:
-        found.append("no run could be judged")
-    if facts.damaged:
-        found.append(f"{counted(len(facts.damaged), 'run')} lost records and could not be judged")
-    if unattributed := sum(number for (_, reason), number in facts.rejects.items() if reason in NAMELESS):
-        found.append(f"{counted(unattributed, 'record')} could not be assigned to a run")
-    reached: dict[tuple[str, str], set[str]] = {}
-    for row in facts.reach:
-        if row["runs"]:
-            reached.setdefault((row["scenario"], row["provider"]), set()).add(row["situation"])
-    for key in sorted(facts.demanded):
-        missing = sorted((facts.demanded[key] | {GRANT}) - reached.get(key, set()))
-        where = " with ".join(name for name in key if name)
-        if missing:
-            found.append(f"never happened{f' in {where}' if where else ''}: {', '.join(missing)}")
-    found += [
-        f"{name} could not be decided in {counted(clauses[name].inconclusive, 'run')}"
-        for name in SAFETY
-        if name in clauses and clauses[name].inconclusive
+    ranked = sorted(facts.failures, key=lambda row: (_rank(row.clause), -row.runs, row.run))
+    results.failures = [_failure(facts, row) for row in ranked[:FAILURES_MAX]]
+    results.notices = _notices(facts)
+    if len(ranked) > FAILURES_MAX:
+        results.notices.append(f"{len(ranked) - FAILURES_MAX} further distinct failures are in tables/verdicts only")
+    results.latency = [_quantiles(row) for row in facts.quantiles]
+    results.outcomes = [OutcomeCount(**row) for row in facts.outcomes]
+    results.fairness = [Fairness(**row) for row in facts.fairness]
+    results.clients = [ClientCount(**row) for row in facts.clients]
+    results.scatters = [_scatter(row) for row in facts.scatter]
+    results.quarantine = [
+        Quarantined(source=facts.sources[index], reason=reason, records=records)
+        for (index, reason), records in sorted(facts.rejects.items())
     ]
-    return found
+    return results
 
 
 NAMELESS = frozenset(
@@ -189,46 +146,13 @@ def _witness(text: str | None) -> dict[str, Any]:
 
 
 def _title(facts: Facts) -> str:
-    return ", ".join(dict.fromkeys(scenario for scenario, _ in sorted(facts.demanded) if scenario)) or "history"
+    return ", ".join(dict.fromkeys(scenario for scenario, _ in sorted(facts.counts.demanded) if scenario)) or "history"
 
 
 def _rank(clause: str) -> int:
     """Harm before belief before truth: S4 is what a reader must see first, then S3, then the rest in order."""
     order = ["S4", "S3", *CLAUSES]
     return order.index(clause) if clause in order else len(order)
-
-
-def _clauses(facts: Facts) -> dict[str, Clause]:
-    counts: dict[str, dict[str, int]] = {}
-    for row in facts.verdicts:
-        counts.setdefault(row["clause"], {})[row["verdict"]] = row["runs"]
-    return {
-        name: Clause(
-            verdict=joint_verdict(counts[name]),
-            runs=counts[name].get("held", 0) + counts[name].get("violated", 0),
-            violated=counts[name].get("violated", 0),
-            inconclusive=counts[name].get("inconclusive", 0),
-            not_applicable=counts[name].get("not_applicable", 0),
-            text=CLAUSES.get(name, ""),
-        )
-        for name in sorted(counts, key=lambda name: (list(CLAUSES).index(name) if name in CLAUSES else 99, name))
-    }
-
-
-def _joint(clauses: Mapping[str, Clause], names: tuple[str, ...]) -> Verdict:
-    return joint_verdict({clauses[name].verdict for name in names if name in clauses})
-
-
-def _reach(facts: Facts) -> list[Reach]:
-    demanded = set().union(*facts.demanded.values()) if facts.demanded else set()
-    totals: dict[str, tuple[int, int]] = dict.fromkeys(sorted(demanded), (0, 0))
-    for row in facts.reach:
-        runs, count = totals.get(row["situation"], (0, 0))
-        totals[row["situation"]] = (runs + row["runs"], count + row["count"])
-    return [
-        Reach(situation=name, runs=runs, count=count, is_required=name in demanded)
-        for name, (runs, count) in sorted(totals.items())
-    ]
 
 
 def _failure(facts: Facts, row: FailureRow) -> Failure:
@@ -283,9 +207,9 @@ def _scatter(row: Mapping[str, Any]) -> Scatter:
 
 def _notices(facts: Facts) -> list[str]:
     found = []
-    if facts.cut_off:
+    if facts.counts.cut_off:
         found.append(
-            f"{counted(facts.cut_off, 'run')} ended before the end of the scenario and were judged up to there"
+            f"{counted(facts.counts.cut_off, 'run')} ended before the end of the scenario and were judged up to there"
         )
     for measure in ("wait", "lease"):
         total = sum(row["total"] for row in facts.scatter if row["measure"] == measure)

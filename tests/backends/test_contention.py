@@ -10,7 +10,7 @@ import pytest
 
 from lockref.providers import load_provider
 from lockref.runtime import NS_PER_S
-from reports.checks import judge
+from reports.checks import decide, judge
 from reports.checks.tally import Tally, tally
 from scenarios.load import load_scenario
 from scenarios.run import RealOutcome, run_real
@@ -39,7 +39,7 @@ def contend(
 def test_two_hundred_threads_append_to_one_list(address: str) -> None:
     """S1, S3, S4: no append is lost and no two threads believe; the list ends exactly 0 to n-1."""
     outcome, counted = contend(address)
-    assert counted.verdict == "held", counted.findings
+    assert decide(counted).safety == "held", counted.findings
     assert not outcome.unfinished
     effects = outcome.events.filter(outcome.events["kind"].cast("string").to_numpy(zero_copy_only=False) == "effect")
     made = [int(version) for version in effects["version"].to_pylist()]
@@ -52,14 +52,14 @@ def test_two_hundred_threads_append_to_one_list(address: str) -> None:
 def test_contenders_in_several_processes_share_one_history(address: str) -> None:
     """The clocks of one host order the events of its processes; the chain of versions agrees."""
     _, counted = contend(address, threads=32, processes=2)
-    assert counted.verdict == "held", counted.findings
+    assert decide(counted).safety == "held", counted.findings
 
 
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)
 def test_hudis_build_holds_while_nothing_goes_wrong(address: str) -> None:
     """The hazards of the baseline need faults: in plain contention it excludes as well as the hardened lock."""
     _, counted = contend(address, threads=32, provider="hudi")
-    assert counted.verdict in ("held", "inconclusive"), counted.findings
+    assert decide(counted).safety in ("held", "inconclusive"), counted.findings
     assert not [finding for finding in counted.findings if finding.is_safety]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from lockref.providers import load_provider
 from reports.checks import judge
+from reports.checks.tally import tally
 from scenarios.expect import surprises
 from scenarios.inert import inert_faults
 from scenarios.load import catalogue, load_scenario
@@ -23,7 +24,7 @@ def test_a_scenario_shows_what_it_says(path: Path, provider: str) -> None:
     """Each scenario's `expect` for each build, and its `must_happen`, over a few seeds (E1 to E31, U1 to U10)."""
     scenario = load_scenario(path)
     batch = simulate_many(scenario, load_provider(provider), range(1, 1 + SEEDS.get(path.stem, 12)))
-    assert list(surprises(scenario, provider, judge(batch.events, batch.runs))) == []
+    assert list(surprises(scenario, provider, tally(judge(batch.events, batch.runs), batch.events, batch.runs))) == []
     assert not any(outcome.run_row["is_cut_off"] for outcome in batch.outcomes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ import pytest
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.provider import Grant, LockContext
 from lockref.providers import load_provider, provider_from
-from reports.checks import judge
+from reports.checks import decide, judge
+from reports.checks.spec import Verdict
+from reports.checks.tally import tally
 from scenarios import crew
-from scenarios.expect import clause_verdicts
 from scenarios.load import load_scenario, parse_scenario
-from scenarios.run import run_real
+from scenarios.run import RealOutcome, run_real
 
 CONTENTION = load_scenario("contention")
 HARDENED = load_provider("hardened")
@@ -78,13 +80,18 @@ class Stuck(NoLock):
         return self.context.runtime.event().wait()
 
 
+def verdicts_on(outcome: RealOutcome) -> Mapping[str, Verdict]:
+    """Each clause over the run."""
+    return decide(tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)).clauses
+
+
 def test_threads_share_one_list_under_a_lock() -> None:
     """RFC-91's contention test: under the lock the list grows one by one, and the judge finds nothing."""
     outcome = run_real(CONTENTION, HARDENED, "memory:", clients=12, duration_ns=SECOND_NS)
     effects = [row for row in outcome.events.to_pylist() if row["kind"] == "effect"]
     assert [row["if_version"] for row in effects] == [str(number) for number in range(len(effects))]
     assert len(effects) > 5
-    assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
+    assert "violated" not in verdicts_on(outcome).values()
     assert outcome.unfinished == ()
     (row,) = outcome.runs.to_pylist()
     assert (row["world"], row["clients"], row["is_cut_off"]) == ("real", 12, False)
@@ -94,7 +101,7 @@ def test_threads_share_one_list_under_a_lock() -> None:
 def test_without_a_lock_the_list_loses_updates() -> None:
     """The canary: a lock that grants to everybody at once breaks S3 and S4 on real threads."""
     outcome = run_real(CONTENTION, provider_from(NoLock, name="none"), "memory:", clients=12, duration_ns=SECOND_NS)
-    verdicts = clause_verdicts(judge(outcome.events, outcome.runs))
+    verdicts = verdicts_on(outcome)
     assert (verdicts["S3"], verdicts["S4"]) == ("violated", "violated")
 
 
@@ -109,7 +116,7 @@ def test_processes_share_one_list_through_a_pipe(tmp_path: Path) -> None:
     assert len(calls) == len(set(calls))
     effects = [row for row in rows if row["kind"] == "effect"]
     assert [row["if_version"] for row in effects] == [str(number) for number in range(len(effects))]
-    assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
+    assert "violated" not in verdicts_on(outcome).values()
 
 
 def test_an_interrupted_run_of_several_processes_keeps_its_history(tmp_path: Path) -> None:
@@ -134,7 +141,7 @@ def test_an_interrupted_run_of_several_processes_keeps_its_history(tmp_path: Pat
     assert (outcome.is_interrupted, row["is_cut_off"]) == (True, True)
     # Requests are written down by the workers alone.
     assert "sent" in outcome.events["kind"].to_pylist()
-    assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
+    assert "violated" not in verdicts_on(outcome).values()
 
 
 def test_a_scenario_with_faults_needs_the_simulated_world() -> None:
@@ -204,6 +211,6 @@ def test_every_life_runs_on_real_threads(life: str) -> None:
         f"workload: {{kind: counter, life: {life}, cycles: 2, think: 0s, hold: 10ms, writes: 2, wait: 1s}}\n"
     )
     outcome = run_real(scenario, HARDENED, "memory:")
-    assert "violated" not in clause_verdicts(judge(outcome.events, outcome.runs)).values()
+    assert "violated" not in verdicts_on(outcome).values()
     assert outcome.unfinished == ()
     assert [row for row in outcome.events.to_pylist() if row["kind"] == "effect"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table, to_table
-from reports.checks import judge, overall, overall_liveness
+from reports.checks import decide, judge
 from reports.checks.load import load_history
 from reports.checks.tally import tally
 from reports.formats.results import load_results
@@ -90,8 +90,10 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
     assert verdicts_of(tmp_path / "out") == expected
     assert {row["clause"] for row in expected if row["verdict"] == "violated"} >= {"S1", "S3", "S4"}
     judgement = judge(events, runs)
-    assert results["verdict"] == overall(judgement) == "violated"
-    assert results["liveness"] in (overall_liveness(judgement), "not_applicable")
+    verdicts = decide(tally(judgement, events, runs))
+    assert results["verdict"] == verdicts.safety == "violated"
+    assert (results["liveness"], results["fairness_claims"]) == (verdicts.liveness, verdicts.fairness)
+    assert results["reasons"] == list(verdicts.reasons)
     assert results["classes"] == {
         row["values"]: row["counts"] for row in pc.value_counts(judgement.classes["class"]).to_pylist()
     }
@@ -207,7 +209,7 @@ def test_a_lost_record_means_the_same_on_spark_and_in_process(
     read, runs, notes = load_history(folder)
     in_process = tally(judge(read, runs), read, runs, damaged=len(notes.damaged))
     assert (results["verdict"], results["damaged"], results["runs"]) == (verdict, damaged, 2 - damaged)
-    assert (in_process.verdict, in_process.damaged, in_process.runs) == (verdict, damaged, 2 - damaged)
+    assert (decide(in_process).safety, in_process.damaged, in_process.runs) == (verdict, damaged, 2 - damaged)
     assert verdicts_of(tmp_path / "out") == judged(read, runs)
 
 
@@ -248,7 +250,7 @@ def test_demanded_situations_that_never_happened_leave_it_open(spark: SparkSessi
     events, runs = history([""], must_happen=["grant", "crash"])
     results = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
     assert results["verdict"] == "inconclusive"
-    assert results["reasons"] == ["never happened in invented with turns: crash"]
+    assert results["reasons"] == ["never happened: crash"]
 
 
 def test_latencies_are_those_of_the_history(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from lockref.errors import HistoryUnreadable
 from lockref.history import Op, digests
-from reports.checks import judge
+from reports.checks import decide, judge
 from reports.checks.load import load_history, write_history, write_json_lines
 from reports.checks.tally import tally
 from tests.histories import History, tables, verdict
@@ -104,13 +104,14 @@ def test_a_lost_line_accuses_nobody(tmp_path):
     write_json_lines(tmp_path, events, runs)
     path = tmp_path / "events.jsonl"
     lines = path.read_text().splitlines()
-    assert tally(judge(events, runs), events, runs).verdict == "held"
+    assert decide(tally(judge(events, runs), events, runs)).safety == "held"
     for number, line in enumerate(lines):
         path.write_text("\n".join([*lines[:number], line[:30], *lines[number + 1 :]]) + "\n")
         read, described, notes = load_history(tmp_path)
         found = tally(judge(read, described), read, described, damaged=len(notes.damaged))
-        assert (found.verdict, found.is_live, found.damaged) == ("inconclusive", True, 1)
-        assert found.reasons == ["1 run lost records and could not be judged"]
+        verdicts = decide(found)
+        assert (verdicts.safety, verdicts.liveness, found.damaged) == ("inconclusive", "not_applicable", 1)
+        assert verdicts.reasons == ("1 run lost records and could not be judged",)
 
 
 @pytest.mark.parametrize(

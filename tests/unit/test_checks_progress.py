@@ -7,10 +7,11 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks import judge, overall, overall_liveness, unreached
+from reports.checks import decide, judge
 from reports.checks.fairness import gini, jain
 from reports.checks.judgement import measure
 from reports.checks.tally import Tally, tally
+from reports.checks.verdicts import Shortfall
 from tests.histories import History, tables, verdict
 
 TIMING = {
@@ -26,6 +27,11 @@ TIMING = {
 
 def timed(**run: object) -> History:
     return History(run={**TIMING, **run})
+
+
+def tallied(*histories: History) -> Tally:
+    events, runs = tables(*histories)
+    return tally(judge(events, runs), events, runs)
 
 
 # L1-L3: gaps.
@@ -452,39 +458,35 @@ def test_a_demanded_situation_must_be_reached_by_some_run():
     calm.granted("n1", call=0, applied=1, returned=2)
     contended.granted("n1", call=0, applied=1, returned=2)
     contended.fails("n2", call=3, returned=4)
-    alone = judge(*tables(calm))
-    assert alone.unreached == (("by hand", "by hand", "denied"),)
-    assert overall(alone) == "inconclusive"
-    assert overall(judge(*tables(calm, contended))) == "held"
+    alone = tallied(calm)
+    assert alone.unreached == {("by hand", "by hand"): {"denied": Shortfall(found=0, least=1)}}
+    assert decide(alone).safety == "inconclusive"
+    assert decide(tallied(calm, contended)).safety == "held"
 
 
 def test_one_locks_experience_is_no_other_locks_evidence():
-    """Vacuity: what a scenario demands must happen under each provider, in the judgement and in its tally alike."""
+    """Vacuity: what a scenario demands must happen under each provider, however the batches come."""
     contended, calm = timed(must_happen=["denied"]), timed(must_happen=["denied"], provider="another")
     contended.granted("n1", call=0, applied=1, returned=2)
     contended.fails("n2", call=3, returned=4)
     calm.granted("n1", call=0, applied=1, returned=2)
     silent = timed(scenario="a third")
-    events, runs = tables(contended, calm, silent)
-    judgement = judge(events, runs)
-    counted = tally(judgement, events, runs)
-    assert judgement.unreached == (("a third", "by hand", "grant"), ("by hand", "another", "denied"))
-    assert counted.reasons == [
+    verdicts = decide(tallied(contended, calm, silent))
+    assert verdicts.reasons == (
         "no client was ever granted the lock in a third with by hand",
         "never happened in by hand with another: denied",
-    ]
-    assert overall(judgement) == counted.verdict == "inconclusive"
+    )
+    assert verdicts.safety == "inconclusive"
     apart = Tally()
     for history in (silent, calm, contended):
-        apart.add(tally(history.judged(), *history.tables()))
-    assert apart.reasons == counted.reasons
+        apart.add(tallied(history))
+    assert decide(apart) == verdicts
 
 
 def test_a_batch_without_any_grant_proves_nothing():
     """Vacuity: nothing demanded, nothing granted."""
-    judgement = History().judged()
-    assert overall(judgement) == "inconclusive"
-    assert unreached(judgement.reach, tables(History())[1]) == [("by hand", "by hand", "grant")]
+    verdicts = decide(tallied(History()))
+    assert (verdicts.safety, verdicts.reasons) == ("inconclusive", ("no client was ever granted the lock",))
 
 
 def test_a_violation_outranks_what_did_not_happen():
@@ -492,16 +494,35 @@ def test_a_violation_outranks_what_did_not_happen():
     h = timed(must_happen=["partition"])
     h.believes(h.granted("n1", call=0, applied=1, returned=2), 2, 9)
     h.believes(h.granted("n2", call=0, applied=3, returned=4), 4, 8)
-    assert overall(h.judged()) == "violated"
+    assert decide(tallied(h)).safety == "violated"
 
 
-def test_liveness_has_its_own_overall():
+def test_liveness_has_a_verdict_of_its_own():
     """A lock may be safe and stuck."""
     h = timed()
     a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
     h.released(a, call=3, applied=4)
     h.granted("n2", call=0, applied=60, returned=61)
-    assert (overall(h.judged()), overall_liveness(h.judged())) == ("held", "violated")
+    verdicts = decide(tallied(h))
+    assert (verdicts.safety, verdicts.liveness) == ("held", "violated")
+
+
+def test_without_timing_liveness_is_not_said_to_hold():
+    """No bound can be made of a runs table without V, p, q and w: L1 to L6 do not apply, so neither does liveness."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2)
+    verdicts = decide(tallied(h))
+    assert {verdicts.clauses[name] for name in ("L1", "L2", "L3", "L5", "L6")} == {"not_applicable"}
+    assert verdicts.safety == "held"
+
+
+def test_a_broken_claim_of_fairness_is_no_broken_liveness():
+    """F1 and F2 have a verdict of their own; the exit code knows both."""
+    h = passed_over(3, ["F1:2"])
+    h.run["faults_end_ns"] = None
+    verdicts = decide(tallied(h))
+    assert (verdicts.safety, verdicts.fairness) == ("held", "violated")
+    assert verdicts.liveness == "held"
 
 
 def overlap(op: Op = Op.APPEND, token: bool = False, late: str | None = None) -> History:

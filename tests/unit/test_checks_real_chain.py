@@ -6,7 +6,7 @@ import pytest
 
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks import judge, overall
+from reports.checks import decide, judge
 from reports.checks.tally import tally
 from tests.histories import History, tables, verdict
 
@@ -167,9 +167,9 @@ def test_an_undecided_clause_leaves_the_batch_open():
     h = real()
     h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
     h.granted("n2", call=5, applied=9, returned=10, if_version="somebody-elses")
-    assert overall(h.judged()) == "inconclusive"
     counted = tally(h.judged(), *h.tables())
-    assert (counted.verdict, counted.reasons) == ("inconclusive", ["S1 could not be decided in 1 run"])
+    verdicts = decide(counted)
+    assert (verdicts.safety, verdicts.reasons) == ("inconclusive", ("S1 could not be decided in 1 run",))
 
 
 @pytest.mark.parametrize("is_simulated", [True, False])

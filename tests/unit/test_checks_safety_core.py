@@ -9,7 +9,7 @@ import numpy as np
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import VERDICT_SCHEMA, judge
-from reports.checks.verdicts import Ruling, Violations, verdict_table
+from reports.checks.rulings import Ruling, Violations, verdict_table
 from tests.histories import Held, History, tables, verdict
 
 

@@ -363,23 +363,29 @@ def test_scenarios_show_what_they_say(own_folder: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("verdict", "is_live", "allowed", "code"),
+    ("safety", "liveness", "fairness", "allowed", "code"),
     [
-        ("held", True, (), 0),
-        ("violated", True, (), 1),
-        ("violated", False, (), 1),
-        ("held", False, (), 4),
-        ("inconclusive", False, (), 4),
-        ("inconclusive", True, (), 3),
-        ("inconclusive", True, (3,), 0),
-        ("inconclusive", False, (4,), 3),
-        ("inconclusive", False, (3,), 4),
-        ("violated", True, (1,), 1),
+        ("held", "held", "held", (), 0),
+        ("held", "not_applicable", "not_applicable", (), 0),
+        ("violated", "held", "held", (), 1),
+        ("violated", "violated", "held", (), 1),
+        ("held", "violated", "held", (), 4),
+        ("held", "not_applicable", "violated", (), 4),
+        ("inconclusive", "violated", "held", (), 4),
+        ("inconclusive", "held", "held", (), 3),
+        ("held", "inconclusive", "held", (), 3),
+        ("held", "held", "inconclusive", (), 3),
+        ("inconclusive", "held", "held", (3,), 0),
+        ("inconclusive", "violated", "held", (4,), 3),
+        ("inconclusive", "violated", "held", (3,), 4),
+        ("violated", "held", "held", (1,), 1),
     ],
 )
-def test_a_proven_failure_is_never_hidden(verdict: str, is_live: bool, allowed: tuple[int, ...], code: int) -> None:
+def test_a_proven_failure_is_never_hidden(
+    safety: str, liveness: str, fairness: str, allowed: tuple[int, ...], code: int
+) -> None:
     """Exit codes rank 1, 4, 3, 0, and --allow-exit never softens 1."""
-    assert exit_codes.exit_code(verdict=verdict, is_live=is_live, allowed=allowed) == code
+    assert exit_codes.exit_code(safety=safety, liveness=liveness, fairness=fairness, allowed=allowed) == code
 
 
 def test_codes_of_several_runs_rank_too() -> None:

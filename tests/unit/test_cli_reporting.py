@@ -67,7 +67,12 @@ def test_only_a_simulation_has_a_seed(keep: Callable[[Finding], Stored] | None, 
     """A real run's number is no seed, and nobody is sent to repeat it."""
     finding = Finding(clause="S3", kind="", fault_kinds=(), run=7, at_ns=1, witness={})
     told = tallied_results(
-        Tally(findings=[finding], runs=8), title="t", scenario="s", provider="p", provenance={}, store_failure=keep
+        Tally(findings=[finding], runs=8, broken_runs=1),
+        title="t",
+        scenario="s",
+        provider="p",
+        provenance={},
+        store_failure=keep,
     )
     assert told.failures[0].seed == seed
 

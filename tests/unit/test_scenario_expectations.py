@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections import Counter
 
-import pyarrow as pa
-
-from scenarios.expect import clause_verdicts, surprises, unreached
+from reports.checks.verdicts import Counts, decide
+from scenarios.expect import surprises
 from scenarios.load import parse_scenario
 
 SCENARIO = parse_scenario(
     "version: 1\nname: x\nmust_happen: [contention, 'fault:pause']\n"
     "expect: {hudi: {S3: violated, S1: held}, hardened: held}\n"
 )
+PARTY = ("x", "hudi")
 
 
-def judged(verdicts: list[tuple[int, str, str]], reached: dict[str, int]) -> SimpleNamespace:
-    """What a Judgement has of interest here."""
-    run, clause, verdict = zip(*verdicts, strict=True)
-    return SimpleNamespace(
-        verdicts=pa.table({"run": run, "clause": clause, "verdict": verdict}),
-        reach=pa.table(
-            {
-                "run": pa.array([0] * len(reached), pa.int64()),
-                "situation": pa.array(list(reached), pa.string()),
-                "count": pa.array(list(reached.values()), pa.int64()),
-            }
-        ),
-    )
+def counted(verdicts: list[tuple[int, str, str]], reached: dict[str, int]) -> Counts:
+    """A batch of `SCENARIO`'s runs in which somebody was granted the lock."""
+    counts = Counts(runs=len({run for run, _, _ in verdicts}))
+    counts.demand(PARTY, SCENARIO.must_happen)
+    for _, clause, verdict in verdicts:
+        counts.verdicts.setdefault(clause, Counter())[verdict] += 1
+    for situation, count in {"grant": 1, **reached}.items():
+        counts.reach_situation(PARTY, situation, runs=1, count=count)
+    return counts
 
 
 HAPPENED = {"contention": 3, "fault:pause": 1}
@@ -35,7 +31,7 @@ HAPPENED = {"contention": 3, "fault:pause": 1}
 
 def test_one_broken_run_breaks_the_batch() -> None:
     """Violated beats inconclusive beats held beats not applicable, over the runs of a batch."""
-    batch = judged(
+    batch = counted(
         [
             (1, "S1", "held"),
             (1, "S3", "held"),
@@ -46,18 +42,18 @@ def test_one_broken_run_breaks_the_batch() -> None:
         ],
         HAPPENED,
     )
-    assert clause_verdicts(batch) == {"S1": "held", "S2": "not_applicable", "S3": "violated", "S7": "inconclusive"}
+    assert decide(batch).clauses == {"S1": "held", "S2": "not_applicable", "S3": "violated", "S7": "inconclusive"}
 
 
 def test_what_was_expected_is_no_surprise() -> None:
     """A known-bad scenario that breaks as expected is in order."""
-    batch = judged([(1, "S1", "held"), (1, "S3", "violated")], HAPPENED)
+    batch = counted([(1, "S1", "held"), (1, "S3", "violated")], HAPPENED)
     assert list(surprises(SCENARIO, "hudi", batch)) == []
 
 
 def test_a_lock_that_no_longer_breaks_is_news() -> None:
     """A clause expected to break that holds is reported, and so is the reverse."""
-    batch = judged([(1, "S1", "violated"), (1, "S3", "held")], HAPPENED)
+    batch = counted([(1, "S1", "violated"), (1, "S3", "held")], HAPPENED)
     assert list(surprises(SCENARIO, "hudi", batch)) == [
         "S3 is held, expected violated",
         "S1 is violated, expected held",
@@ -66,19 +62,19 @@ def test_a_lock_that_no_longer_breaks_is_news() -> None:
 
 def test_held_covers_every_clause() -> None:
     """`hardened: held` is broken by any clause, liveness included."""
-    batch = judged([(1, "S1", "held"), (1, "L1", "violated")], HAPPENED)
+    batch = counted([(1, "S1", "held"), (1, "L1", "violated")], HAPPENED)
     assert list(surprises(SCENARIO, "hardened", batch)) == ["L1 violated, expected to hold"]
 
 
 def test_what_never_happened_is_named() -> None:
     """Vacuity: a demanded situation with count 0, or without a row, makes the batch prove nothing."""
-    batch = judged([(1, "S1", "held")], {"contention": 0})
-    assert unreached(SCENARIO, batch) == ["contention", "fault:pause"]
+    batch = counted([(1, "S1", "held")], {"contention": 0})
+    assert list(batch.unreached[PARTY]) == ["contention", "fault:pause"]
     assert list(surprises(SCENARIO, "nobody", batch)) == ["contention never happened", "fault:pause never happened"]
 
 
 def test_a_verdict_that_no_clause_has_is_news() -> None:
     """`violated` as a whole asks for some clause that is."""
     scenario = parse_scenario("version: 1\nname: x\nexpect: {hudi: violated}\n")
-    assert list(surprises(scenario, "hudi", judged([(1, "S1", "held")], {}))) == ["no clause is violated"]
-    assert list(surprises(scenario, "hudi", judged([(1, "S1", "violated")], {}))) == []
+    assert list(surprises(scenario, "hudi", counted([(1, "S1", "held")], HAPPENED))) == ["no clause is violated"]
+    assert list(surprises(scenario, "hudi", counted([(1, "S1", "violated")], HAPPENED))) == []

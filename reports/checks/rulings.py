@@ -1,0 +1,109 @@
+"""Verdicts: one row per run and clause, with the first witness of each violation.
+
+Clauses answer with `Violations`: flat arrays and a function that describes one
+of them. Only the first violation of a run and clause is described, so that a
+batch with a million violations costs what its runs cost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lockref.history import ABSENT
+from reports.checks.columns import Flags, Ints
+from reports.checks.spec import HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
+
+VERDICT_SCHEMA: Final = pa.schema(
+    [
+        pa.field("run", pa.int64(), nullable=False),
+        pa.field("clause", pa.string(), nullable=False),
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("at_ns", pa.int64()),
+        pa.field("witness", pa.string()),
+    ]
+)
+"""`verdict`: held, violated, inconclusive or not_applicable. `count`, `at_ns`: violations, the first one's true time.
+
+`witness`: JSON. Violated: what happened, with event numbers and intervals.
+Otherwise the reason, or null for a plain "held".
+"""
+
+_VERDICTS: Final = (HELD, NOT_APPLICABLE, INCONCLUSIVE, VIOLATED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violations:
+    """What one clause found: the run (position) and instant of each, and how to describe it."""
+
+    clause: str
+    run: Ints
+    at_ns: Ints
+    witness: Callable[[int], dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Ruling:
+    """One clause over all runs: its violations, and where and why it says nothing.
+
+    excused: pairs of (runs, reason) for which the clause does not apply;
+    undecided: where it could not be decided. A violation outranks both: what
+    was seen was seen.
+    """
+
+    violations: Violations
+    excused: list[tuple[Flags, str]] = field(default_factory=list)
+    undecided: list[tuple[Flags, str]] = field(default_factory=list)
+
+
+def _canonical(witness: dict[str, Any]) -> str:
+    return json.dumps(witness, separators=(",", ":"), sort_keys=True)
+
+
+def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
+    """Verdicts of `VERDICT_SCHEMA`, ordered by run, then in the order of the rulings."""
+    runs, clauses = len(run_numbers), len(rulings)
+    verdict = np.zeros((runs, clauses), dtype=np.int32)
+    count = np.zeros((runs, clauses), dtype=np.int64)
+    at_ns = np.full((runs, clauses), ABSENT, dtype=np.int64)
+    witness = np.zeros((runs, clauses), dtype=np.int32)
+    texts: list[str] = [""]
+    for place, ruling in enumerate(rulings):
+        for code, reasons in ((1, ruling.excused), (2, ruling.undecided)):
+            for where, reason in reasons:
+                if where.any():
+                    verdict[where, place] = code
+                    witness[where, place] = len(texts)
+                    texts.append(_canonical({"reason": reason}))
+        found = ruling.violations
+        if len(found.run) == 0:
+            continue
+        count[:, place] = np.bincount(found.run, minlength=runs)
+        order = np.lexsort((found.at_ns, found.run))
+        firsts = order[np.concatenate(([True], np.diff(found.run[order]) != 0))]
+        for position in firsts.tolist():
+            run = int(found.run[position])
+            verdict[run, place] = 3
+            at_ns[run, place] = found.at_ns[position]
+            witness[run, place] = len(texts)
+            texts.append(_canonical(found.witness(position)))
+    column = np.tile(np.arange(clauses, dtype=np.int32), runs)
+    names = pa.array([ruling.violations.clause for ruling in rulings], pa.string())
+    times, told = at_ns.reshape(-1), witness.reshape(-1)
+    return pa.table(
+        [
+            pa.array(np.repeat(run_numbers, clauses)),
+            pa.DictionaryArray.from_arrays(pa.array(column), names).cast(pa.string()),
+            pa.DictionaryArray.from_arrays(pa.array(verdict.reshape(-1)), pa.array(_VERDICTS)).cast(pa.string()),
+            pa.array(count.reshape(-1)),
+            pa.array(times, mask=times == ABSENT),
+            pa.DictionaryArray.from_arrays(pa.array(told, mask=told == 0), pa.array(texts)).cast(pa.string()),
+        ],
+        schema=VERDICT_SCHEMA,
+    )

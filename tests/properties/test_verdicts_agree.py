@@ -1,0 +1,159 @@
+"""One verdict, whoever counts: the process's tally and Spark's grouped rows of the same runs are told alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lockref.cli.campaigns import code_of, tallied_results
+from lockref.history import runs_table, to_table
+from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
+from reports.checks.classes import CLASS_SCHEMA, CLASSES
+from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
+from reports.checks.tally import Tally, tally
+from reports.formats.results import Results
+from reports.pipeline.summary import Facts, summarise
+
+VERDICTS = ("held", "violated", "inconclusive", "not_applicable")
+SITUATIONS = ("grant", "denied", "contention", "fault:pause")
+OF_THE_RUNS = (
+    "verdict", "liveness", "fairness_claims", "statement", "reasons", "runs", "events", "damaged", "cut_off", "clauses",
+    "classes", "reach",
+)  # fmt: skip
+"""What both tell of the same counts. The rest is each one's own: replays here, latencies there."""
+
+Run = dict[str, object]
+
+RUNS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "scenario": st.sampled_from(["", "e01", "e02"]),
+            "provider": st.sampled_from(["", "hardened"]),
+            "is_cut_off": st.booleans(),
+            "must_happen": st.lists(st.sampled_from(SITUATIONS), max_size=3, unique=True),
+            "class": st.sampled_from(CLASSES),
+            # Mostly sound runs, so that not every batch is violated.
+            "verdicts": st.fixed_dictionaries(
+                {clause: st.sampled_from(("held", "held", "held", *VERDICTS)) for clause in CLAUSES}
+            )
+            | st.fixed_dictionaries({clause: st.sampled_from(("held", "not_applicable")) for clause in CLAUSES}),
+            "reach": st.fixed_dictionaries({name: st.integers(0, 2) for name in SITUATIONS}),
+        }
+    ),
+    max_size=5,
+)
+LOSSES = st.tuples(st.integers(0, 2), st.integers(0, 2))
+"""How many runs are damaged, and how many records name no run."""
+
+
+def run_rows(runs: list[Run]) -> pa.Table:
+    defaults = {"world": "simulated", "claims": []}
+    names = ("scenario", "provider", "is_cut_off", "must_happen")
+    return runs_table([{**defaults, "run": place, **{n: run[n] for n in names}} for place, run in enumerate(runs)])
+
+
+def judgement(runs: list[Run]) -> Judgement:
+    """What the judge would have said of these runs."""
+    verdicts = [
+        {"run": place, "clause": clause, "verdict": verdict, "count": int(verdict == "violated"), "witness": "{}"}
+        for place, run in enumerate(runs)
+        for clause, verdict in run["verdicts"].items()
+    ]
+    reach = [
+        {"run": place, "situation": name, "count": count}
+        for place, run in enumerate(runs)
+        for name, count in run["reach"].items()
+    ]
+    classes = [{"run": place, "class": run["class"]} for place, run in enumerate(runs)]
+    return Judgement(
+        verdicts=pa.Table.from_pylist(verdicts, VERDICT_SCHEMA),
+        classes=pa.Table.from_pylist(classes, CLASS_SCHEMA),
+        reach=pa.Table.from_pylist(reach, REACH_SCHEMA),
+        grants=pa.table({}),
+        tenures=pa.table({}),
+        cut_off=(),
+    )
+
+
+def in_process(runs: list[Run], losses: tuple[int, int]) -> Tally:
+    """The process's count."""
+    damaged, nameless = losses
+    return tally(judgement(runs), to_table([]), run_rows(runs), damaged=damaged, nameless=nameless)
+
+
+def on_spark(runs: list[Run], losses: tuple[int, int]) -> Results:
+    """The account of the rows that Spark's queries would have given."""
+    damaged, nameless = losses
+    facts = Facts(sources={0: "h"}, damaged=set(range(100, 100 + damaged)))
+    facts.counts.damaged, facts.counts.nameless = damaged, nameless
+    for run in runs:
+        facts.counts.runs += 1
+        facts.counts.cut_off += bool(run["is_cut_off"])
+        facts.counts.demand((run["scenario"], run["provider"]), run["must_happen"])
+    verdicts = Counter((clause, verdict) for run in runs for clause, verdict in run["verdicts"].items())
+    reach: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for run in runs:
+        for name, count in run["reach"].items():
+            key = (run["scenario"], run["provider"], name)
+            before = reach.get(key, (0, 0))
+            reach[key] = (before[0] + (count > 0), before[1] + count)
+    facts.count_verdicts(
+        [{"clause": clause, "verdict": verdict, "runs": count} for (clause, verdict), count in verdicts.items()],
+        [
+            {"scenario": scenario, "provider": provider, "situation": name, "runs": some, "count": count}
+            for (scenario, provider, name), (some, count) in reach.items()
+        ],
+    )
+    facts.counts.broken_runs = sum(any(run["verdicts"][name] == "violated" for name in SAFETY) for run in runs)
+    facts.classes = [{"class": name, "runs": count} for name, count in Counter(run["class"] for run in runs).items()]
+    return summarise(facts, title="t")
+
+
+def told(counted: Tally) -> Results:
+    return tallied_results(counted, title="t", scenario="s", provider="p", provenance={})
+
+
+@given(runs=RUNS, losses=LOSSES)
+@settings(deadline=None, max_examples=150)
+def test_the_process_and_spark_say_the_same_of_the_same_counts(runs: list[Run], losses: tuple[int, int]) -> None:
+    """Verdict, liveness, fairness, reasons, clauses, reach and exit code: one definition, two ways to it."""
+    here, there = told(in_process(runs, losses)), on_spark(runs, losses)
+    assert {name: getattr(here, name) for name in OF_THE_RUNS} == {name: getattr(there, name) for name in OF_THE_RUNS}
+    assert code_of([here]) == code_of([there])
+
+
+@given(runs=RUNS, losses=LOSSES, cut=st.integers(0, 5))
+@settings(deadline=None, max_examples=100)
+def test_batches_do_not_change_a_verdict(runs: list[Run], losses: tuple[int, int], cut: int) -> None:
+    """A campaign adds up batch by batch: the verdict is that of all runs judged at once."""
+    joined = in_process(runs[:cut], losses)
+    joined.add(in_process(runs[cut:], (0, 0)))
+    assert decide(joined) == decide(in_process(runs, losses))
+
+
+@given(runs=RUNS, losses=LOSSES)
+@settings(deadline=None, max_examples=150)
+def test_what_was_seen_is_said_and_what_was_not_asked_is_not(runs: list[Run], losses: tuple[int, int]) -> None:
+    """A violation is never hidden, "held" never said against a doubt, and nothing holds that no run could be asked."""
+    verdicts = decide(in_process(runs, losses))
+    seen = {clause: {run["verdicts"][clause] for run in runs} for clause in CLAUSES}
+    for said, clauses in ((verdicts.safety, SAFETY), (verdicts.liveness, LIVENESS), (verdicts.fairness, FAIRNESS)):
+        found = set().union(*(seen[clause] for clause in clauses))
+        assert (said == "violated") == ("violated" in found)
+        if said == "held":
+            assert "held" in found
+            assert "inconclusive" not in found
+        if said == "inconclusive":
+            assert verdicts.reasons
+    if runs and verdicts.safety == "held":
+        assert losses == (0, 0)
+        assert all(run["reach"]["grant"] or any(_twin(run, other) for other in runs) for run in runs)
+
+
+def _twin(run: Run, other: Run) -> bool:
+    """True if `other` shows a grant for the scenario and provider of `run`."""
+    same = (run["scenario"], run["provider"]) == (other["scenario"], other["provider"])
+    return same and other["reach"]["grant"] > 0
