@@ -209,11 +209,32 @@ class DeleteObject(_Fault):
     kind: Literal["delete_object"]
 
 
+Body = Annotated[str, Field(max_length=4096)]
+
+
 class CorruptObject(_Fault):
-    """An operator overwrites the lock object with `body`. D6, E25."""
+    """An operator overwrites the lock object with `body`; of several, a seed chooses one. D6, E25.
+
+    charset: how its characters become bytes. In latin-1 each is one byte, so that they need not be UTF-8.
+    """
 
     kind: Literal["corrupt_object"]
-    body: Annotated[str, Field(max_length=4096)] = "{"
+    body: Body | Annotated[list[Body], Field(min_length=1, max_length=64)] = "{"
+    charset: Literal["utf-8", "latin-1"] = "utf-8"
+
+    @model_validator(mode="after")
+    def _has_bytes(self) -> CorruptObject:
+        for body in self.bodies:
+            try:
+                body.encode(self.charset)
+            except UnicodeEncodeError:
+                raise ValueError(f"has a body with a character that is not in {self.charset}") from None
+        return self
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """What a seed may choose from."""
+        return (self.body,) if isinstance(self.body, str) else tuple(self.body)
 
 
 FaultSpec = Annotated[

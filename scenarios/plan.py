@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from scenarios.faultspec import FaultSpec
+from scenarios.faultspec import CorruptObject, FaultSpec
 from scenarios.schema import Scenario
 from scenarios.settle import Draws, Settled
 from scenarios.units import Drawn
@@ -29,14 +29,15 @@ def plan_entry(fault: FaultSpec, *, number: int, draw: Draws) -> dict[str, Any]:
     for name in type(fault).model_fields:
         value = getattr(fault, name)
         word = name.rstrip("_")
-        if value is None or name in ("id", "kind"):
+        if value is None or name in ("id", "kind", "charset"):
             continue
         if isinstance(value, Drawn):
             entry[_WORDS.get(word, f"{word}_ns")] = draw(value, f"faults.{number - 1}.{word}")
         elif isinstance(value, BaseModel):
             entry[word] = value.model_dump(exclude_none=True)
-        elif name == "body":
-            entry[word] = value.encode()
+        elif isinstance(fault, CorruptObject) and name == "body":
+            choice = draw(_choice_of(fault), f"faults.{number - 1}.body")
+            entry[word] = fault.bodies[choice].encode(fault.charset)
         elif name == "groups":
             entry[word] = tuple(tuple(group) for group in value)
         else:
@@ -44,11 +45,18 @@ def plan_entry(fault: FaultSpec, *, number: int, draw: Draws) -> dict[str, Any]:
     return entry
 
 
+def _choice_of(fault: CorruptObject) -> Drawn:
+    """Which of its bodies: a position that a seed settles."""
+    return Drawn("", tuple(range(len(fault.bodies))))
+
+
 def is_same_for_all_seeds(scenario: Scenario) -> bool:
     """True if no seed changes the plan, so that a batch can draw it once."""
     quantities: list[Any] = [scenario.heal_at, *scenario.clock.drift.values(), *scenario.clock.offset.values()]
     for fault in scenario.faults:
         quantities += [getattr(fault, name) for name in type(fault).model_fields]
+        if isinstance(fault, CorruptObject):
+            quantities.append(_choice_of(fault))
     return scenario.swarm is None and all(not isinstance(value, Drawn) or value.is_constant for value in quantities)
 
 

@@ -144,7 +144,9 @@ class Contender(Releaser):
                 case Sight.OTHER | Sight.ABSENT if stored.version != last.if_version:
                     # The state that we wrote on has been replaced, and not by us: our write cannot land any more.
                     call.is_unresolved = False
-                    call.has_seen_other = call.has_seen_other or (call.is_informed and stored.record is not None)
+                    # A released record tells of nobody: it may be what another client's cleanup left (H6).
+                    is_live = stored.record is not None and not stored.record.expired
+                    call.has_seen_other = call.has_seen_other or (call.is_informed and is_live)
                 case _:
                     pass
         self._check_left_behind(stored)

@@ -150,6 +150,19 @@ def test_scenario_words_become_plan_numbers() -> None:
     assert corrupt["id"] == "corrupt_object-4"
 
 
+def test_a_seed_chooses_one_of_several_bodies() -> None:
+    """Every body of the list comes up, each as the bytes of its charset; one body alone is no choice (E25)."""
+    head = "version: 1\nname: x\nfaults:\n  - {kind: corrupt_object, at: 3s, "
+    several = parse_scenario(head + 'charset: latin-1, body: ["", "{}", "\\xFF{"]}\n')
+    bodies = {draw_plan(several, settle(several, seed), seed).faults[0].body for seed in range(40)}  # type: ignore[attr-defined]
+    assert bodies == {b"", b"{}", b"\xff{"}
+    assert not is_same_for_all_seeds(several)
+    one = parse_scenario(head + 'body: [""]}\n')
+    assert is_same_for_all_seeds(one)
+    with pytest.raises(ConfigError, match="not in latin-1"):
+        parse_scenario(head + 'charset: latin-1, body: "€"}\n')
+
+
 def test_a_swarm_stays_within_its_envelope_unless_told_otherwise() -> None:
     """No clock fault exceeds the declared offset; beyond the envelope some do. Both plans heal as written."""
     largest: dict[str, int] = {}
