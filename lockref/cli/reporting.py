@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lockref.cli.console import Console
 from lockref.cli.run_folder import HISTORIES, RunFolder
 from lockref.errors import CapabilityMissing
+from reports.checks.verdicts import counted
 from reports.formats.results import Results, load_results
 from reports.html import render
 from reports.pipeline import analyse_each
@@ -17,10 +18,12 @@ from reports.pipeline import analyse_each
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_JUDGED = (
-    "verdict", "liveness", "statement", "reasons", "runs", "events", "clauses", "classes", "reach", "capabilities",
-)  # fmt: skip
-"""What the run itself knows better than an analysis of the histories that it kept."""
+ANALYSED = frozenset({"latency", "outcomes", "fairness", "clients", "scatters", "quarantine", "provenance", "files"})
+"""Fields of `Results` that only an analysis of the kept histories knows, or that it has already joined with the run's.
+
+Every other field is the run's own: it judged all of its seeds, knows its store and named its failures. So a field that
+is added to `Results` is the run's until somebody says otherwise here, and no page loses it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,21 +94,31 @@ def _analysed(
     return [_joined(one, known) if known else one for one, known in zip(models, judged, strict=True)]
 
 
-_JUDGED = ("verdict", "liveness", "statement", "speed", "reasons", "runs", "events", "clauses", "classes", "reach")
-
-
 def _joined(analysed: Results, judged: Results) -> Results:
-    """The pipeline sees the kept histories; the run itself judged all of its seeds and named its failures."""
-    if judged.runs > analysed.runs:
-        analysed.notices.append(
-            f"verdicts over {judged.runs:,} runs; latencies, fairness and figures over the {analysed.runs:,} kept ones"
-        )
+    """The run's own account with what the analysis measured, its drawings and its notices."""
     seen = {(failure.clause, failure.run): failure for failure in analysed.failures}
     for failure in judged.failures:
         if (drawn := seen.get((failure.clause, failure.run))) is not None:
             failure.timeline, failure.begin_ns = drawn.timeline, drawn.begin_ns
-    for name in _JUDGED:
-        setattr(analysed, name, getattr(judged, name))
-    analysed.failures = judged.failures
-    analysed.notices = [*judged.notices, *analysed.notices]
-    return analysed
+    notices = [*judged.notices, *analysed.notices, *_differences(analysed, judged)]
+    measured = {name: getattr(analysed, name) for name in ANALYSED}
+    return judged.model_copy(update={**measured, "notices": notices})
+
+
+def _differences(analysed: Results, judged: Results) -> list[str]:
+    """What a reader must know where the kept histories are not all that the run judged."""
+    found = []
+    if judged.runs > analysed.runs:
+        found.append(
+            f"verdicts over {judged.runs:,} runs; latencies, fairness and figures over the {analysed.runs:,} kept ones"
+        )
+    if analysed.damaged > judged.damaged:
+        found.append(
+            f"the kept history has lost records of {counted(analysed.damaged, 'run')} since it was judged: "
+            "latencies, fairness and figures are without them"
+        )
+    if analysed.verdict == "violated" != judged.verdict:
+        found.append(
+            f"the kept history, judged again, is violated ({analysed.statement}); the run said {judged.verdict}"
+        )
+    return found

@@ -10,7 +10,7 @@ import pytest
 from lockref.cli.campaigns import document_of, say_results, tallied_results
 from lockref.cli.console import Console
 from lockref.cli.failures import Stored
-from lockref.cli.reporting import Part, write_report
+from lockref.cli.reporting import ANALYSED, Part, _joined, write_report
 from lockref.errors import CapabilityMissing
 from reports.checks.tally import Finding, Tally
 from reports.formats.results import Clause, Results
@@ -84,3 +84,32 @@ def test_a_statement_may_quote_strangers(capsys: pytest.CaptureFixture[str]) -> 
     assert "never happened in" in told
     assert "\x1b" not in told
     assert "\u202e" not in told
+
+
+def marked(who: str) -> Results:
+    """Results whose every field says whose it is, by being an object of its own."""
+    own = {name: [f"{who}'s {name}"] for name in Results.model_fields}
+    return Results.model_construct(**{**own, "runs": 1, "damaged": 0, "verdict": "held", "failures": []})
+
+
+def test_a_page_loses_nothing_that_the_run_knows() -> None:
+    """Every field of `Results`, today's and tomorrow's, is the run's, except those that only an analysis can fill."""
+    analysed, judged = marked("analysis"), marked("run")
+    joined = _joined(analysed, judged)
+    assert set(Results.model_fields) > ANALYSED
+    for name in Results.model_fields:
+        if name == "notices":
+            assert joined.notices == [*judged.notices, *analysed.notices]
+        else:
+            assert getattr(joined, name) is getattr(analysed if name in ANALYSED else judged, name), name
+
+
+def test_a_page_says_where_the_kept_history_differs_from_the_judged_one() -> None:
+    """Damage since, a violation that the run did not see, and runs that were not kept are told, never joined away."""
+    judged = Results(verdict="held", statement="0 violations", runs=10)
+    analysed = Results(verdict="violated", statement="1 of 3 runs broke", runs=3, damaged=2)
+    told = "\n".join(_joined(analysed, judged).notices)
+    assert "over 10 runs" in told
+    assert "2 runs since it was judged" in told
+    assert "judged again, is violated" in told
+    assert _joined(Results(verdict="held", statement="", runs=10), judged).notices == []
