@@ -57,6 +57,9 @@ def tallied_results(
     results = judged(tally, title=title, classes=tally.classes, events=tally.events)
     for finding in tally.findings:
         stored = store_failure(finding) if store_failure else Stored(id=f"{finding.clause}-{finding.run}", replay=again)
+        evidence = stored.evidence
+        if evidence is not None:
+            finding = evidence.finding
         failure = Failure(
             id=stored.id,
             clause=finding.clause,
@@ -66,11 +69,13 @@ def tallied_results(
             scenario=scenario,
             provider=provider,
             backend=backend,
+            begin_ns=evidence.begin_ns if evidence else 0,
             at_ns=finding.at_ns,
             similar=finding.similar,
             replay=stored.replay,
             notes=list(stored.notes),
             witness=finding.witness,
+            timeline=evidence.timeline if evidence else None,
         )
         failure.block = failure_block(failure)
         results.failures.append(failure)

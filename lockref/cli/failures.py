@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lockref
+from lockref.cli.evidence import Evidence, JudgedRun
 from lockref.cli.run_folder import HOME, commit
 from lockref.errors import ConfigError, did_you_mean
-from lockref.history import runs_table, to_table
-from reports.checks import judge
 from scenarios.simulated import run_simulated
 from sim.explore.replay import Failure, ProviderUsed, ShrinkRecord, Versions
 from sim.explore.shrink import Shrunk, shrink
@@ -44,19 +43,17 @@ ID_PREFIX = "LK-"
 _ID_LENGTH = 6
 
 
-def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
-    """The clauses that one simulated run breaks."""
-    verdicts = judge(to_table([outcome.recorder], [outcome.seed]), runs_table([outcome.run_row])).verdicts
-    return frozenset(row["clause"] for row in verdicts.to_pylist() if row["verdict"] == "violated")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """How a failure is known: its id, the line that shows it again (empty if none does), labelled notes."""
+    """How a failure is known: its id, the line that shows it again (empty if none does), labelled notes.
+
+    evidence: the failure as the run behind that line shows it; None if no run does.
+    """
 
     id: str
     replay: str
     notes: tuple[tuple[str, str], ...] = ()
+    evidence: Evidence | None = None
 
 
 class FailureStore:
@@ -77,7 +74,7 @@ class FailureStore:
         is named, with a note in the place of a replay line.
         """
         outcome = run_simulated(self._scenario, self._spec, finding.run)
-        if finding.clause not in broken_clauses(outcome):
+        if finding.clause not in JudgedRun(outcome).broken:
             why = "seed does not give it again: the lock keeps state between runs, or is not deterministic"
             return Stored(id=f"{finding.clause}-{finding.run}", replay="", notes=(("no replay", why),))
         stored = self.keep(finding, outcome)
@@ -92,14 +89,17 @@ class FailureStore:
         shrunk = None
         if self._shrunk < SHRUNK_MAX and finding.is_safety:
             self._shrunk += 1
-            result = self._shrink(finding.clause, outcome)
+            result = self._shrink(finding, outcome)
             shrunk = _shrink_record(outcome, result)
             outcome = self._repeat(result.plan, result.deviations, finding.run)
-        self._write(identity, finding, resolved, outcome, shrunk)
+        # From here on the failure is what this run shows: the plan, digest and replay line are its own, too.
+        evidence = JudgedRun(outcome).evidence(finding)
+        self._write(identity, evidence.finding, resolved, outcome, shrunk)
         return Stored(
             id=identity,
             replay=f"lockref replay {identity}",
             notes=_shrink_notes(shrunk, kinds) if shrunk else (),
+            evidence=evidence,
         )
 
     def _write(
@@ -139,9 +139,9 @@ class FailureStore:
     def _repeat(self, plan: FaultPlan, deviations: tuple[tuple[int, int], ...], seed: int) -> RunOutcome:
         return run_simulated(self._scenario, self._spec, seed, plan=plan, schedule=Replay(deviations))
 
-    def _shrink(self, clause: str, outcome: RunOutcome) -> Shrunk:
+    def _shrink(self, finding: Finding, outcome: RunOutcome) -> Shrunk:
         def fails(plan: FaultPlan, deviations: tuple[tuple[int, int], ...]) -> bool:
-            return clause in broken_clauses(self._repeat(plan, deviations, outcome.seed))
+            return JudgedRun(self._repeat(plan, deviations, outcome.seed)).breaks_likewise(finding)
 
         return shrink(fails, outcome.plan, outcome.deviations, runs_max=SHRINK_RUNS_MAX)
 

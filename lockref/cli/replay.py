@@ -15,9 +15,11 @@ def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as
     from pydantic import ValidationError
 
     from lockref.cli.console import Console, printable
-    from lockref.cli.failures import broken_clauses, find_failures
+    from lockref.cli.evidence import JudgedRun
+    from lockref.cli.failures import find_failures
     from lockref.errors import ConfigError, Location
     from lockref.providers import load_provider
+    from reports.formats.text import readable
     from scenarios.schema import Scenario
     from scenarios.simulated import RunOutcome, run_simulated
     from sim.explore.replay import Answer, Failure, replay
@@ -48,15 +50,25 @@ def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as
         def run(plan: FaultPlan, schedule: Schedule, seed: int, scenario=scenario, spec=spec) -> RunOutcome:  # type: ignore[no-untyped-def]
             return run_simulated(scenario, spec, seed, plan=plan, schedule=schedule)
 
-        answered = replay(failure, run, broken_clauses)
+        judged: list[JudgedRun] = []
+
+        def broken(outcome: RunOutcome, judged=judged) -> frozenset[str]:  # type: ignore[no-untyped-def]
+            one = JudgedRun(outcome)
+            judged.append(one)
+            return one.broken
+
+        answered = replay(failure, run, broken)
+        message = judged[-1].message(failure.clause) if judged else ""
         word, style, code = marks[answered.answer]
-        rows.append((failure, answered, word, code))
+        rows.append((failure, answered, word, code, message))
         trace = {Answer.SAME_DIGEST: ", same trace", Answer.SAME_CLAUSE: ", another trace"}.get(answered.answer, "")
         console.say(
             f"{word}{trace}   {failure.clause}   {printable(failure.id)}   seed {failure.seed}   "
             f"{printable(scenario.name)} under {printable(spec.name)}",
             style=style,
         )
+        if message:
+            console.say(f"  {printable(readable(message), limit=400)}")
         console.say(f"  {printable(answered.explanation, limit=400)}")
         if failure.shrink is not None:
             shrunk = failure.shrink
@@ -76,10 +88,11 @@ def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as
                         "clause": failure.clause,
                         "broken": list(answered.clauses),
                         "digest": answered.digest,
+                        "message": message,
                     }
-                    for failure, answered, word, _ in rows
+                    for failure, answered, word, _, message in rows
                 ]
             }
         )
-    codes = {code for *_, code in rows}
+    codes = {code for *_, code, _ in rows}
     return 1 if 1 in codes else max(codes)

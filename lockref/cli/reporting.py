@@ -98,7 +98,9 @@ def _joined(analysed: Results, judged: Results) -> Results:
     """The run's own account with what the analysis measured, its drawings and its notices."""
     seen = {(failure.clause, failure.run): failure for failure in analysed.failures}
     for failure in judged.failures:
-        if (drawn := seen.get((failure.clause, failure.run))) is not None:
+        # A failure of a simulation brings its own: it may be told from a shrunk run, which is not among the kept ones.
+        drawn = seen.get((failure.clause, failure.run)) if failure.timeline is None else None
+        if drawn is not None:
             failure.timeline, failure.begin_ns = drawn.timeline, drawn.begin_ns
     notices = [*judged.notices, *analysed.notices, *_differences(analysed, judged)]
     measured = {name: getattr(analysed, name) for name in ANALYSED}

@@ -24,6 +24,7 @@ from reports.pipeline import fairness, latency
 from reports.pipeline.counts import collect_counts, ordered, verdict_counts
 from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run
 from reports.pipeline.summary import NAMELESS, TIMELINE_EVENTS_MAX, Facts, FailureRow, summarise
+from reports.pipeline.timeline import KINDS_SHOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -276,13 +277,14 @@ class _Analysis:
         """Events and grants of the failures' runs, all in one go."""
         if not failures:
             return
+        kinds = ", ".join(f"'{kind}'" for kind in KINDS_SHOWN)
         chosen = ", ".join(str(run) for run in sorted({failure.run for failure in failures}))
         events = self.spark.sql(f"""
             select * from (
                 select seq, at_ns, node, task, lock, kind, outcome, request, token, owner, detail, run, begin_ns,
                        row_number() over (partition by run order by seq) as place
                 from (select *, min(at_ns) over (partition by run) as begin_ns from events where run in ({chosen}))
-                where kind in ('call', 'believed', 'effect', 'fault', 'clock')
+                where kind in ({kinds})
             ) where place <= {TIMELINE_EVENTS_MAX}
         """)
         grants = self.spark.sql(f"select * from grants where run in ({chosen})")

@@ -12,6 +12,9 @@ from typing import Any
 
 from reports.formats.results import Interval, Tick, Timeline
 
+KINDS_SHOWN = ("call", "believed", "effect", "fault", "clock")
+"""The kinds of events that a timeline is made of."""
+
 MARKS_MAX = 10_000
 MARGIN_SHARE = 0.6
 """How much of the failure's own length is shown on either side of it."""

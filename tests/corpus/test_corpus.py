@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.failures import broken_clauses
+from lockref.cli.evidence import broken_clauses
 from lockref.providers import load_provider
 from scenarios.load import parse_scenario
 from scenarios.simulated import run_simulated

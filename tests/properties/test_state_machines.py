@@ -21,7 +21,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lockref.cli.failures import FailureStore, broken_clauses
+from lockref.cli.evidence import broken_clauses
+from lockref.cli.failures import FailureStore
 from lockref.errors import LockLost, LockNotHeld, OutcomeUnknown
 from lockref.history import runs_table, to_table
 from lockref.providers import load_provider

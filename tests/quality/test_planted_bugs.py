@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.failures import FailureStore, broken_clauses, find_failures
+from lockref.cli.evidence import broken_clauses
+from lockref.cli.failures import FailureStore, find_failures
 from lockref.providers import load_provider
 from scenarios.campaign import run_campaign
 from scenarios.load import catalogue, load_scenario

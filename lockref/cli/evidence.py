@@ -1,0 +1,89 @@
+"""What one run shows of a failure: where it begins, who held and believed around the moment, and the witness.
+
+Everything that people are told of a failure is taken from one run, the one that
+`lockref replay` shows again: a failure that was shrunk is told as it is in its
+shrunk run, whose times and figures are not those of the run that found it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.history import runs_table, to_table
+from reports.checks import judge
+from reports.checks.spec import CLAUSES
+from reports.checks.tally import tally
+from reports.pipeline.timeline import KINDS_SHOWN, build_timeline
+
+if TYPE_CHECKING:
+    from reports.checks.judgement import Judgement
+    from reports.checks.tally import Finding
+    from reports.formats.results import Timeline
+    from scenarios.simulated import RunOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A failure as one run shows it.
+
+    finding: clause, witness and instant. begin_ns: the run's first event, from
+    which people are told times. timeline: the picture around the moment.
+    """
+
+    finding: Finding
+    begin_ns: int
+    timeline: Timeline
+
+
+class JudgedRun:
+    """One simulated run with its history and what the checks say of it."""
+
+    __slots__ = ("_by_clause", "_events", "_judgement")
+
+    def __init__(self, outcome: RunOutcome) -> None:
+        self._events: pa.Table = to_table([outcome.recorder], [outcome.seed])
+        runs = runs_table([outcome.run_row])
+        self._judgement: Judgement = judge(self._events, runs)
+        findings = tally(self._judgement, self._events, runs).findings
+        self._by_clause = {finding.clause: finding for finding in findings}
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """The clauses that the run breaks."""
+        return frozenset(self._by_clause)
+
+    def message(self, clause: str) -> str:
+        """How the clause is broken, in the words of the checks; empty if it is not."""
+        own = self._by_clause.get(clause)
+        return "" if own is None else str(own.witness.get("text") or CLAUSES[clause])
+
+    def breaks_likewise(self, finding: Finding) -> bool:
+        """True if this run breaks the same clause in the same way, such as by a false denial."""
+        own = self._by_clause.get(finding.clause)
+        return own is not None and own.kind == finding.kind
+
+    def evidence(self, finding: Finding) -> Evidence:
+        """What this run, which must break it, shows of the clause; how many others do is the finding's."""
+        own = self._by_clause[finding.clause]
+        shown = self._events.filter(pc.is_in(self._events["kind"], pa.array(KINDS_SHOWN)))
+        begin_ns: int = pc.min(self._events["at_ns"]).as_py()
+        return Evidence(
+            finding=replace(finding, kind=own.kind, at_ns=own.at_ns, witness=own.witness),
+            begin_ns=begin_ns,
+            timeline=build_timeline(
+                shown.to_pylist(),
+                grants=self._judgement.grants.to_pylist(),
+                moment_ns=own.at_ns,
+                witness=own.witness,
+                origin_ns=begin_ns,
+            ),
+        )
+
+
+def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
+    """The clauses that one simulated run breaks."""
+    return JudgedRun(outcome).broken

@@ -1,0 +1,80 @@
+"""What is told of a failure and what `lockref replay` shows are one run: the shrunk one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lockref.cli.campaigns import campaign_results
+from lockref.cli.evidence import JudgedRun
+from lockref.cli.failures import FailureStore, find_failures
+from lockref.cli.main import run
+from lockref.providers import load_provider
+from reports.formats.text import readable
+from scenarios.campaign import run_campaign
+from scenarios.load import load_scenario
+from scenarios.schema import Scenario
+from scenarios.simulated import run_simulated
+from sim.explore.replay import Failure
+from sim.schedules import Replay
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("failures")
+
+
+def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path) -> None:
+    """Two of five stored failures told the figures of the run before shrinking, beside the plan of the shrunk one."""
+    scenario, spec = load_scenario("swarm"), load_provider("hudi")
+    campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
+    results = campaign_results(campaign, provenance={}, store_failure=FailureStore(scenario, spec, folder=folder).store)
+    first = {(finding.clause, finding.run): finding for finding in campaign.tally.findings}
+    differ = 0
+    for told in results.failures[:5]:
+        stored = Failure.load(find_failures(told.id, folder=folder)[0])
+        outcome = run_simulated(
+            Scenario.model_validate(stored.scenario),
+            spec,
+            stored.seed,
+            plan=stored.plan,
+            schedule=Replay(stored.schedule),
+        )
+        shown = JudgedRun(outcome)
+        assert outcome.digest == stored.digest
+        assert told.message == shown.message(told.clause)
+        assert told.witness == stored.witness
+        assert readable(told.message)[:100] in told.block
+        assert told.timeline is not None
+        assert told.timeline.moment_ns == told.at_ns
+        assert told.begin_ns == told.timeline.origin_ns
+        differ += told.witness != first[told.clause, told.run].witness
+    assert differ, "shrinking changed no figure here: this test shows nothing"
+
+
+def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path) -> None:
+    """A false denial is not shrunk to a false grant: that would be another failure under the same id."""
+    scenario, spec = load_scenario("swarm"), load_provider("hudi")
+    campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
+    store = FailureStore(scenario, spec, folder=folder)
+    found = [finding for finding in campaign.tally.findings if finding.clause == "S7"][:3]
+    assert len({finding.kind for finding in found}) > 1
+    for finding in found:
+        evidence = store.store(finding).evidence
+        assert evidence is not None
+        assert evidence.finding.kind == finding.kind
+
+
+def test_the_replay_says_what_the_failure_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command's message is that of the block."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["sim", "swarm", "--provider", "hudi", "--seeds", "1..40", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)["failures"][0]
+    assert run(["replay", told["id"], "--json"]) == 1
+    (replayed,) = json.loads(capsys.readouterr().out)["replays"]
+    assert replayed["message"] == told["message"]
+    assert replayed["detail"] == "same digest"
