@@ -8,6 +8,8 @@ looks wrong. Loops over operations; not for the hot path.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
@@ -18,18 +20,23 @@ from reports.checks.search import search
 from reports.checks.sweep import NEVER, Illegal, LockOp, Result, sweep
 from reports.checks.takeover import or_zero, rate_allowance
 
+FIRST_PLACE: Final = 1
+"""Of a grant in its lock's chain."""
+
 
 def crosscheck(events: pa.Table, runs: pa.Table) -> dict[tuple[int, str], str]:
     """(run number, lock) to "legal", "illegal: <rule>" or "inconclusive"."""
     case = open_case(events, runs)
-    return {key: _answer(ops) for key, ops in lock_operations(case).items()}
+    readable = dict(zip(case.runs.number.tolist(), case.truth.is_readable.tolist(), strict=True))
+    # Places in the chain count from 1; where a lock's own tokens begin, nobody knows.
+    return {key: _answer(ops, FIRST_PLACE if readable[key[0]] else None) for key, ops in lock_operations(case).items()}
 
 
-def _answer(ops: list[LockOp]) -> str:
+def _answer(ops: list[LockOp], token_min: int | None) -> str:
     if any(op.result is Result.GRANTED and op.token is None for op in ops):
-        found = search(ops)
+        found = search(ops, token_min=token_min)
         return "illegal: no order fits" if found == "illegal" else found
-    illegal: Illegal | None = sweep(ops)
+    illegal: Illegal | None = sweep(ops, token_min=token_min)
     return "legal" if illegal is None else f"illegal: {illegal.rule}"
 
 
@@ -39,10 +46,13 @@ def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
     A grant's number is its place in the chain, which every lock has; where the
     chain cannot be read, its token. It may end by itself from the end of its
     validity on, less what clocks may differ. Errors count as unknown outcomes.
+    Of nested locking only the outermost pair is an operation: what lies inside
+    neither takes the lock nor gives it back.
     """
     events, operations = case.events, case.operations
     ends = _promised_ends(case)
     found: dict[tuple[int, str], list[LockOp]] = {}
+    nesting = _Nesting()
     for number in range(len(operations.call_row)):
         result = _result(int(operations.op[number]), int(operations.outcome[number]))
         grant, token = int(operations.grant[number]), int(operations.token[number])
@@ -52,9 +62,12 @@ def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
             events.text("lock", int(operations.lock[number])),
         )
         is_open = operations.return_row[number] < 0
+        client = f"{operations.node[number]}/{operations.task[number]}"
+        if nesting.is_inner((*key, client), result, place):
+            continue
         found.setdefault(key, []).append(
             LockOp(
-                client=f"{operations.node[number]}/{operations.task[number]}",
+                client=client,
                 result=result,
                 call_ns=int(operations.call_at_ns[number]),
                 return_ns=NEVER if is_open else int(operations.return_at_ns[number]),
@@ -63,6 +76,24 @@ def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
             )
         )
     return found
+
+
+class _Nesting:
+    """How deep each client is in the grant that it was given last."""
+
+    def __init__(self) -> None:
+        self._entered: dict[tuple[int, str, str], tuple[int | None, int]] = {}
+
+    def is_inner(self, client: tuple[int, str, str], result: Result, place: int | None) -> bool:
+        """True for a grant that the client is in already, and for a release that leaves it inside."""
+        inside, depth = self._entered.get(client, (None, 0))
+        if result is Result.GRANTED:
+            is_again = depth > 0 and place is not None and place == inside
+            self._entered[client] = (place, depth + 1 if is_again else 1)
+            return is_again
+        if result in (Result.RELEASED, Result.UNKNOWN_RELEASE):
+            self._entered[client] = (inside, max(depth - 1, 0))
+        return result is Result.RELEASED and depth > 1
 
 
 def _promised_ends(case: Case) -> np.ndarray:

@@ -34,14 +34,15 @@ class _State:
     token: int
 
 
-def search(ops: Sequence[LockOp], *, states_max: int = STATES_MAX) -> Answer:
+def search(ops: Sequence[LockOp], *, token_min: int | None = None, states_max: int = STATES_MAX) -> Answer:
     """Decide whether one lock's history is legal under the rules of `reports.checks.sweep`; tokens may be None.
 
+    token_min: the smallest token that this lock gives; None where nobody knows.
     Cost: up to `states_max` states of one integer triple each.
     """
     history = _History(ops)
     mandatory = history.mandatory
-    start = _State(0, _FREE, 0)
+    start = _State(0, _FREE, -NEVER if token_min is None else token_min - 1)
     seen = {start}
     stack = [start]
     while stack:
@@ -66,14 +67,23 @@ class _History:
         self.mandatory = 0
         self._grant: list[int] = []
         self._retries: dict[int, int] = {}
+        # Releases whose client has made an unknown acquire since its last grant or release.
+        self._unsure: set[int] = set()
         holding: dict[str, int] = {}
+        unsure: set[str] = set()
         for number, op in enumerate(self._ops):
             self._grant.append(holding.get(op.client, _FREE))
             match op.result:
                 case Result.GRANTED:
                     holding[op.client] = number
+                    unsure.discard(op.client)
+                case Result.UNKNOWN_ACQUIRE:
+                    unsure.add(op.client)
                 case Result.RELEASED:
                     holding.pop(op.client, None)
+                    if op.client in unsure:
+                        self._unsure.add(number)
+                        unsure.discard(op.client)
                 case Result.UNKNOWN_RELEASE if op.client in holding:
                     grant = holding[op.client]
                     self._retries[grant] = self._retries.get(grant, 0) | 1 << number
@@ -112,6 +122,9 @@ class _History:
             case Result.RELEASED | Result.UNKNOWN_RELEASE:
                 if grant != _FREE and holder == grant:
                     return _State(done, _FREE, state.token)
-                # Its work was done already by an earlier try whose outcome nobody knew.
-                is_retry = op.result is Result.RELEASED and bool(self._retries.get(grant, 0) & state.done)
-                return _State(done, holder, state.token) if is_retry else None
+                # It finds its work done by an earlier try whose outcome nobody knew; or it follows an unknown acquire,
+                # which ends when it likes, and then only the grant before that one must be over.
+                is_retry = bool(self._retries.get(grant, 0) & state.done)
+                is_over = number in self._unsure and (grant == _FREE or bool(state.done >> grant & 1))
+                is_idle = op.result is Result.RELEASED and (is_retry or is_over)
+                return _State(done, holder, state.token) if is_idle else None

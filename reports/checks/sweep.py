@@ -17,7 +17,8 @@ The rules:
                token above all before it
     denied     some instant of [call, return] at which the lock is held
     released   takes effect in [call, return] while its client holds; after an unknown release of the same grant
-               it may also find that one's work done
+               it may also find that one's work done; after an unknown acquire of its client, whose requests may
+               still land, it says only that the grant before that one is over
     unknown    an acquire may have taken effect at any time from its call on,
                under a token nobody saw, for any span, or not at all; a release
                at any time from its call on
@@ -39,8 +40,6 @@ from enum import Enum
 from typing import Final
 
 NEVER: Final = 2**62
-FIRST_TOKEN: Final = 1
-"""The smallest token that a lock gives; below the first grant seen there is room for others down to this one."""
 
 
 class Result(Enum):
@@ -92,8 +91,11 @@ class _Tenure:
     end_ns: int = 0
 
 
-def sweep(ops: Sequence[LockOp]) -> Illegal | None:
+def sweep(ops: Sequence[LockOp], *, token_min: int | None = None) -> Illegal | None:
     """Find an illegal operation in a fenced lock's history, or None.
+
+    token_min: the smallest token that this lock gives; None where nobody knows, so that below the first grant seen
+    there is room for any number of others.
 
     Shape:   n operations of one lock, any order; every granted acquire has a token.
     Units:   true time, integers, closed intervals.
@@ -115,24 +117,33 @@ def sweep(ops: Sequence[LockOp]) -> Illegal | None:
     for position, tenure in enumerate(tenures):
         following = tenures[position + 1].begin_ns if position + 1 < len(tenures) else NEVER
         tenure.end_ns = min(tenure.end_hi_ns, following)
-    return _denied_while_free(ops, tenures)
+    return _denied_while_free(ops, tenures, token_min)
 
 
 def _pair(ops: Sequence[LockOp]) -> list[_Tenure] | Illegal:
     """Grants in token order, each with the end window that its client's next release, or its expiry, gives it."""
     tenures: list[_Tenure] = []
     holding: dict[str, _Tenure] = {}
+    unsure: set[str] = set()
     for op in ops:
         if op.result is Result.GRANTED:
             if op.token is None:
                 raise ValueError("swept a granted acquire without a token; use reports.checks.search")
             holding[op.client] = tenure = _Tenure(op, op.ends_ns)
             tenures.append(tenure)
+            unsure.discard(op.client)
+        elif op.result is Result.UNKNOWN_ACQUIRE:
+            unsure.add(op.client)
         elif op.result is Result.RELEASED:
             held = holding.pop(op.client, None)
-            if held is None:
+            if held is not None:
+                held.end_lo_ns, held.end_hi_ns = min(op.call_ns, held.unsure_ns), op.return_ns
+                if op.client in unsure:
+                    # It may have been meant for the unknown acquire, and this grant have ended by itself before.
+                    held.end_lo_ns = min(held.end_lo_ns, held.op.ends_ns)
+            elif op.client not in unsure:
                 return Illegal(rule="release without a grant", ops=(op,))
-            held.end_lo_ns, held.end_hi_ns = min(op.call_ns, held.unsure_ns), op.return_ns
+            unsure.discard(op.client)
         elif op.result is Result.UNKNOWN_RELEASE and op.client in holding:
             held = holding[op.client]
             held.unsure_ns = min(held.unsure_ns, op.call_ns)
@@ -141,7 +152,7 @@ def _pair(ops: Sequence[LockOp]) -> list[_Tenure] | Illegal:
     return tenures
 
 
-def _denied_while_free(ops: Sequence[LockOp], tenures: list[_Tenure]) -> Illegal | None:
+def _denied_while_free(ops: Sequence[LockOp], tenures: list[_Tenure], token_min: int | None) -> Illegal | None:
     """The first denial inside a gap that no unknown acquire can fill."""
     ends = [tenure.end_ns for tenure in tenures]
     need: dict[int, LockOp] = {}
@@ -159,14 +170,14 @@ def _denied_while_free(ops: Sequence[LockOp], tenures: list[_Tenure]) -> Illegal
     # One unknown acquire, begun before the earliest such denial returned, fills a gap for all of them. Gaps ask in
     # order of time, and whoever may serve an earlier one may serve a later one: counting is enough.
     for used, gap in enumerate(sorted(need, key=lambda one: need[one].return_ns)):
-        if bisect_right(unknown, need[gap].return_ns) <= used or not _has_room(tenures, gap):
+        if bisect_right(unknown, need[gap].return_ns) <= used or not _has_room(tenures, gap, token_min):
             return Illegal(rule="denied while free", ops=(need[gap],))
     return None
 
 
-def _has_room(tenures: list[_Tenure], gap: int) -> bool:
+def _has_room(tenures: list[_Tenure], gap: int, token_min: int | None) -> bool:
     """True if a token that nobody saw fits between the grants around this gap."""
-    if gap == len(tenures):
+    if gap == len(tenures) or (gap == 0 and token_min is None):
         return True
-    below = FIRST_TOKEN - 1 if gap == 0 else tenures[gap - 1].op.token or 0
+    below = (token_min or 0) - 1 if gap == 0 else tenures[gap - 1].op.token or 0
     return (tenures[gap].op.token or 0) - below > 1

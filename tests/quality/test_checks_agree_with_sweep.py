@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from lockref.history import Op
 from lockref.providers import load_provider
+from lockref.stores.port import Outcome
 from reports.checks import judge
 from reports.checks.crosscheck import crosscheck
 from reports.checks.spec import SAFETY
 from scenarios.batch import simulate_many
 from scenarios.load import load_scenario
+from tests.histories import History
 
 SEEDS = range(1, 13)
 
@@ -48,3 +51,47 @@ def test_an_honest_lock_is_legal_by_both_definitions():
     swept, violated = answers("contention", "hardened")
     assert set(swept.values()) == {"legal"}
     assert violated == set()
+
+
+def said(history: History) -> str:
+    """What the second definition says of a hand-made run with one lock."""
+    (answer,) = crosscheck(*history.tables()).values()
+    return answer
+
+
+@pytest.mark.parametrize("token", [None, 0])
+def test_an_unlock_after_an_acquire_of_unknown_outcome_is_legal_by_both(token):
+    """S7: whether the acquire had landed or not, nothing of it is left; tokens that begin at 0 change nothing."""
+    for has_landed in (False, True):
+        h = History()
+        request = h.call("n1", Op.ACQUIRE, 0)
+        if has_landed:
+            h.write("n1", Op.ACQUIRE, sent=1, owner="o1", token=token, valid_until=90, reply=Outcome.AMBIGUOUS)
+        h.returns("n1", Op.ACQUIRE, 2, request, Outcome.AMBIGUOUS)
+        release = h.call("n1", Op.RELEASE, 3)
+        if has_landed:
+            h.write("n1", Op.RELEASE, sent=4, owner="o1", token=token)
+        h.returns("n1", Op.RELEASE, 5, release, Outcome.APPLIED)
+        h.granted("n2", call=6, applied=7, returned=8, token=None if token is None else token + 1)
+        assert said(h) == "legal"
+        assert h.verdict("S7")["verdict"] == "held"
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_nested_locking_is_legal_by_both(is_readable):
+    """H9: one grant entered twice and left twice is one operation of each kind, whoever can read its records."""
+    h = History()
+    owner = "o1" if is_readable else ""
+    for call, back in ((0, 2), (3, 4)):
+        request = h.call("n1", Op.ACQUIRE, call)
+        if call == 0:
+            h.write("n1", Op.ACQUIRE, sent=1, owner=owner, token=0 if is_readable else None, valid_until=90)
+        h.returns("n1", Op.ACQUIRE, back, request, Outcome.APPLIED, owner=owner, token=0)
+    h.fails("n2", call=3, returned=8)
+    for call, back in ((5, 6), (9, 11)):
+        request = h.call("n1", Op.RELEASE, call)
+        if call == 9:
+            h.write("n1", Op.RELEASE, sent=10, owner=owner)
+        h.returns("n1", Op.RELEASE, back, request, Outcome.APPLIED)
+    assert said(h) == "legal"
+    assert h.verdict("S7")["verdict"] == ("held" if is_readable else "not_applicable")
