@@ -3,6 +3,7 @@
     granted   the caller's own grant was in force at some instant of the call
     denied    somebody else's was, and none of the caller's own was left behind
     released  the caller's grant had ended by the return
+    token     the number that came with a grant, or was shown to a resource, is the one in the grant's record
 
 A grant is in force from its write until it is released, replaced or deleted;
 for a *denial* it counts at most until its validity is over everywhere, that is
@@ -31,17 +32,19 @@ from reports.checks.operations import Operations
 from reports.checks.rulings import Violations
 from reports.checks.segments import last_at_or_before, renumber, rows_of_group
 from reports.checks.takeover import or_zero, rate_allowance
-from reports.checks.truth import LIVE, Truth
+from reports.checks.truth import LIVE, Truth, describe_write
 
 FOREVER = 2**62
 
-GRANTED, DENIED, LEFT_BEHIND, RELEASED_NOT = 0, 1, 2, 3
-KINDS = ("false grant", "false denial", "own grant denied", "false release")
+GRANTED, DENIED, LEFT_BEHIND, RELEASED_NOT, TOLD_TOKEN, SHOWN_TOKEN = range(6)
+KINDS = ("false grant", "false denial", "own grant denied", "false release", "wrong token", "wrong token shown")
 LIES = (
     "granted, but no grant of the caller was in force during the call",
     "denied, but nobody else's grant was in force during the call",
     "denied, but the call left a grant of its own in force",
     "released, but the grant is still in force",
+    "granted under another token than the record of the grant carries",
+    "another token was shown to the resource than the record of the grant carries",
 )
 
 
@@ -143,24 +146,64 @@ def check_honesty(truth: Truth, operations: Operations, called_in: Ints, disturb
     lies.append((LEFT_BEHIND, np.unique(call[left & still])))
 
     lies.append((RELEASED_NOT, _false_releases(truth, operations, readable)))
+    lies.append((TOLD_TOKEN, granted[_is_wrong_token(truth, operations, granted, operations.token[granted])]))
+    shown = _wrong_tokens_shown(truth, operations, readable)
+    lies.append((SHOWN_TOKEN, operations.by_request[events.request_keys(shown)]))
     what = np.concatenate([np.full(len(which), lie) for lie, which in lies])
     bad = np.concatenate([which for _, which in lies]).astype(np.int64)
+    # The row that tells of it: the return, or the protected write that carried the token.
+    row = operations.return_row[bad]
+    row[len(bad) - len(shown) :] = shown
 
     def witness(index: int) -> dict[str, Any]:
         one = int(bad[index])
         seq = events.integers("seq")
         return {
+            **(_describe_tokens(truth, operations, one, int(row[index])) if what[index] >= TOLD_TOKEN else {}),
             "text": LIES[int(what[index])],
             "kind": KINDS[int(what[index])],
             "lock": events.text("lock", int(operations.lock[one])),
             "node": events.text("node", int(operations.node[one])),
             "task": events.text("task", int(operations.task[one])),
             "request": int(events.integers("request")[operations.call_row[one]]),
-            "interval_ns": [int(operations.call_at_ns[one]), int(operations.return_at_ns[one])],
-            "seq": [int(seq[operations.call_row[one]]), int(seq[operations.return_row[one]])],
+            "interval_ns": [int(operations.call_at_ns[one]), int(events.integers("at_ns")[row[index]])],
+            "seq": [int(seq[operations.call_row[one]]), int(seq[row[index]])],
         }
 
-    return Violations(clause="S7", run=operations.run[bad], at_ns=operations.return_at_ns[bad], witness=witness)
+    return Violations(clause="S7", run=operations.run[bad], at_ns=events.integers("at_ns")[row], witness=witness)
+
+
+def _is_wrong_token(truth: Truth, operations: Operations, which: Ints, token: Ints) -> Flags:
+    """Per operation of `which`: this token is not the one in the record of its grant. No token is no wrong one."""
+    if len(truth.grants.first) == 0:
+        return np.zeros(len(which), dtype=np.bool_)
+    grant = operations.grant[which]
+    recorded = truth.grants.token[np.maximum(grant, 0)]
+    wrong: Flags = (grant >= 0) & (token != ABSENT) & (recorded != ABSENT) & (token != recorded)
+    return wrong
+
+
+def _wrong_tokens_shown(truth: Truth, operations: Operations, readable: Flags) -> Ints:
+    """EFFECT rows, the first of each tenure, that carried a token which neither the record nor the return named."""
+    events = truth.events
+    rows = events.rows(Kind.EFFECT)
+    acquire = operations.by_request[events.request_keys(rows)]
+    rows, acquire = rows[acquire >= 0], acquire[acquire >= 0]
+    token = events.integers("token")[rows]
+    wrong = readable[acquire] & (token != operations.token[acquire])
+    wrong &= _is_wrong_token(truth, operations, acquire, token)
+    first: Ints = rows[wrong][np.unique(acquire[wrong], return_index=True)[1]]
+    return first
+
+
+def _describe_tokens(truth: Truth, operations: Operations, one: int, row: int) -> dict[str, Any]:
+    """What the record says and what the client had, for a witness."""
+    grant = int(operations.grant[one])
+    return {
+        "token": int(truth.events.integers("token")[row]),
+        "recorded": int(truth.grants.token[grant]),
+        "writes": [describe_write(truth, int(truth.grants.first[grant]))],
+    }
 
 
 def grants_end(truth: Truth, which: Ints) -> Ints:

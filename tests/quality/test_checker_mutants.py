@@ -56,6 +56,10 @@ JUDGE_MUTANTS = [
     ("honesty", 'clock.place(operations.run[which], back), side="right") - 1', 'clock.place(operations.run[which], back), side="left") - 1'),  # noqa: E501
     ("honesty", "valid + 2 * drift + rate", "valid + 1 * drift + rate"),
     ("honesty", "> operations.return_at_ns[call]\n", "< operations.return_at_ns[call]\n"),
+    ("honesty", "(recorded != ABSENT) & (token != recorded)", "(recorded != ABSENT) & (token > recorded)"),
+    ("honesty", "(token != ABSENT) & (recorded != ABSENT)", "(recorded != ABSENT)"),
+    ("honesty", "(token != ABSENT) & (recorded != ABSENT)", "(token != ABSENT)"),
+    ("honesty", "wrong = readable[acquire] & (token != operations.token[acquire])", "wrong = readable[acquire]"),
     ("nesting", "inner[asked] = entered > gone", "inner[asked] = entered >= gone"),
     ("nesting", "np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))", "0 * np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))"),  # noqa: E501
     ("nesting", "& np.isin(operations.outcome, LEAVES)", ""),

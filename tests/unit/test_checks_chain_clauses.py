@@ -488,6 +488,59 @@ def test_an_inner_unlock_does_not_end_what_its_client_still_wants():
         assert h.verdict("L1")["verdict"] == expected
 
 
+@pytest.mark.parametrize(
+    ("recorded", "returned", "expected"),
+    [(5, 5, "held"), (5, 6, "violated"), (5, 4, "violated"), (0, 1, "violated"), (5, None, "held"), (None, 5, "held")],
+)
+def test_the_token_that_came_with_a_grant_is_the_one_in_its_record(recorded, returned, expected):
+    """S7: a token is part of the answer. A lock that keeps none, or shows none, tells nothing wrong."""
+    h = History()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", token=recorded, valid_until=90)
+    h.returns("n1", Op.ACQUIRE, 2, request, Outcome.APPLIED, owner="o1", token=returned)
+    found = h.verdict("S7")
+    assert found["verdict"] == expected
+    if expected == "violated":
+        witness = found["witness"]
+        assert (witness["kind"], witness["token"], witness["recorded"]) == ("wrong token", returned, recorded)
+
+
+@pytest.mark.parametrize(("shown", "expected"), [([7, 7], 0), ([7, 8], 1), ([8, 8, 9], 1), ([None], 0)])
+def test_the_token_shown_to_the_resource_is_the_one_in_the_record(shown, expected):
+    """S7: a lock may answer rightly and hand out another number later; each tenure is accused once."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=7)
+    for at, token in enumerate(shown, 3):
+        h.effect(dataclasses.replace(a, token=token), at=at)
+    found = h.verdict("S7")
+    assert found["count"] == expected
+    if expected:
+        assert found["witness"]["kind"] == "wrong token shown"
+        assert found["at_ns"] == 3 + shown.index(8)
+
+
+def test_a_token_that_is_wrong_everywhere_is_one_violation():
+    """S7: what the return said wrongly is not said again for every write that repeats it."""
+    h = History()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", token=7, valid_until=90)
+    h.returns("n1", Op.ACQUIRE, 2, request, Outcome.APPLIED, owner="o1", token=8)
+    for at in (3, 4):
+        h.effect(Held("n1", "main", request, "o1", 8, ""), at=at)
+    assert h.verdict("S7")["count"] == 1
+
+
+def test_a_token_is_compared_with_the_grant_of_its_own_call():
+    """S7: the same owner's next grant has a token of its own; renewals keep theirs."""
+    h = History()
+    for turn, token in enumerate((3, 9)):
+        a = h.granted("n1", call=100 * turn, applied=100 * turn + 1, returned=100 * turn + 2, token=token)
+        h.renewed(a, at=100 * turn + 10)
+        h.effect(a, at=100 * turn + 11)
+        h.released(a, call=100 * turn + 12, applied=100 * turn + 13)
+    assert h.verdict("S7")["verdict"] == "held"
+
+
 def test_nothing_is_said_about_open_calls():
     """S7 judges answers; a call that was cut off gave none."""
     h = History(run={"is_cut_off": True})

@@ -17,6 +17,7 @@ CORRECT = (
     f"{HERE}.variants:EagerRenewer",
     f"{HERE}.variants:EarlyStopper",
     f"{HERE}.variants:SparseTokens",
+    f"{HERE}.variants:TokenElsewhere",
     f"{HERE}.strangers:PlainLock",
     f"{HERE}.strangers:PollingLock",
     f"{HERE}.strangers:HiddenLock",
@@ -205,4 +206,7 @@ BUGS = (
     Bug("bodies:PlainSplitsAnything", "M12", "h17", "S3"),
     Bug("bodies:RenewsOverAnything", "D6 S6", "d06", "S2 S6"),
     Bug("bodies:ReplacesWhatItCannotRead", "H17", "d06", "S3"),
+    # tokens
+    Bug("tokens:ShowsTheNextToken", "H21 S7", "e01", "S7"),
+    Bug("tokens:ShowsItsOwnCount", "H21 S7", "e02", "S7"),
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from lockref.provider import LockContext
+from lockref.provider import LockContext, RecordView
 from lockref.runtime import NS_PER_S, MonoNs, WallNs
+from lockref.storage import lockfile
 from lockref.storage.lease import Deadline, Moment, Stored
 from lockref.storage.provider import StorageLock
 
@@ -41,3 +42,14 @@ class SparseTokens(StorageLock):
 
     def _next_token(self, known: Stored) -> int:
         return super()._next_token(known) + 6
+
+
+def _without_token(body: bytes) -> RecordView | None:
+    view = lockfile.decode(body)
+    return None if view is None else dataclasses.replace(view, token=None)
+
+
+class TokenElsewhere(StorageLock):
+    """Hands out tokens that its records, as others are told to read them, do not carry."""
+
+    decode_record = staticmethod(_without_token)
