@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         ReleaseFailed,
     )
+    from lockref.opening import open_lock
     from lockref.provider import Grant, LockContext, LockProvider, LockSettings, RecordView
     from lockref.runtime import Runtime, ThreadRuntime
     from lockref.storage.config import StorageLockConfig
@@ -47,6 +48,7 @@ _HOMES = {
     "StorageLock": "lockref.storage.provider",
     "StorageLockConfig": "lockref.storage.config",
     "ThreadRuntime": "lockref.runtime",
+    "open_lock": "lockref.opening",
     "open_store": "lockref.stores.uri",
 }
 
@@ -69,6 +71,7 @@ __all__ = [
     "StorageLock",
     "StorageLockConfig",
     "ThreadRuntime",
+    "open_lock",
     "open_store",
 ]
 

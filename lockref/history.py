@@ -128,6 +128,7 @@ RUNS_SCHEMA = pa.schema(
         pa.field("must_happen", pa.list_(pa.string()), nullable=False),
         pa.field("claims", pa.list_(pa.string()), nullable=False),
         pa.field("digest", pa.string()),
+        pa.field("unsafe", pa.string()),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -137,7 +138,8 @@ RUNS_SCHEMA = pa.schema(
 nothing disturbs the run (the liveness clauses start there; null: they do not
 apply). `rate_error_ppm` is the largest clock rate error (ρ). `must_happen`
 names the situations without which the run proves nothing; `claims` the
-optional clauses the provider declares (F1, F2).
+optional clauses the provider declares (F1, F2). `unsafe` says what RFC-91 would
+forbid about the lock's timing; null where it forbids nothing.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

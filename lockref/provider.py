@@ -66,6 +66,7 @@ class LockSettings:
     renew_interval_ns: how often a holder renews. poll_interval_ns: how often a
     waiter looks. drift_bound_ns: the largest wall offset between two processes
     that the lock must survive (β of RFC-91, 500 ms). options: provider's own.
+    unsafe: the scenario asks for a timing that RFC-91 forbids, to show what comes of it.
     """
 
     key: str = "table/.hoodie/.locks/table_lock.json"
@@ -74,6 +75,7 @@ class LockSettings:
     poll_interval_ns: int = 1_000_000_000
     drift_bound_ns: int = 500_000_000
     options: dict[str, str] = field(default_factory=dict)
+    unsafe: bool = False
 
 
 class LockEventKind(StrEnum):

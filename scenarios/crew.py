@@ -161,7 +161,7 @@ class Crew:
         context = LockContext(
             runtime=runtime_for(_ListeningRuntime(runtime, self, name), habits),
             open_store=lambda timeout_ns: RecordingStore(self._store(timeout_ns), journal=journal, decode=spec.decode),
-            settings=job.settled.lock_settings(key=job.key, options=job.scenario.lock.options),
+            settings=job.settled.lock_settings(job.scenario.lock, key=job.key),
             listener=heard,
         )
         provider = spec.factory(context)

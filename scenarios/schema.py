@@ -45,13 +45,17 @@ def _threshold(text: str) -> str:
 
 
 class Lock(Model):
-    """Timing that every lock is told; `options` go to the provider untouched."""
+    """Timing that every lock is told; `options` go to the provider untouched.
+
+    unsafe: allows what RFC-91 forbids, to show what comes of it; every verdict then says so.
+    """
 
     validity: Duration = constant(10 * NS_PER_UNIT["s"], "10s")
     renew_every: Duration = constant(NS_PER_UNIT["s"], "1s")
     poll_every: Duration = constant(NS_PER_UNIT["s"], "1s")
     drift_bound: Duration = constant(500 * NS_PER_UNIT["ms"], "500ms")
     options: dict[str, str] = Field(default_factory=dict, max_length=64)
+    unsafe: bool = False
 
 
 class Store(Model):

@@ -12,7 +12,9 @@ from typing import Any
 
 from lockref.provider import LockSettings
 from lockref.providers import ProviderSpec
-from scenarios.schema import Scenario, Work
+from lockref.runtime import NS_PER_MS
+from lockref.storage.config import timing_faults
+from scenarios.schema import Lock, Scenario, Work
 from scenarios.units import Drawn
 from scenarios.workloads.life import Habits
 from sim.streams import stream
@@ -47,14 +49,15 @@ class Settled:
     duration_ns: int
     heal_at_ns: int | None
 
-    def lock_settings(self, *, key: str | None = None, options: dict[str, str] | None = None) -> LockSettings:
+    def lock_settings(self, lock: Lock, *, key: str | None = None) -> LockSettings:
         """What the provider is told; `key` where the run needs an object of its own."""
         settings = LockSettings(
             validity_ns=self.validity_ns,
             renew_interval_ns=self.renew_interval_ns,
             poll_interval_ns=self.poll_interval_ns,
             drift_bound_ns=self.drift_bound_ns,
-            options=options or {},
+            options=lock.options,
+            unsafe=lock.unsafe,
         )
         return settings if key is None else replace(settings, key=key)
 
@@ -75,7 +78,19 @@ class Settled:
             "rate_error_ppm": rate_error_ppm(scenario),
             "must_happen": list(scenario.must_happen),
             "claims": list(spec.claims),
+            "unsafe": self._unsafe(scenario.lock),
         }
+
+    def _unsafe(self, lock: Lock) -> str | None:
+        """What RFC-91 forbids about this timing, for whoever reads the verdict; None if nothing."""
+        margin_ms = lock.options.get("margin_ms", "")
+        faults = timing_faults(
+            validity_ns=self.validity_ns,
+            renew_interval_ns=self.renew_interval_ns,
+            drift_bound_ns=self.drift_bound_ns,
+            margin_ns=int(margin_ms) * NS_PER_MS if margin_ms.isdecimal() else self.drift_bound_ns,
+        )
+        return "; ".join(faults) if lock.unsafe and faults else None
 
 
 def rate_error_ppm(scenario: Scenario) -> int:

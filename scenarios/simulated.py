@@ -95,7 +95,7 @@ class _Laboratory:
         self.settled = settled
         self.cast = cast
         self.world = world
-        self.settings = settled.lock_settings(options=scenario.lock.options)
+        self.settings = settled.lock_settings(scenario.lock)
         self.store: ObjectStoreService = world.object_store(
             dialect=scenario.store.dialect, decode=cast.under_test.decode
         )

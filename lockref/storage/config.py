@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, did_you_mean
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 
@@ -27,17 +27,33 @@ VALIDITY: Final = "hoodie.write.lock.storage.validity.timeout.secs"
 RENEW_INTERVAL: Final = "hoodie.write.lock.storage.renew.interval.secs"
 HEARTBEAT_POLL: Final = "hoodie.write.lock.storage.heartbeat.poll.secs"
 """The RFC's name for the renew interval; Hudi keeps it as an alternative (#13968)."""
+_STORAGE: Final = "hoodie.write.lock.storage."
+_STORAGE_KEYS: Final = (VALIDITY, RENEW_INTERVAL, HEARTBEAT_POLL)
 WAIT_TIME: Final = "hoodie.write.lock.wait_time_ms"
 CLIENT_RETRIES: Final = "hoodie.write.lock.client.num_retries"
 CLIENT_RETRY_WAIT: Final = "hoodie.write.lock.client.wait_time_ms_between_retry"
 
 LOCKS_FOLDER: Final = ".hoodie/.locks"
 LOCK_FILE_NAME: Final = "table_lock.json"
-LOCK_SCHEMES: Final = frozenset({"s3", "s3a", "gs", "abfs", "abfss", "wasb", "wasbs"})
-"""Schemes for which Hudi has a lock client. `s3` and `s3a` name the same object."""
+CLOUD_OF_SCHEME: Final[Mapping[str, str]] = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "abfs": "azure",
+    "abfss": "azure",
+    "wasb": "azure",
+    "wasbs": "azure",
+}
+"""Schemes for which Hudi has a lock client, and whose service each names. `s3` and `s3a` name the same object.
+
+Hudi knows no `s3n`: a table below such a path cannot have this lock at all.
+"""
 
 DRIFT_BUFFER_NS: Final = 500 * NS_PER_MS
 """β: how far wall clocks may differ. Fixed in RFC-91 and in Hudi."""
+
+VALIDITY_PER_RENEWAL: Final = 10
+"""How many renewals RFC-91 wants a validity to have room for."""
 
 _TOO_SHORT: Final = f"{VALIDITY} should be greater than or equal to 10x {RENEW_INTERVAL}"
 _LONG_MAX = 2**63 - 1
@@ -94,20 +110,28 @@ def lock_file_location(base_path: str) -> LockFileLocation:
 
 def check_scheme(scheme: str) -> None:
     """Raise ConfigError unless Hudi has a lock client for `scheme`."""
-    if scheme not in LOCK_SCHEMES:
+    if scheme not in CLOUD_OF_SCHEME:
         raise ConfigError(
             f"No implementation of StorageLock supports this scheme: {scheme or 'null'}; "
-            f"use one of {', '.join(sorted(LOCK_SCHEMES))}"
+            f"use one of {', '.join(sorted(CLOUD_OF_SCHEME))}"
         )
 
 
-def check_settings(settings: LockSettings) -> None:
-    """Raise ConfigError for timing that no client with Hudi's properties could have: the first check of those."""
-    if settings.validity_ns < 10 * settings.renew_interval_ns:
-        raise ConfigError(
-            f"{_TOO_SHORT}: in this scenario lock.validity is {settings.validity_ns / NS_PER_S:g}s "
-            f"and lock.renew_every {settings.renew_interval_ns / NS_PER_S:g}s"
+def timing_faults(*, validity_ns: int, renew_interval_ns: int, drift_bound_ns: int, margin_ns: int) -> list[str]:
+    """What RFC-91 demands of a lease and this one does not give, in words; empty for a lease as it should be."""
+    faults = []
+    if validity_ns < VALIDITY_PER_RENEWAL * renew_interval_ns:
+        faults.append(
+            f"{_TOO_SHORT}; the validity is {validity_ns / NS_PER_S:g} s, "
+            f"the renewal interval {renew_interval_ns / NS_PER_S:g} s"
         )
+    for name, bound_ns in (("drift bound", drift_bound_ns), ("margin", margin_ns)):
+        if bound_ns < DRIFT_BUFFER_NS:
+            faults.append(
+                f"the {name} is {bound_ns / NS_PER_MS:g} ms; RFC-91 demands at least "
+                f"{DRIFT_BUFFER_NS / NS_PER_MS:g} ms, by which the wall clocks of two machines may differ"
+            )
+    return faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +144,12 @@ class StorageLockConfig:
     client_retries, client_retry_wait_ns: `LockManager` repeats timed attempts.
     poll_interval_ns: how often a waiter looks; fixed at 1 s in Hudi.
     drift_bound_ns: β, fixed at 500 ms in Hudi.
+    margin_ns: by how much a holder stops before its record says; default: the drift bound.
+    unsafe: for the laboratory only. Allows a timing that RFC-91 forbids; whoever
+        sets it must say so beside every verdict.
+
+    Errors: ConfigError for a timing that RFC-91 forbids: a validity of fewer than ten
+        renewals, a drift bound or margin below 500 ms.
     """
 
     base_path: str
@@ -130,20 +160,51 @@ class StorageLockConfig:
     client_retry_wait_ns: int = 5 * NS_PER_S
     poll_interval_ns: int = 1 * NS_PER_S
     drift_bound_ns: int = DRIFT_BUFFER_NS
+    margin_ns: int | None = None
+    unsafe: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.unsafe and (faults := self.timing_faults):
+            raise ConfigError(faults[0])
+
+    @property
+    def timing_faults(self) -> list[str]:
+        """See `timing_faults`; empty unless `unsafe`."""
+        return timing_faults(
+            validity_ns=self.validity_ns,
+            renew_interval_ns=self.renew_interval_ns,
+            drift_bound_ns=self.drift_bound_ns,
+            margin_ns=self.stop_margin_ns,
+        )
+
+    @property
+    def stop_margin_ns(self) -> int:
+        """M: by how much a holder stops before its record says."""
+        return self.drift_bound_ns if self.margin_ns is None else self.margin_ns
 
     @property
     def location(self) -> LockFileLocation:
         return lock_file_location(self.base_path)
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, object]) -> StorageLockConfig:
-        """Read Hudi's properties; unknown ones are left alone. Raises ConfigError, checks in Hudi's order."""
+    def from_properties(cls, properties: Mapping[str, object], *, ignores_unknown: bool = False) -> StorageLockConfig:
+        """Read Hudi's properties. Checks in Hudi's order.
+
+        Properties of other parts of Hudi are left alone.
+
+        ignores_unknown: take no notice of a `hoodie.write.lock.storage.` key that Hudi does not
+            know, as Hudi does. Otherwise it is refused: a misspelt validity would silently be 300 s.
+        Errors: ConfigError.
+        """
         base_path = properties.get(BASE_PATH)
         if base_path is None:
-            raise ConfigError(f"{BASE_PATH} does not exist!")
+            raise ConfigError(f"{BASE_PATH} does not exist!{did_you_mean(BASE_PATH, properties)}")
+        if not ignores_unknown:
+            _refuse_unknown(properties)
         validity_s = whole_number(properties, VALIDITY, default=300)
         renew_interval_s = whole_number(properties, RENEW_INTERVAL, HEARTBEAT_POLL, default=30)
-        if validity_s < 10 * renew_interval_s:
+        # Hudi's own checks, in its order and words; the constructor has the rest.
+        if validity_s < VALIDITY_PER_RENEWAL * renew_interval_s:
             raise ConfigError(_TOO_SHORT)
         if validity_s < 10:
             raise ConfigError(f"{VALIDITY} should be greater than or equal to 10 seconds.")
@@ -157,6 +218,28 @@ class StorageLockConfig:
             client_retries=whole_number(properties, CLIENT_RETRIES, default=50),
             client_retry_wait_ns=whole_number(properties, CLIENT_RETRY_WAIT, default=5_000) * NS_PER_MS,
         )
+
+    @classmethod
+    def from_settings(cls, settings: LockSettings, *, margin_ns: int | None = None) -> StorageLockConfig:
+        """The timing that the laboratory asks for. Raises ConfigError as the constructor does."""
+        return cls(
+            base_path="",
+            validity_ns=settings.validity_ns,
+            renew_interval_ns=settings.renew_interval_ns,
+            poll_interval_ns=settings.poll_interval_ns,
+            drift_bound_ns=settings.drift_bound_ns,
+            margin_ns=margin_ns,
+            unsafe=settings.unsafe,
+        )
+
+
+def _refuse_unknown(properties: Mapping[str, object]) -> None:
+    for name in properties:
+        if name.startswith(_STORAGE) and name not in _STORAGE_KEYS:
+            raise ConfigError(
+                f"{name} is no property of Hudi's storage lock; expected one of "
+                f"{', '.join(_STORAGE_KEYS)}.{did_you_mean(name, _STORAGE_KEYS)}"
+            )
 
 
 def whole_number(properties: Mapping[str, object], *keys: str, default: int) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from lockref.errors import LockError, ReleaseFailed
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.storage.config import check_settings
+from lockref.storage.config import StorageLockConfig
 from lockref.storage.hudi_client import ObjectStoreLockClient
 from lockref.storage.hudi_provider import HoodieLockException, LockState, StorageBasedLockProvider, random_uuid
 from lockref.storage.hudi_threads import JavaThread, JavaThreads
@@ -37,7 +37,7 @@ class HudiLock:
     decode_record = staticmethod(decode)
 
     def __init__(self, context: LockContext) -> None:
-        check_settings(context.settings)
+        StorageLockConfig.from_settings(context.settings)
         self._context = context
         self._runtime = context.runtime
         self._store = context.open_store(context.settings.validity_ns // REQUEST_TIMEOUT_SHARE)

@@ -139,7 +139,7 @@ class StorageBasedLockProvider:
         Raises ConfigError for bad settings, HoodieLockException where no client
         can be had: Hudi wraps every cause in one message.
         """
-        config = StorageLockConfig.from_properties(properties)
+        config = StorageLockConfig.from_properties(properties, ignores_unknown=True)
         owner_id = random_uuid(runtime.token_bytes(16))
         try:
             location = config.location

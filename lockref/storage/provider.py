@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -37,10 +38,11 @@ from lockref.runtime import NS_PER_MS, NS_PER_S, Event, Runtime, ThreadRuntime
 from lockref.storage import lockfile
 from lockref.storage.acquisition import Call, Contender
 from lockref.storage.audit import AuditState, AuditTrail
-from lockref.storage.config import StorageLockConfig, check_settings, whole_number
+from lockref.storage.config import StorageLockConfig, whole_number
 from lockref.storage.exchange import LossCallback, Wiring, describe
 from lockref.storage.lease import LeaseTerms, Step
 from lockref.storage.lockfile import LockFile
+from lockref.storage.place import key_in
 from lockref.storage.release import Ending
 from lockref.storage.tenure import Tenure
 from lockref.stores.port import ObjectStore, Outcome
@@ -55,8 +57,9 @@ class StorageLock(Contender):
     store: where the lock object lives; its own request timeout should be
         `terms.request_timeout_ns`, as `from_context` makes it (H18).
     config: timing and the table's base path, as Hudi's properties give them.
-    key: of the lock object; default is `config.location.key`.
-    margin_ns: M; default is the drift bound. request_timeout_ns: default r/3, at most 5 s.
+    key: of the lock object in `store`. Default: that of the table at the config's base path, as
+        Hudi has it; a store that lies elsewhere is refused (`key_in`).
+    margin_ns: M; default is the config's, else the drift bound. request_timeout_ns: default r/3, at most 5 s.
     listener: told of every grant, renewal, loss, release and metric.
     on_loss: told when a grant is lost. audit: writes down every tenure, off the lock path (H25).
 
@@ -80,15 +83,17 @@ class StorageLock(Contender):
         on_loss: LossCallback | None = None,
         audit: AuditTrail | None = None,
     ) -> None:
+        if margin_ns is not None:
+            config = replace(config, margin_ns=margin_ns)
         super().__init__(
             Wiring(
                 runtime=runtime or ThreadRuntime(),
                 store=store,
-                key=key or config.location.key,
+                key=key or key_in(store, config.base_path),
                 terms=LeaseTerms(
                     validity_ns=config.validity_ns,
                     renew_interval_ns=config.renew_interval_ns,
-                    margin_ns=config.drift_bound_ns if margin_ns is None else margin_ns,
+                    margin_ns=config.stop_margin_ns,
                     buffer_ns=config.drift_bound_ns,
                     request_timeout_ns=request_timeout_ns
                     or LeaseTerms.default_request_timeout_ns(config.renew_interval_ns),
@@ -107,14 +112,6 @@ class StorageLock(Contender):
         Errors: ConfigError for a timing or an option that RFC-91's lock cannot have.
         """
         settings = context.settings
-        check_settings(settings)
-        config = StorageLockConfig(
-            base_path="",
-            validity_ns=settings.validity_ns,
-            renew_interval_ns=settings.renew_interval_ns,
-            poll_interval_ns=settings.poll_interval_ns,
-            drift_bound_ns=settings.drift_bound_ns,
-        )
         options = {
             name: whole_number(settings.options, name, default=0) * NS_PER_MS
             for name in _OPTIONS
@@ -125,9 +122,8 @@ class StorageLock(Contender):
         )
         return cls(
             context.open_store(timeout_ns),
-            config=config,
+            config=StorageLockConfig.from_settings(settings, margin_ns=options.get("margin_ms")),
             key=settings.key,
-            margin_ns=options.get("margin_ms"),
             request_timeout_ns=timeout_ns,
             runtime=context.runtime,
             listener=context.listener,

@@ -28,7 +28,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
 from lockref.stores.wire import BoundedConnection, bounded
 
@@ -181,6 +181,7 @@ class GcsStore:
         pool_size: int = 10,
         session: requests.Session | None = None,
     ) -> None:
+        self.place = StorePlace(cloud="gs", container=bucket, prefix=prefix)
         self._prefix = f"{prefix}/" if prefix else ""
         self._session = session or make_session(endpoint=endpoint, pool_size=pool_size)
         self._bucket = _PlainClient(self._session, endpoint).bucket(bucket)

@@ -28,7 +28,7 @@ from urllib.parse import quote
 
 from lockref.runtime import NS_PER_MS, Runtime, ThreadRuntime
 from lockref.stores.keys import check_key
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 
 CAPABILITIES = StoreCapabilities(dialect="memory", versions_repeat=False, conditional_delete=True)
 """No status codes of its own: it answers like the store in memory."""
@@ -58,6 +58,7 @@ class FileStore:
 
     def __init__(self, folder: str | Path, *, request_timeout_ns: int, runtime: Runtime | None = None) -> None:
         self.folder = Path(folder)
+        self.place = StorePlace(cloud="file", container=str(self.folder))
         self._state = self.folder / STATE_FOLDER
         self._request_timeout_ns = request_timeout_ns
         self._runtime = runtime or ThreadRuntime()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NewType, Protocol
+from typing import NewType, Protocol, runtime_checkable
 
 Version = NewType("Version", str)
 """An opaque version token: an S3 or Azure ETag, a GCS generation. Equality is all it has."""
@@ -84,6 +84,29 @@ class StoreCapabilities:
     dialect: str
     versions_repeat: bool
     conditional_delete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePlace:
+    """Where a store lies: `cloud` is "s3", "gs", "azure" or "file"; `container` the bucket or folder.
+
+    prefix: what stands before every key, without slashes at its ends; "" for none.
+    """
+
+    cloud: str
+    container: str
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.cloud}://{self.container}{f'/{self.prefix}' if self.prefix else ''}"
+
+
+@runtime_checkable
+class PlacedStore(Protocol):
+    """A store that knows where it lies, so that a lock for another place can be refused."""
+
+    @property
+    def place(self) -> StorePlace: ...
 
 
 class ObjectStore(Protocol):

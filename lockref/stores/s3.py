@@ -43,7 +43,7 @@ from urllib3.exceptions import HTTPError
 
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
 from lockref.stores.wire import BoundedConnection, bounded
 
@@ -199,6 +199,7 @@ class S3Store:
         client: S3Client | None = None,
     ) -> None:
         self._bucket = bucket
+        self.place = StorePlace(cloud="s3", container=bucket, prefix=prefix)
         self._prefix = f"{prefix}/" if prefix else ""
         self._request_timeout_ns = request_timeout_ns
         self._client = client or make_client(

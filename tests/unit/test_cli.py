@@ -133,7 +133,7 @@ def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: py
         (["sim", "e08", "--seeds", "5..1"], 2, "empty"),
         (["sim", "e08", "--seeds", "x"], 2, "1..500"),
         (["sim", "hasty.yaml", "--provider", "hudi"], 2, "greater than or equal to 10x"),
-        (["sim", "hasty.yaml", "--provider", "hardened"], 2, "lock.validity is 8s and lock.renew_every 2s"),
+        (["sim", "hasty.yaml", "--provider", "hardened"], 2, "the validity is 8 s, the renewal interval 2 s"),
         (["sim", "option.yaml"], 2, "margin_ms is 'wide'"),
         (["sim"], 2, "name a scenario"),
         (["sim", "e08", "--jobs", "many"], 2, "--jobs"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lockref.errors import ConfigError
+from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.config import (
     BASE_PATH,
@@ -20,6 +23,8 @@ from lockref.storage.config import (
     locks_folder,
     split_lock_uri,
 )
+from lockref.storage.provider import StorageLock
+from lockref.stores.memory import MemoryStore
 
 BASE = {BASE_PATH: "s3://lake/table"}
 
@@ -145,3 +150,44 @@ def test_schemes_with_a_lock_client():
         check_scheme(scheme)
     with pytest.raises(ConfigError, match="No implementation of StorageLock supports this scheme: hdfs"):
         check_scheme("hdfs")
+
+
+@pytest.mark.parametrize(
+    ("timing", "told"),
+    [
+        ({"validity_ns": 10 * NS_PER_S, "renew_interval_ns": 4 * NS_PER_S}, "10x"),
+        ({"drift_bound_ns": 0}, "drift bound is 0 ms"),
+        ({"drift_bound_ns": 499 * NS_PER_MS}, "drift bound is 499 ms"),
+        ({"margin_ns": 0}, "margin is 0 ms"),
+    ],
+)
+def test_a_timing_that_the_rfc_forbids_is_refused_whoever_asks(timing, told):
+    """RFC-91: a factor of ten, never below 500 ms. One place checks; the laboratory must say `unsafe`."""
+    with pytest.raises(ConfigError, match=told):
+        StorageLockConfig(base_path="s3://a/b", **timing)
+    allowed = StorageLockConfig(base_path="s3://a/b", unsafe=True, **timing)
+    assert told in allowed.timing_faults[0]
+    settings = LockSettings(**{name: value for name, value in timing.items() if name != "margin_ns"})
+    with pytest.raises(ConfigError, match=told):
+        StorageLockConfig.from_settings(settings, margin_ns=timing.get("margin_ns"))
+    StorageLockConfig.from_settings(replace(settings, unsafe=True), margin_ns=timing.get("margin_ns"))
+
+
+def test_the_locks_own_margin_is_held_to_the_same():
+    """The margin that a constructor is given passes the same place."""
+    config = StorageLockConfig(base_path="s3://a/b")
+    with pytest.raises(ConfigError, match="margin is 0 ms"):
+        StorageLock(MemoryStore(), config=config, margin_ns=0)
+    assert StorageLock(MemoryStore(), config=replace(config, unsafe=True), margin_ns=0).terms.margin_ns == 0
+
+
+def test_a_misspelt_property_is_refused():
+    """A typo would silently give Hudi's default; Hudi itself, and so the baseline, takes no notice."""
+    misspelt = {**BASE, "hoodie.write.lock.storage.validty.timeout.secs": "60"}
+    with pytest.raises(ConfigError, match=f"Did you mean '{VALIDITY}'"):
+        StorageLockConfig.from_properties(misspelt)
+    assert StorageLockConfig.from_properties(misspelt, ignores_unknown=True).validity_ns == 300 * NS_PER_S
+    elsewhere = {**BASE, "hoodie.write.lock.provider": "x", "hoodie.table.name": "t"}
+    assert StorageLockConfig.from_properties(elsewhere) == StorageLockConfig.from_properties(BASE)
+    with pytest.raises(ConfigError, match=r"Did you mean 'hoodie[.]basepath'"):
+        StorageLockConfig.from_properties({"hoodie.basepath": "s3://lake/table"})

@@ -1048,7 +1048,7 @@ def test_release_of_silence_keeps_its_budget(rig):
 
 def test_release_is_not_tried_beyond_a_validity():
     """H7: after that the lease has lapsed by itself."""
-    config = replace(CONFIG, validity_ns=600 * NS_PER_MS, renew_interval_ns=50 * NS_PER_MS)
+    config = replace(CONFIG, validity_ns=600 * NS_PER_MS, renew_interval_ns=50 * NS_PER_MS, unsafe=True)
     rig = Rig(config=config, cls=partial(StorageLock, margin_ns=0))
     rig.lock.try_lock()
     rig.store.rule_for_all = throttle
@@ -1501,23 +1501,23 @@ def test_request_timeout_is_well_below_the_renew_interval():
 def test_context_settings_reach_the_lock(rig):
     """Key, timing, margin and listener of the laboratory; the margin defaults to the drift bound."""
     seen = []
-    settings = LockSettings(key="elsewhere", drift_bound_ns=200 * NS_PER_MS, options={"margin_ms": "300", "other": "x"})
+    settings = LockSettings(key="elsewhere", drift_bound_ns=700 * NS_PER_MS, options={"margin_ms": "800", "other": "x"})
     lock = StorageLock.from_context(
         LockContext(runtime=rig.runtime, open_store=lambda _ns: rig.store, settings=settings, listener=seen.append)
     )
     assert lock.try_lock()
     assert MemoryStore.read(rig.store, "elsewhere").body is not None
-    assert (lock.terms.margin_ns, lock.terms.buffer_ns) == (300 * NS_PER_MS, 200 * NS_PER_MS)
+    assert (lock.terms.margin_ns, lock.terms.buffer_ns) == (800 * NS_PER_MS, 700 * NS_PER_MS)
     assert {event.kind for event in seen} == {"granted", "metric"}
 
 
 def test_options_of_the_laboratory_reach_the_terms():
-    """H1, H18: `request_timeout_ms` bounds store and terms alike; a margin of 0 is a margin."""
+    """H1, H18: `request_timeout_ms` bounds store and terms alike; a margin of 0 is a margin, where it is allowed."""
     opened = []
     context = LockContext(
         runtime=ManualRuntime(),
         open_store=lambda timeout_ns: opened.append(timeout_ns) or MemoryStore(),
-        settings=LockSettings(options={"request_timeout_ms": "200", "margin_ms": "0"}),
+        settings=LockSettings(options={"request_timeout_ms": "200", "margin_ms": "0"}, unsafe=True),
     )
     terms = StorageLock.from_context(context).terms
     assert opened == [200 * NS_PER_MS] == [terms.request_timeout_ns]

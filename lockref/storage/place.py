@@ -1,0 +1,55 @@
+"""Is this the object that the table's other writers lock?
+
+A lock excludes those who lock the same object, and nobody else. A table's base
+path says which object Hudi locks. A store that lies in another bucket, or that
+puts a prefix of its own before that key, would make a lock that works and
+excludes nobody. So the key is computed here, from both, and a store that
+disagrees with the base path is refused.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from lockref.errors import CapabilityMissing, ConfigError
+from lockref.storage.config import CLOUD_OF_SCHEME, LockFileLocation, check_scheme, lock_file_location
+from lockref.stores.port import ObjectStore, PlacedStore
+
+
+def key_in(store: ObjectStore, base_path: str) -> str:
+    """The key, within `store`, of the lock object of the table at `base_path`.
+
+    A store that does not know where it lies (one in memory, or somebody's own)
+    is taken for the root of the bucket that the base path names.
+
+    Errors: ConfigError if the store lies in another bucket, or does not contain the lock object.
+    """
+    location = lock_file_location(base_path)
+    if not isinstance(store, PlacedStore):
+        return location.key
+    place = store.place
+    folder = f"{place.prefix}/" if place.prefix else ""
+    is_same_bucket = (place.cloud, place.container) == (CLOUD_OF_SCHEME.get(location.scheme), location.bucket)
+    if not is_same_bucket or not location.key.startswith(folder):
+        raise ConfigError(
+            f"the store {place} does not hold the lock object of the table at {base_path}, which is "
+            f"{location.scheme}://{location.bucket}/{location.key}: a lock there would exclude no other writer. "
+            "Open the table's own bucket, use open_lock, or name another object with key=…"
+        )
+    return location.key.removeprefix(folder)
+
+
+def store_uri(location: LockFileLocation, *, endpoint: str = "", region: str = "") -> str:
+    """The URI of the store that holds a lock object: its whole bucket.
+
+    Errors: ConfigError for a scheme that Hudi has no lock client for; CapabilityMissing for Azure, whose
+        store does not exist here yet.
+    """
+    check_scheme(location.scheme)
+    cloud = CLOUD_OF_SCHEME[location.scheme]
+    if cloud == "azure":
+        raise CapabilityMissing(
+            f"{location.scheme}://{location.bucket}: lockref has no store for Azure yet; it has s3, s3a and gs"
+        )
+    options = urlencode({name: value for name, value in (("endpoint", endpoint), ("region", region)) if value})
+    return f"{cloud}://{location.bucket}{'?' if options else ''}{options}"

@@ -1,0 +1,165 @@
+"""Properties alone open the right lock; a store that lies elsewhere is refused."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from pathlib import Path
+
+import pytest
+
+import lockref
+from lockref import StorageLock, StorageLockConfig, open_lock, open_store
+from lockref.errors import CapabilityMissing, ConfigError
+from lockref.storage.place import key_in, store_uri
+from lockref.stores.localfs import FileStore
+from lockref.stores.memory import MemoryStore
+from lockref.stores.s3 import S3Store
+from tests.docs import ROOT, blocks
+
+BASE_PATH = "hoodie.base.path"
+LOCK_OBJECT = ".hoodie/.locks/table_lock.json"
+
+
+def config(base_path: str) -> StorageLockConfig:
+    return StorageLockConfig(base_path=base_path)
+
+
+def store(uri: str):
+    return open_store(f"{uri}?endpoint=http://127.0.0.1:9", request_timeout_ns=1_000_000_000)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_two_names_of_one_bucket_open_one_object(scheme: str) -> None:
+    """`s3://` and `s3a://` name the same object, for Hudi and for us."""
+    lock = open_lock({BASE_PATH: f"{scheme}://lake/orders/"}, endpoint="http://127.0.0.1:9", region="us-east-1")
+    place = lock._store.place
+    assert (place.cloud, place.container, place.prefix) == ("s3", "lake", "")
+    assert lock._key == f"orders/{LOCK_OBJECT}"
+    lock.close()
+
+
+def test_a_bucket_of_google_opens_googles_store() -> None:
+    lock = open_lock({BASE_PATH: "gs://lake/orders"}, endpoint="http://127.0.0.1:9")
+    assert (lock._store.place.cloud, lock._key) == ("gs", f"orders/{LOCK_OBJECT}")
+    lock.close()
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss", "wasb", "wasbs"])
+def test_azure_is_named_until_its_store_exists(scheme: str) -> None:
+    with pytest.raises(CapabilityMissing, match="no store for Azure yet"):
+        open_lock({BASE_PATH: f"{scheme}://lake/orders"})
+
+
+@pytest.mark.parametrize("scheme", ["s3n", "hdfs", "file", "oss", "http"])
+def test_a_scheme_without_a_lock_client_is_refused_as_hudi_does(scheme: str) -> None:
+    """Hudi 1.2's StorageSchemes has a lock class for s3, s3a, gs, abfs(s) and wasb(s) alone."""
+    with pytest.raises(ConfigError, match=f"No implementation of StorageLock supports this scheme: {scheme};"):
+        open_lock({BASE_PATH: f"{scheme}://lake/orders"})
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({}, "hoodie.base.path does not exist!"),
+        ({BASE_PATH: "s3a:///orders"}, "valid bucket name"),
+        ({BASE_PATH: "s3a://lake/orders?x=1"}, "query"),
+        ({BASE_PATH: "s3a://lake/o", "hoodie.write.lock.storage.renew.interval.secs": "31"}, "10x"),
+        ({BASE_PATH: "s3a://lake/o", "hoodie.write.lock.storage.validity.timeout.sec": "31"}, "Did you mean"),
+    ],
+)
+def test_bad_properties_are_refused_in_one_line(properties: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        open_lock(properties)
+
+
+def test_properties_give_the_timing() -> None:
+    lock = open_lock(
+        {
+            BASE_PATH: "s3://lake/orders",
+            "hoodie.write.lock.storage.validity.timeout.secs": "60",
+            "hoodie.write.lock.storage.renew.interval.secs": "3",
+        },
+        endpoint="http://127.0.0.1:9",
+    )
+    terms = lock.terms
+    assert (terms.validity_ns, terms.renew_interval_ns, terms.request_timeout_ns) == (60 * 10**9, 3 * 10**9, 10**9)
+    assert (terms.margin_ns, terms.buffer_ns) == (500_000_000, 500_000_000)
+
+
+@pytest.mark.parametrize("uri", ["s3://wrong/orders", "s3://wrong", "gs://right", "s3://right/other", "s3://right/ord"])
+def test_a_store_that_lies_elsewhere_is_refused(uri: str) -> None:
+    """`s3://wrong/orders` with this base path locked `wrong/orders/orders/…`, which excludes nobody."""
+    with pytest.raises(ConfigError, match="would exclude no other writer"):
+        StorageLock(store(uri), config=config("s3://right/orders"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "key"),
+    [
+        ("s3://right", f"orders/eu/{LOCK_OBJECT}"),
+        ("s3://right/orders", f"eu/{LOCK_OBJECT}"),
+        ("s3://right/orders/eu", LOCK_OBJECT),
+    ],
+)
+def test_a_store_with_a_prefix_of_the_table_finds_the_same_object(uri: str, key: str) -> None:
+    """The store puts its prefix before every key, so the key that it is given lacks it."""
+    assert key_in(store(uri), "s3a://right/orders/eu") == key
+
+
+def test_a_folder_is_no_bucket(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="would exclude no other writer"):
+        StorageLock(FileStore(tmp_path, request_timeout_ns=10**9), config=config("s3://right/orders"))
+
+
+def test_a_named_key_is_the_callers_own_choice(tmp_path: Path) -> None:
+    """`key` says which object is meant: for tests, and for locks that are no table's."""
+    lock = StorageLock(FileStore(tmp_path, request_timeout_ns=10**9), config=config(""), key="mine.json")
+    assert lock.try_lock()
+    lock.unlock()
+    lock.close()
+
+
+def test_a_store_that_knows_no_place_is_the_root() -> None:
+    assert key_in(MemoryStore(), "s3://lake/orders") == f"orders/{LOCK_OBJECT}"
+
+
+def test_a_store_uri_carries_endpoint_and_region() -> None:
+    location = config("s3a://lake/orders").location
+    assert store_uri(location) == "s3://lake"
+    assert store_uri(location, endpoint="http://[::1]:9", region="eu-west-1") == (
+        "s3://lake?endpoint=http%3A%2F%2F%5B%3A%3A1%5D%3A9&region=eu-west-1"
+    )
+
+
+def test_connections_go_with_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is left to close the store that `open_lock` opened, so it goes when the lock does."""
+    closed: list[S3Store] = []
+    monkeypatch.setattr(S3Store, "close", lambda self: closed.append(self))
+    lock = open_lock({BASE_PATH: "s3://lake/orders"}, endpoint="http://127.0.0.1:9")
+    opened = lock._store
+    lock.close()
+    assert not closed
+    del lock
+    gc.collect()
+    assert closed == [opened]
+
+
+def test_the_readme_opens_the_lock_as_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The snippet of the README runs as it stands, against a store in memory in place of the cloud's."""
+    (snippet,) = [text for language, text in blocks(ROOT / "README.md") if language == "python"]
+    assert "open_lock" in snippet
+    asked: list[str] = []
+
+    def in_memory(uri: str, **_: object) -> MemoryStore:
+        asked.append(uri)
+        return MemoryStore()
+
+    monkeypatch.setattr("lockref.opening.open_store", in_memory)
+    monkeypatch.setattr(socket, "socket", None)
+    committed: list[int | None] = []
+    names: dict[str, object] = {"commit": lambda fence: committed.append(fence)}
+    exec(compile(snippet, "README.md", "exec"), names)
+    assert (asked, committed) == (["s3://lake"], [1])
+    assert isinstance(names["lock"], lockref.StorageLock)
+    assert not names["lock"].holds()
