@@ -8,8 +8,8 @@ stranger's lock is one `ConfigError` line that says what to change.
 A lock is a class with the methods of `lockref.provider.LockProvider`, made by
 `Class.from_context(context)` where it has that, else by `Class(context)`.
 Optional class attributes: `decode_record` (a `RecordDecoder`; default: RFC-91
-records), `claims` (optional clauses it promises: F1, F2) and
-`interface_version`.
+records), `claims` (optional clauses it promises: F1, F2), `needs_real_time` (it
+has clocks or threads that no simulation can turn) and `interface_version`.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class ProviderSpec:
     name: as people read it. reference: what `load_provider` was given, with
     which another process loads the same lock; None for a spec made in code,
     which crosses to another process only if its parts can be pickled.
+    needs_real_time: it has clocks or threads of its own, so no simulation can say anything about it.
     """
 
     name: str
@@ -57,15 +58,26 @@ class ProviderSpec:
     decode: RecordDecoder
     claims: tuple[str, ...] = ()
     reference: str | None = None
+    needs_real_time: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.reference is not None:
             return load_provider, (self.reference,)
-        return _spec_of_parts, (self.name, self.factory, self.decode, self.claims)
+        return _spec_of_parts, (self.name, self.factory, self.decode, self.claims, self.needs_real_time)
+
+    def require_virtual_time(self) -> None:
+        """Raise ConfigError if this lock cannot live in a simulation."""
+        if self.needs_real_time:
+            raise ConfigError(
+                f"provider {self.name!r} lives in real time only: it has clocks and threads of its own, which no "
+                "simulation can turn; use `lockref bench`"
+            )
 
 
-def _spec_of_parts(name: str, factory: ProviderFactory, decode: RecordDecoder, claims: tuple[str, ...]) -> ProviderSpec:
-    return ProviderSpec(name=name, factory=factory, decode=decode, claims=claims)
+def _spec_of_parts(
+    name: str, factory: ProviderFactory, decode: RecordDecoder, claims: tuple[str, ...], needs_real_time: bool
+) -> ProviderSpec:
+    return ProviderSpec(name=name, factory=factory, decode=decode, claims=claims, needs_real_time=needs_real_time)
 
 
 def registered() -> dict[str, str]:
@@ -192,6 +204,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         decode=_decoder(made, name),
         claims=tuple(sorted(set(claims))),
         reference=reference,
+        needs_real_time=bool(getattr(made, "needs_real_time", False)),
     )
 
 

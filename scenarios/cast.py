@@ -22,3 +22,8 @@ class Cast:
 
     def of(self, client: str) -> ProviderSpec:
         return self._others.get(client, self.under_test)
+
+    def require_virtual_time(self) -> None:
+        """Raise ConfigError if any client's lock cannot live in a simulation."""
+        for spec in (self.under_test, *self._others.values()):
+            spec.require_virtual_time()

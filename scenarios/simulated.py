@@ -195,6 +195,8 @@ def run_simulated(
     Errors: ConfigError if the lock under test raises what is no LockError;
     BudgetExceeded never: a run that hits its budget is cut off and says so.
     """
+    cast = Cast(scenario, provider)
+    cast.require_virtual_time()
     settled = settle(scenario, seed)
     if plan is None:
         plan = draw_plan(scenario, settled, seed)
@@ -212,7 +214,7 @@ def run_simulated(
         budget=Budget(events_max=EVENTS_MAX),
         recorder=Recorder() if recorder is None else recorder,
     )
-    laboratory = _Laboratory(scenario, settled, Cast(scenario, provider), world)
+    laboratory = _Laboratory(scenario, settled, cast, world)
     is_cut_off = False
     try:
         # Standard output is the command's own.

@@ -25,11 +25,15 @@ def command(ctx: click.Context, as_json: bool) -> None:
             row["error"] = str(error)
         else:
             row["claims"] = ", ".join(spec.claims)
+            row["worlds"] = "real" if spec.needs_real_time else "simulated, real"
         rows.append(row)
     if as_json:
         console.document({"providers": rows})
         return
     for row in rows:
         problem = f"  does not load: {printable(row['error'], limit=400)}" if "error" in row else ""
-        console.say(f"{row['name']:<12} {row['class']} ({row['origin']}){problem}", style="bad" if problem else "")
+        worlds = "; real servers only" if row.get("worlds") == "real" else ""
+        console.say(
+            f"{row['name']:<12} {row['class']} ({row['origin']}{worlds}){problem}", style="bad" if problem else ""
+        )
     console.say("bring your own: --provider module:Class or --provider path/file.py:Class", style="dim")

@@ -1,4 +1,4 @@
-"""Hudi's own lock as a contender: the Java provider behind our provider protocol.
+"""Hudi's own lock as a contender (`hudi-jvm`): the Java provider behind our provider protocol.
 
 Everything but the storage client is Hudi's, heartbeat thread and JSON reader
 included, so it runs in real time only, and one provider object must be used
@@ -38,6 +38,8 @@ class HudiOriginalLock:
     """
 
     decode_record = staticmethod(decode)
+    needs_real_time = True
+    """Its heartbeat is a Java thread on the machine's clock: under virtual time a verdict would mean nothing."""
 
     def __init__(self, context: LockContext) -> None:
         start_jvm()

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from lockref.errors import CapabilityMissing, CorruptRecord, LockError
 from lockref.java import search_java
+from lockref.runtime import ThreadRuntime
 from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, StorageLockClient, StorageLockFile
 from lockref.storage.hudi_heartbeat import HeartbeatManager
 from lockref.storage.hudi_provider import HoodieLockException, HoodieReleaseFailed, LockState
@@ -40,14 +41,25 @@ _LOCK = "org.apache.hudi.client.transaction.lock"
 _STATE = re.compile(r"lock state ([A-Z_]+)")
 
 
+_STARTING: Final = ThreadRuntime().mutex()
+"""Two threads that start the JVM at once bring the process down: whether it runs is asked under this."""
+
+
 def start_jvm() -> None:
-    """Start the JVM of this process, once. Raises CapabilityMissing: no JPype, no Java, no jar."""
+    """Start the JVM of this process, once, whichever thread comes first.
+
+    Raises CapabilityMissing: no JPype, no Java, no jar.
+    """
     try:
         import jpype
     except ImportError as error:
         raise CapabilityMissing("driving Hudi's Java classes needs jpype1: install the test group") from error
-    if jpype.isJVMStarted():
-        return
+    with _STARTING:
+        if not jpype.isJVMStarted():
+            _start(jpype)
+
+
+def _start(jpype: Any) -> None:
     search = search_java()
     if search.home is None:
         raise CapabilityMissing(search.reason)
