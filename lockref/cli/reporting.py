@@ -102,7 +102,7 @@ def _joined(analysed: Results, judged: Results) -> Results:
         drawn = seen.get((failure.clause, failure.run)) if failure.timeline is None else None
         if drawn is not None:
             failure.timeline, failure.begin_ns = drawn.timeline, drawn.begin_ns
-    notices = [*judged.notices, *analysed.notices, *_differences(analysed, judged)]
+    notices = list(dict.fromkeys([*judged.notices, *analysed.notices, *_differences(analysed, judged)]))
     measured = {name: getattr(analysed, name) for name in ANALYSED}
     return judged.model_copy(update={**measured, "notices": notices})
 

@@ -121,9 +121,10 @@ def tally_runs(
         classes=Counter(judgement.classes["class"].to_pylist()),
     )
     parties: dict[int, Party] = {}
-    for row in runs.select(["run", "scenario", "provider", "must_happen"]).to_pylist():
+    for row in runs.select(["run", "scenario", "provider", "must_happen", "unsafe"]).to_pylist():
         parties[row["run"]] = party = (row["scenario"], row["provider"])
         result.demand(party, row["must_happen"])
+        result.note_unsafe(row["unsafe"])
     counted = judgement.verdicts.group_by(["clause", "verdict"]).aggregate([("run", "count")])
     for row in counted.to_pylist():
         result.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["run_count"]

@@ -42,6 +42,8 @@ class Counts:
     reached: by party, what did.
     doubts: further reasons why these runs prove nothing, as sentences: what
     the counts above cannot say, such as a store that hardly answered.
+    unsafe: what RFC-91 would forbid about the timing of some runs, in words;
+    it decides nothing, and stands beside every verdict.
     """
 
     runs: int = 0
@@ -53,6 +55,12 @@ class Counts:
     demanded: dict[Party, dict[str, int]] = field(default_factory=dict)
     reached: dict[Party, dict[str, Occurred]] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
+    unsafe: list[str] = field(default_factory=list)
+
+    @property
+    def notices(self) -> list[str]:
+        """What a reader of the verdict must be told, whatever it is."""
+        return [f"unsafe timing, by the scenario's own wish: {told}" for told in self.unsafe]
 
     @property
     def reach(self) -> dict[str, Occurred]:
@@ -86,6 +94,11 @@ class Counts:
         for name in must_happen:
             demands[name] = max(1, demands.get(name, 1))
 
+    def note_unsafe(self, told: str | None) -> None:
+        """Take note of a run's forbidden timing, each wording once."""
+        if told and told not in self.unsafe:
+            self.unsafe.append(told)
+
     def reach_situation(self, party: Party, situation: str, *, runs: int, count: int) -> None:
         """Add `count` occurrences of a situation in `runs` runs of `party`."""
         situations = self.reached.setdefault(party, {})
@@ -107,6 +120,8 @@ class Counts:
             for name, (runs, count) in situations.items():
                 self.reach_situation(party, name, runs=runs, count=count)
         self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
+        for told in other.unsafe:
+            self.note_unsafe(told)
 
 
 def _added(first: Occurred, second: Occurred) -> Occurred:

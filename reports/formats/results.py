@@ -276,6 +276,7 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
             Reach(situation=name, runs=runs, count=count, is_required=name in counts.required)
             for name, (runs, count) in reach.items()
         ],
+        notices=counts.notices,
     )
 
 

@@ -159,7 +159,7 @@ class _Analysis:
         counts, bad_runs, described = _together(
             lambda: records.rows.groupBy("_source", "problem").count().collect(),
             lambda: records.bad_runs.groupBy("source", "reason").count().collect(),
-            lambda: records.runs.select("run", "scenario", "provider", "is_cut_off", "must_happen").collect(),
+            lambda: records.runs.select("run", "scenario", "provider", "is_cut_off", "must_happen", "unsafe").collect(),
         )
         for index, problem, count in counts:
             if problem is None:
@@ -192,6 +192,7 @@ class _Analysis:
             facts.counts.runs += 1
             facts.counts.cut_off += row["is_cut_off"]
             facts.counts.demand((row["scenario"], row["provider"]), row["must_happen"])
+            facts.counts.note_unsafe(row["unsafe"])
         for facts in self.facts:
             facts.counts.damaged = len(facts.damaged)
             facts.counts.nameless = sum(count for (_, reason), count in facts.rejects.items() if reason in NAMELESS)

@@ -113,7 +113,7 @@ def summarise(facts: Facts, *, title: str = "") -> Results:
     )
     ranked = sorted(facts.failures, key=lambda row: (_rank(row.clause), -row.runs, row.run))
     results.failures = [_failure(facts, row) for row in ranked[:FAILURES_MAX]]
-    results.notices = _notices(facts)
+    results.notices += _notices(facts)
     if len(ranked) > FAILURES_MAX:
         results.notices.append(f"{len(ranked) - FAILURES_MAX} further distinct failures are in tables/verdicts only")
     results.latency = [_quantiles(row) for row in facts.quantiles]

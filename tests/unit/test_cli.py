@@ -521,3 +521,19 @@ def test_a_report_takes_any_folder_with_a_history(own_folder: Path) -> None:
         folder.mkdir()
         (folder / name).write_text("")
         assert [part.folder for part in parts_of(open_run(str(folder)))] == [folder.resolve()]
+
+
+def test_a_forbidden_timing_is_refused_or_told_beside_every_verdict(
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """RFC-91's factor and drift bound: a scenario goes below only by `unsafe`, and then every document says so."""
+    (own_folder / "tight.yaml").write_text("version: 1\nname: tight\nlock: {drift_bound: 0ms}\n")
+    assert run(["sim", "tight.yaml", "--seeds", "1..3"]) == 2
+    (own_folder / "tight.yaml").write_text("version: 1\nname: tight\nlock: {drift_bound: 0ms, unsafe: true}\n")
+    assert run(["sim", "tight.yaml", "--seeds", "1..3"]) in (0, 1, 4)
+    folder = own_folder / ".lockref" / "runs" / "latest"
+    told = json.loads((folder / "results.json").read_text())["notices"]
+    assert any("unsafe timing" in notice and "drift bound is 0 ms" in notice for notice in told)
+    capsys.readouterr()
+    assert run(["check", str(folder), "--json"]) in (0, 1, 4)
+    assert any("unsafe timing" in notice for notice in json.loads(capsys.readouterr().out)["notices"])
