@@ -60,6 +60,12 @@ class HistoryUnreadable(LockrefError):
     exit_code = 2
 
 
+class NothingRecorded(LockrefError):
+    """A run ended before its first event: there is nothing to judge, and nothing wrong with the call."""
+
+    exit_code = 5
+
+
 class CapabilityMissing(LockrefError):
     """The backend cannot do what the scenario needs: choose another of the two."""
 

@@ -144,13 +144,13 @@ forbid about the lock's timing; null where it forbids nothing.
 
 # A row in the flat array: the integer columns without `seq`, the text columns
 # as codes, the enumerations as their numbers. `seq` is the row's position.
-_ROW_COLUMNS = (
+ROW_COLUMNS = (
     "at_ns", "wall_ns", "mono_ns", "node", "task", "lock", "kind", "op", "outcome",
     "request", "attempt", "if_version", "version", "content", "token", "owner", "valid_until_ns", "detail",
 )  # fmt: skip
-_ROW = struct.Struct(f"{len(_ROW_COLUMNS)}q")
+_ROW = struct.Struct(f"{len(ROW_COLUMNS)}q")
 _PACK = _ROW.pack
-_SLOT = {name: position for position, name in enumerate(_ROW_COLUMNS)}
+_SLOT = {name: position for position, name in enumerate(ROW_COLUMNS)}
 
 
 IF_ABSENT = "absent"
@@ -168,13 +168,13 @@ class Recorder:
 
     def __init__(self) -> None:
         self._rows = array("q")
-        self._append: Callable[[bytes], None] = self._rows.frombytes
+        self._append: Callable[[bytes], object] = self._rows.frombytes
         self.texts: list[str] = [""]
         self._codes: dict[str, int] = {"": 0}
         self._new_text = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._rows) // len(_ROW_COLUMNS)
+        return len(self._rows) // len(ROW_COLUMNS)
 
     def __reduce__(self) -> tuple[object, ...]:
         # What another process needs: a mutex cannot be pickled, rows and texts can.
@@ -192,8 +192,16 @@ class Recorder:
     def _intern(self, text: str) -> None:
         with self._new_text:
             if text not in self._codes:
+                self._keep_text(text)
                 self.texts.append(text)
                 self._codes[text] = len(self.texts) - 1
+
+    def _keep_text(self, text: str) -> None:
+        """Called before a row can name `text`, by one thread at a time; for recorders that keep more than memory."""
+
+    def _make_room(self, row: bytes) -> None:
+        """Called where `_append` raised ValueError; for recorders with files of limited length."""
+        raise AssertionError("an array in memory takes every row")
 
     def event(
         self,
@@ -231,15 +239,18 @@ class Recorder:
                 for text in (node, task, lock, if_version, version, content, owner, detail):
                     if text not in codes:
                         self._intern(text)
-        self._append(row)
+        try:
+            self._append(row)
+        except ValueError:
+            self._make_room(row)
 
     def matrix(self) -> np.ndarray:
         """The rows so far, one column per recorded field, text as codes into `texts`."""
-        return np.frombuffer(self._rows.tobytes(), dtype=np.int64).reshape(-1, len(_ROW_COLUMNS))
+        return np.frombuffer(self._rows.tobytes(), dtype=np.int64).reshape(-1, len(ROW_COLUMNS))
 
     def digest(self) -> str:
         """BLAKE2b of the events in order. Codes are given in order of first use, so they agree, too."""
-        digest = hashlib.blake2b(self._rows.tobytes(), digest_size=16)
+        digest = hashlib.blake2b(self.matrix().tobytes(), digest_size=16)
         digest.update("\x00".join(self.texts).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
@@ -269,19 +280,37 @@ def to_table(recorders: Sequence[Recorder], runs: Sequence[int] | None = None) -
     text_slots = [_SLOT[name] for name in TEXT_COLUMNS]
     for recorder in recorders:
         recoded = np.array([union.setdefault(text, len(union)) for text in recorder.texts], dtype=np.int64)
-        block = recorder.matrix().copy()
-        block[:, text_slots] = recoded[block[:, text_slots]]
+        block = recorder.matrix()
+        if len(recorders) > 1:
+            block = block.copy()
+            block[:, text_slots] = recoded[block[:, text_slots]]
         blocks.append(block)
-    rows = np.concatenate(blocks) if blocks else np.empty((0, len(_ROW_COLUMNS)), dtype=np.int64)
+    if len(blocks) == 1:
+        # One recorder's texts are the union: nothing to recode, and a long run's rows are not copied.
+        [rows] = blocks
+    else:
+        rows = np.concatenate(blocks) if blocks else np.empty((0, len(ROW_COLUMNS)), dtype=np.int64)
     lengths = np.array([len(block) for block in blocks], dtype=np.int64)
     starts = np.cumsum(lengths) - lengths
     run = np.repeat(np.array(list(numbers), dtype=np.int64), lengths)
     seq = np.arange(len(rows), dtype=np.int64) - np.repeat(starts, lengths)
     texts = pa.array(list(union), type=pa.string())
     columns = {"run": pa.array(run), "seq": pa.array(seq)}
-    for name in _ROW_COLUMNS:
+    for name in ROW_COLUMNS:
         columns[name] = _column(name, rows[:, _SLOT[name]], texts)
     return pa.table([columns[field.name] for field in SCHEMA], schema=SCHEMA)
+
+
+def one_run(tables: Sequence[pa.Table]) -> pa.Table:
+    """Several recorders' rows as one run, number 0, in the order of true time.
+
+    The sort is stable, so each recorder's order stays; `seq` is counted anew.
+    """
+    joined = pa.concat_tables(tables or [SCHEMA.empty_table()]).unify_dictionaries().combine_chunks()
+    joined = joined.take(pc.sort_indices(joined, sort_keys=[("at_ns", "ascending")]))
+    rows = len(joined)
+    columns = {"run": pa.array(np.zeros(rows, dtype=np.int64)), "seq": pa.array(np.arange(rows, dtype=np.int64))}
+    return pa.table([columns.get(field.name, joined.column(field.name)) for field in SCHEMA], schema=SCHEMA)
 
 
 def digests(events: pa.Table) -> dict[int, str]:
@@ -290,9 +319,9 @@ def digests(events: pa.Table) -> dict[int, str]:
     events: of `SCHEMA`; read from a file, told by somebody else, or changed since.
     """
     table = events.sort_by([("run", "ascending"), ("seq", "ascending")])
-    rows = np.full((len(table), len(_ROW_COLUMNS)), ABSENT, dtype=np.int64)
+    rows = np.full((len(table), len(ROW_COLUMNS)), ABSENT, dtype=np.int64)
     texts: list[str] = [""]
-    for name in _ROW_COLUMNS:
+    for name in ROW_COLUMNS:
         column = table[name].combine_chunks()
         if name in ENUM_COLUMNS:
             known = {member.name.lower(): member.value for member in ENUM_COLUMNS[name]}

@@ -10,28 +10,35 @@ True time is the host's monotonic clock, which its processes share; a run that
 spans hosts cannot be recorded in this way.
 
 A real run injects no faults, and it is not replayable: what remains is its
-history, which `lockref check` judges again at any time.
+history, which `lockref check` judges again at any time. So every process writes
+its part of the record into a spool while it happens (`lockref.spool`), and the
+row that describes the run stands beside it before the first client is let go.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import redirect_stdout
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
-from lockref.history import SCHEMA, Recorder, runs_table, to_table
+from lockref.history import ABSENT, Kind, Recorder, detail, runs_table
 from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
+from reports.checks.load import write_runs
 from scenarios.crew import Crew, Job
 from scenarios.schema import CLIENTS_MAX, Scenario
 from scenarios.settle import settle
-from scenarios.workers import run_workers
+from scenarios.workers import LostWorker, Told, Workers
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import LocalLink, ResourceHost
 
@@ -43,13 +50,15 @@ PROBE_TIMEOUT_NS = 5 * NS_PER_S
 class RealOutcome:
     """The history of one real run. `unfinished`: the clients whose last call had not returned when it was cut off.
 
-    is_interrupted: Ctrl-C cut it off.
+    is_interrupted: Ctrl-C cut it off. lost: the worker processes that died; the record has a FAULT row of kind crash
+    for each of their clients.
     """
 
     events: pa.Table
     runs: pa.Table
     unfinished: tuple[str, ...] = ()
     is_interrupted: bool = False
+    lost: tuple[LostWorker, ...] = ()
 
 
 def run_real(
@@ -61,12 +70,15 @@ def run_real(
     duration_ns: int | None = None,
     processes: int = 1,
     seed: int = 0,
+    folder: Path | None = None,
 ) -> RealOutcome:
     """Run a scenario without faults against the store at `store_uri`.
 
     clients: total, default the scenario's. duration_ns: after it no client
     begins another cycle. processes: 1 keeps all clients in this process.
     seed: draws the clients' habits; the run itself is not replayable.
+    folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
+        which `write_history` replaces. Default a temporary one.
     Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
     store or count; BackendUnavailable if the store does not answer.
     KeyboardInterrupt while the clients contend cuts the run off.
@@ -81,58 +93,107 @@ def run_real(
     if duration_ns is not None:
         settled = settled.lasting(duration_ns)
     names = tuple(f"n{number}" for number in range(1, count + 1))
-    recorder = Recorder()
-    host = ResourceHost(RESOURCES[scenario.workload.kind](), recorder=recorder, true_ns=runtime.monotonic_ns, lock=key)
-    link = LocalLink(host, runtime.mutex())
-    jobs = [
-        Job(
-            scenario=scenario,
-            settled=settled,
-            spec=spec,
-            store_uri=shared_uri,
-            key=key,
-            names=names[part::processes],
-            seed=seed,
-            first_number=1 + part * NUMBERS_PER_PROCESS,
-        )
-        for part in range(processes)
-    ]
-    start_ns = runtime.monotonic_ns()
-    is_interrupted, end_ns = False, 0
-    if processes == 1:
-        crew = Crew(jobs[0], recorder=recorder, link=link, runtime=runtime)
-        # Standard output is the command's own.
-        with redirect_stdout(sys.stderr):
-            crew.gather()
+    with _recording(folder) as (kept, spool):
+        recorder = SpoolRecorder(spool, 0)
+        true_ns = runtime.monotonic_ns
+        host = ResourceHost(RESOURCES[scenario.workload.kind](), recorder=recorder, true_ns=true_ns, lock=key)
+        link = LocalLink(host, runtime.mutex())
+        jobs = [
+            Job(
+                scenario=scenario,
+                settled=settled,
+                spec=spec,
+                store_uri=shared_uri,
+                key=key,
+                names=names[part::processes],
+                seed=seed,
+                first_number=1 + part * NUMBERS_PER_PROCESS,
+            )
+            for part in range(processes)
+        ]
+        row: dict[str, object] = {
+            **settled.run_row(scenario, spec),
+            "run": 0,
+            "seed": seed,
+            "world": "real",
+            "backend": str(parse_store_uri(store_uri)),
+            "clients": count,
+            # Until the end says otherwise.
+            "is_cut_off": True,
+        }
+
+        def began(request_timeout_ns: int) -> int:
             start_ns = runtime.monotonic_ns()
-            crew.go()
-            try:
-                unfinished = crew.finish(start_ns)
-            except KeyboardInterrupt:
-                is_interrupted, unfinished = True, crew.unfinished()
-        tables, request_timeout_ns = [to_table([recorder])], crew.request_timeout_ns
-    else:
-        told = run_workers(jobs, link, runtime)
-        tables, unfinished, request_timeout_ns = told.tables, tuple(told.unfinished), told.request_timeout_ns
-        tables.insert(0, to_table([recorder]))
+            row.update(request_timeout_ns=request_timeout_ns, faults_end_ns=start_ns)
+            write_runs(kept, runs_table([row]))
+            return start_ns
+
+        write_runs(kept, runs_table([row]))
+        if processes == 1:
+            told = _alone(Crew(jobs[0], recorder=recorder, link=link, runtime=runtime), began)
+        else:
+            with Workers(jobs, link, runtime, spool) as workers:
+                told = workers.run(began(workers.gather()))
+        _record_crashes(recorder, told.lost)
+        end_ns = runtime.monotonic_ns() if told.cut_ns is None else told.cut_ns
+        events = read_spool(spool)
         if told.cut_ns is not None:
-            # Processes stop one after the other; up to here every record is whole.
-            is_interrupted, end_ns = True, told.cut_ns
-            tables = [table.filter(pc.less_equal(table["at_ns"], end_ns)) for table in tables]
-    events = _one_run(tables)
-    row = {
-        **settled.run_row(scenario, spec),
-        "run": 0,
-        "seed": seed,
-        "world": "real",
-        "backend": str(parse_store_uri(store_uri)),
-        "clients": count,
-        "request_timeout_ns": request_timeout_ns,
-        "faults_end_ns": start_ns,
-        "end_ns": end_ns or runtime.monotonic_ns(),
-        "is_cut_off": is_interrupted or bool(unfinished),
-    }
-    return RealOutcome(events=events, runs=runs_table([row]), unfinished=unfinished, is_interrupted=is_interrupted)
+            # Clients go on until their process ends, and processes end one after the other.
+            events = events.filter(pc.less_equal(events["at_ns"], end_ns))
+    row.update(
+        request_timeout_ns=told.request_timeout_ns,
+        # A process that dies disturbs the run like any fault.
+        faults_end_ns=max((worker.at_ns for worker in told.lost), default=row["faults_end_ns"]),
+        end_ns=end_ns,
+        is_cut_off=told.cut_ns is not None or bool(told.unfinished),
+    )
+    return RealOutcome(
+        events=events,
+        runs=runs_table([row]),
+        unfinished=tuple(told.unfinished),
+        is_interrupted=told.cut_ns is not None,
+        lost=tuple(told.lost),
+    )
+
+
+@contextmanager
+def _recording(folder: Path | None) -> Iterator[tuple[Path, Path]]:
+    """The folder of the run and the spool in it."""
+    if folder is None:
+        with (
+            tempfile.TemporaryDirectory(prefix="lockref-", ignore_cleanup_errors=True) as own,
+            _recording(Path(own)) as made,
+        ):
+            yield made
+        return
+    spool = folder / SPOOL
+    begin_spool(spool)
+    yield folder, spool
+
+
+def _alone(crew: Crew, began: Callable[[int], int]) -> Told:
+    """Run all clients in this process. began: called when they are ready, answers the start."""
+    told = Told()
+    # Standard output is the command's own.
+    with redirect_stdout(sys.stderr):
+        crew.gather()
+        start_ns = began(crew.request_timeout_ns)
+        crew.go()
+        try:
+            told.unfinished += crew.finish(start_ns)
+        except KeyboardInterrupt:
+            told.cut_ns = crew.runtime.monotonic_ns()
+            told.unfinished += crew.unfinished()
+    told.request_timeout_ns = crew.request_timeout_ns
+    return told
+
+
+def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:
+    """A process that died took its clients along: the judge must know whose calls stay open, and who may take over."""
+    for worker in lost:
+        for client in worker.clients:
+            told = detail(id=f"worker-{worker.number}", kind="crash", phase="begin")
+            recorder.event(Kind.FAULT, worker.at_ns, ABSENT, ABSENT, client, detail=told)
 
 
 def require_undisturbed(scenario: Scenario) -> None:
@@ -171,12 +232,3 @@ def _probe(store_uri: str, key: str) -> None:
             f"{parse_store_uri(store_uri)} does not serve reads ({status}{reply.outcome.name.lower()}: "
             f"{reply.reason or 'no reason given'}) within {PROBE_TIMEOUT_NS // NS_PER_S} s"
         )
-
-
-def _one_run(tables: list[pa.Table]) -> pa.Table:
-    """Several recorders' rows as one run, in the order of true time. The sort is stable: each thread's order stays."""
-    joined = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-    joined = joined.take(pc.sort_indices(joined, sort_keys=[("at_ns", "ascending")]))
-    rows = len(joined)
-    columns = {"run": pa.array([0] * rows, pa.int64()), "seq": pa.array(range(rows), pa.int64())}
-    return pa.table([columns.get(field.name, joined.column(field.name)) for field in SCHEMA], schema=SCHEMA)

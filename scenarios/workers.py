@@ -1,22 +1,30 @@
-"""Worker processes of a real run: spawned, started together, told to stop, asked for what they recorded."""
+"""Worker processes of a real run: spawned, started together, told to stop, missed when they die."""
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
+import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
-
-import pyarrow as pa
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import TracebackType
 
 from lockref.errors import BackendUnavailable, LockrefError, OutcomeUnknown
-from lockref.history import Recorder, TrueNs, to_table
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.spool import SpoolRecorder
 from scenarios.crew import GRACE_S, START_TIMEOUT_NS, Crew, Job
+from scenarios.orphans import end_with_parent
 from scenarios.workloads.resource import Effect, ResourceLink, Write
+
+LAST_LINES = 3
+LAST_WORDS_MAX = 600
+NAMES_MAX = 4
 
 
 class _PipeLink:
@@ -43,18 +51,24 @@ class _PipeLink:
         return effect
 
 
-def _worker(job: Job, control: Connection, resource: Connection) -> None:
-    """A worker process: gather, report ready, wait for the start, run, hand the history over."""
+def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Connection) -> None:
+    """A worker process: gather, report ready, wait for the start, run, say who had not finished.
+
+    What it records is in the spool at once, so nothing is handed over.
+    """
     # A terminal's Ctrl-C reaches every process; the one that was asked for the run passes it on in its own time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with _words(spool, part).open("ab", buffering=0) as words:
+        os.dup2(words.fileno(), sys.stderr.fileno())
+    faulthandler.enable()
+    end_with_parent()
     runtime = ThreadRuntime()
-    recorder = Recorder()
-    crew = Crew(job, recorder=recorder, link=_PipeLink(resource, runtime), runtime=runtime)
+    crew = Crew(job, recorder=SpoolRecorder(spool, part), link=_PipeLink(resource, runtime), runtime=runtime)
     try:
         with redirect_stdout(sys.stderr):
             crew.gather()
-            control.send("ready")
+            control.send(crew.request_timeout_ns)
             start_ns = int(control.recv())
             crew.go()
             try:
@@ -66,11 +80,12 @@ def _worker(job: Job, control: Connection, resource: Connection) -> None:
     except LockrefError as error:
         control.send((type(error), str(error)))
         return
-    sink = pa.BufferOutputStream()
-    table = to_table([recorder])
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    control.send((sink.getvalue().to_pybytes(), unfinished, crew.request_timeout_ns))
+    control.send((unfinished, crew.request_timeout_ns))
+
+
+def _words(spool: Path, part: int) -> Path:
+    """Where a worker's standard error goes: when it dies, its last lines tell why."""
+    return spool / f"{part}.stderr"
 
 
 def _serve(link: ResourceLink, pipe: Connection) -> Callable[[], None]:
@@ -87,74 +102,176 @@ def _serve(link: ResourceLink, pipe: Connection) -> Callable[[], None]:
     return serve
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostWorker:
+    """A worker process that ended, or fell silent, before its work was done. at_ns: when that was noticed."""
+
+    number: int
+    clients: tuple[str, ...]
+    at_ns: int
+    ending: str
+    last_words: str
+
+    def __str__(self) -> str:
+        said = f"; its last words: {self.last_words}" if self.last_words else ""
+        return f"worker process {self.number} ({_several(self.clients)}) {self.ending}{said}"
+
+
 @dataclass(slots=True)
-class HandedOver:
+class Told:
     """What the workers of a run told, together. cut_ns: when Ctrl-C came, while all of them still recorded."""
 
-    tables: list[pa.Table] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     request_timeout_ns: int = 0
     cut_ns: int | None = None
-
-    def add(self, answer: object) -> None:
-        assert isinstance(answer, tuple), "a worker hands over bytes, names and a timeout"
-        body, names, timeout_ns = answer
-        self.tables.append(pa.ipc.open_stream(body).read_all())
-        self.unfinished += names
-        self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
+    lost: list[LostWorker] = field(default_factory=list)
 
 
-def run_workers(jobs: list[Job], link: ResourceLink, runtime: ThreadRuntime) -> HandedOver:
-    # Spawned, not forked: a fork in a process with threads may inherit a held mutex.
-    context = multiprocessing.get_context("spawn")
-    controls: list[Connection] = []
-    workers = []
-    for number, job in enumerate(jobs):
-        control, control_there = context.Pipe()
-        resource, resource_there = context.Pipe()
-        worker = context.Process(
-            target=_worker, args=(job, control_there, resource_there), name=f"lockref-{number}", daemon=True
-        )
-        worker.start()
-        control_there.close()
-        resource_there.close()
-        runtime.spawn(_serve(link, resource), name=f"resource-{number}")
-        controls.append(control)
-        workers.append(worker)
-    try:
-        for control in controls:
-            _received(control, START_TIMEOUT_NS // NS_PER_S + GRACE_S)
-        start_ns = TrueNs(runtime.monotonic_ns())
-        for control in controls:
-            control.send(start_ns)
-        told = HandedOver()
-        patience_s = jobs[0].settled.duration_ns // NS_PER_S + 4 * GRACE_S
-        for control in controls:
+class Workers:
+    """The worker processes of one run. A context: none of them outlives it, nor this process.
+
+    Worker n (from 1) records into part n of the spool.
+    """
+
+    def __init__(self, jobs: Sequence[Job], link: ResourceLink, runtime: ThreadRuntime, spool: Path) -> None:
+        self._jobs = jobs
+        self._link = link
+        self._runtime = runtime
+        self._spool = spool
+        self._processes: list[SpawnProcess] = []
+        self._controls: dict[int, Connection] = {}
+        self._told = Told()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            if kind is None:
+                process.join(1)
+            if process.is_alive():
+                process.kill()
+        for number in range(1, len(self._processes) + 1):
+            sys.stderr.write(_said(self._spool, number))
+
+    def gather(self) -> int:
+        """Start all; wait until every client stands at its barrier. The longest request timeout that a lock asked for.
+
+        Errors: what a worker's clients raised; BackendUnavailable for a worker that dies.
+        """
+        # Spawned, not forked: a fork in a process with threads may inherit a held mutex.
+        context = multiprocessing.get_context("spawn")
+        for number, job in enumerate(self._jobs, 1):
+            control, control_there = context.Pipe()
+            resource, resource_there = context.Pipe()
+            process = context.Process(
+                target=_worker,
+                args=(job, self._spool, number, control_there, resource_there),
+                name=f"lockref-{number}",
+                daemon=True,
+            )
+            self._processes.append(process)
+            process.start()
+            control_there.close()
+            resource_there.close()
+            self._controls[number] = control
+            self._runtime.spawn(_serve(self._link, resource), name=f"resource-{number}")
+        for number, control in self._controls.items():
             try:
-                answer = _received(control, patience_s)
+                if not control.poll(START_TIMEOUT_NS // NS_PER_S + GRACE_S):
+                    raise BackendUnavailable(str(self._lost(number, "did not get ready in time")))
+                message = _raised(control.recv())
+            except (EOFError, OSError) as error:
+                raise BackendUnavailable(str(self._lost(number))) from error
+            assert isinstance(message, int), "a worker that is ready says its longest request timeout"
+            self._told.request_timeout_ns = max(self._told.request_timeout_ns, message)
+        return self._told.request_timeout_ns
+
+    def run(self, start_ns: int) -> Told:
+        """Let the clients go and wait for every worker, as long as a run may last that began at `start_ns`.
+
+        A worker that dies ends for itself alone: the others go on, and the record says that its clients crashed.
+        Errors: what a worker's clients raised; KeyboardInterrupt for a second Ctrl-C.
+        """
+        told = self._told
+        for number, control in self._controls.items():
+            try:
+                control.send(start_ns)
+            except OSError:
+                told.lost.append(self._lost(number))
+        pending = set(self._controls) - {worker.number for worker in told.lost}
+        ends_ns = start_ns + self._jobs[0].settled.duration_ns + 4 * GRACE_S * NS_PER_S
+        while pending:
+            try:
+                patience_ns = max(0, ends_ns - self._runtime.monotonic_ns())
+                answered = wait([self._controls[number] for number in pending], patience_ns / NS_PER_S)
             except KeyboardInterrupt:
-                told.cut_ns = runtime.monotonic_ns()
-                for worker in workers:
-                    worker.terminate()
-                # A second Ctrl-C is not waited out.
-                answer = _received(control, GRACE_S)
-            told.add(answer)
+                if told.cut_ns is not None:
+                    raise
+                told.cut_ns = self._runtime.monotonic_ns()
+                ends_ns = told.cut_ns + GRACE_S * NS_PER_S
+                for process in self._processes:
+                    process.terminate()
+                continue
+            if not answered:
+                told.lost += [self._lost(number, "fell silent and was killed") for number in sorted(pending)]
+                break
+            for number in [number for number in sorted(pending) if self._controls[number] in answered]:
+                pending.remove(number)
+                try:
+                    message = _raised(self._controls[number].recv())
+                except (EOFError, OSError):
+                    told.lost.append(self._lost(number))
+                    continue
+                assert isinstance(message, tuple), "a worker answers with names and a timeout"
+                told.unfinished += message[0]
+                told.request_timeout_ns = max(told.request_timeout_ns, message[1])
         return told
-    finally:
-        for worker in workers:
-            worker.join(1)
-            if worker.is_alive():
-                worker.kill()
+
+    def _lost(self, number: int, ending: str = "") -> LostWorker:
+        """The obituary of a worker; one that is still alive is killed."""
+        process = self._processes[number - 1]
+        at_ns = self._runtime.monotonic_ns()
+        process.join(0 if ending else 1)
+        if process.is_alive():
+            process.kill()
+            process.join(1)
+        words = _said(self._spool, number).strip().splitlines()
+        return LostWorker(
+            number=number,
+            clients=self._jobs[number - 1].names,
+            at_ns=at_ns,
+            ending=ending or _ending(process.exitcode),
+            last_words=" | ".join(line.strip() for line in words[-LAST_LINES:])[-LAST_WORDS_MAX:],
+        )
 
 
-def _received(control: Connection, patience_s: float) -> object:
-    """A worker's message; its error is raised here."""
+def _said(spool: Path, part: int) -> str:
+    with suppress(OSError):
+        return _words(spool, part).read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "hung up"
+    if code >= 0:
+        return f"ended with exit code {code}"
     try:
-        if not control.poll(patience_s):
-            raise BackendUnavailable(f"a worker process did not answer within {patience_s:g} s")
-        message = control.recv()
-    except EOFError as error:
-        raise BackendUnavailable("a worker process ended before its work was done; its last words are above") from error
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _several(names: Sequence[str]) -> str:
+    more = len(names) - NAMES_MAX
+    return ", ".join(names[:NAMES_MAX]) + (f" and {more} more clients" if more > 0 else "")
+
+
+def _raised(message: object) -> object:
+    """A worker's message; its error is raised here."""
     if isinstance(message, tuple) and isinstance(message[0], type):
         raise message[0](message[1])
     return message

@@ -1,7 +1,8 @@
 """Histories on disk: read what is one, say what is not, keep what can be kept.
 
 A history is a run folder (`events.parquet` and `runs.parquet`, or the same
-names with `.jsonl`) or one file of events, its runs beside it or inferred.
+names with `.jsonl`) or one file of events, its runs beside it or inferred. Of a
+run that was killed, or is not over yet, the folder holds a spool instead.
 
 What is no event is set aside and counted by reason, and a last line that was
 being written when its writer died marks its run as cut off. A file without a
@@ -15,6 +16,7 @@ even name its run may have been any run's.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,11 +29,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lockref.errors import HistoryUnreadable
+from lockref.errors import HistoryUnreadable, NothingRecorded
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
+from lockref.spool import SPOOL, is_spool, read_spool, remove_spool
 from reports.checks.verdicts import counted
 
 EVENTS, RUNS = "events", "runs"
+SUFFIXES: Final = ("parquet", "jsonl")
 REQUIRED: Final = ("run", "at_ns", "node", "kind")
 LINE_BYTES_MAX: Final = 1 << 20
 """Longer lines are set aside: an event takes some hundred bytes, and a binary file has no line ends."""
@@ -96,6 +100,8 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
     """
     path = Path(path)
     notes = Notes()
+    if is_unfinished(path):
+        return _unfinished(path, notes)
     events_path, runs_path = _locate(path)
     if _is_parquet(events_path):
         events = _history_columns(_read_parquet(events_path), events_path, notes)
@@ -110,6 +116,25 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
     return events, runs, notes
 
 
+def is_unfinished(folder: Path) -> bool:
+    """True for the folder of a run that still records, or that was killed before it could write its history."""
+    return is_spool(folder / SPOOL) and not any((folder / f"{EVENTS}.{suffix}").exists() for suffix in SUFFIXES)
+
+
+def _unfinished(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
+    """What a run has recorded so far, as the history of one run that was cut off there."""
+    events = read_spool(folder / SPOOL)
+    if len(events) == 0:
+        raise NothingRecorded(f"{folder}: the run ended, or was looked at, before anything was recorded; run it again")
+    runs_path = _beside(folder / f"{EVENTS}.parquet")
+    runs = runs_table([]) if runs_path is None else _read_runs(runs_path)
+    notes.cut_off.append(0)
+    runs = _described(events, runs, notes)
+    last_ns = pc.max(events["at_ns"])
+    place = runs.column_names.index("end_ns")
+    return events, runs.set_column(place, RUNS_SCHEMA.field("end_ns"), pc.fill_null(runs["end_ns"], last_ns)), notes
+
+
 def _spared(table: pa.Table, damaged: set[int]) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(table["run"], value_set=pa.array(sorted(damaged), pa.int64()))))
 
@@ -118,7 +143,7 @@ def _locate(path: Path) -> tuple[Path, Path | None]:
     if not path.exists():
         raise HistoryUnreadable(f"{path} does not exist: name a run folder, a .parquet or a .jsonl file")
     if path.is_dir():
-        for suffix in ("parquet", "jsonl"):
+        for suffix in SUFFIXES:
             events = path / f"{EVENTS}.{suffix}"
             if events.exists():
                 return events, _beside(events)
@@ -127,7 +152,7 @@ def _locate(path: Path) -> tuple[Path, Path | None]:
 
 
 def _beside(events: Path) -> Path | None:
-    for suffix in ("parquet", "jsonl"):
+    for suffix in SUFFIXES:
         runs = events.with_name(f"{RUNS}.{suffix}")
         if runs.exists() and runs != events:
             return runs
@@ -364,13 +389,26 @@ def _inferred_row(run: int, is_simulated: bool) -> dict[str, object]:
 
 
 def write_history(folder: Path | str, events: pa.Table, runs: pa.Table) -> None:
-    """`events.parquet` and `runs.parquet` in `folder`, each whole or not at all."""
+    """`events.parquet` and `runs.parquet` in `folder`, each whole or not at all, in the place of a spool.
+
+    Whoever dies in between leaves a folder that can be read: as long as there are no events, the spool counts.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, table in ((EVENTS, events), (RUNS, runs)):
-        beside = folder / f".{name}.parquet"
-        pq.write_table(table, beside, compression="zstd")
-        beside.replace(folder / f"{name}.parquet")
+    write_runs(folder, runs)
+    _write_parquet(folder / f"{EVENTS}.parquet", events)
+    remove_spool(folder / SPOOL)
+
+
+def write_runs(folder: Path, runs: pa.Table) -> None:
+    """`runs.parquet` alone: what is known of a run before it has a history."""
+    _write_parquet(folder / f"{RUNS}.parquet", runs)
+
+
+def _write_parquet(path: Path, table: pa.Table) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    pq.write_table(table, beside, compression="zstd")
+    beside.replace(path)
 
 
 def write_json_lines(folder: Path | str, events: pa.Table, runs: pa.Table) -> None:
