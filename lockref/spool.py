@@ -37,6 +37,7 @@ import pyarrow as pa
 
 from lockref.errors import HistoryUnreadable
 from lockref.history import ENUM_COLUMNS, ROW_COLUMNS, TEXT_COLUMNS, Recorder, one_run, to_table
+from lockref.whole import write_whole
 
 SPOOL: Final = "recording"
 """The spool's folder inside a run folder."""
@@ -137,9 +138,7 @@ class SpoolRecorder(Recorder):
 def begin_spool(folder: Path) -> None:
     """Make the folder of a spool. Parts are added by `SpoolRecorder`, in this process or in others."""
     folder.mkdir(parents=True)
-    beside = folder / f".{_ABOUT}"
-    beside.write_text(json.dumps(_FORMAT) + "\n", encoding="utf-8")
-    beside.replace(folder / _ABOUT)
+    write_whole(folder / _ABOUT, json.dumps(_FORMAT) + "\n")
 
 
 def is_spool(folder: Path) -> bool:

@@ -1,4 +1,8 @@
-"""Ctrl-C that cannot get lost.
+"""Ctrl-C that cannot get lost, and that comes in no bad moment.
+
+SIGTERM (a CI runner, `kill`, a shutdown) and SIGHUP (a closed terminal) end a
+command in the same way: what was finished is kept. A SIGHUP that was to be
+ignored (`nohup`) stays ignored.
 
 Python drops an exception that is raised inside a finaliser or a weak
 reference's callback, KeyboardInterrupt like any other, and importing runs such
@@ -14,28 +18,49 @@ from contextlib import contextmanager
 from types import FrameType
 
 _heard = False
+_deferrals = 0
 
 
 @contextmanager
 def remembered() -> Iterator[None]:
-    """Remember a Ctrl-C for the length of the block. Does nothing outside the main thread, which gets no signals."""
+    """Remember such a signal for the length of the block. Does nothing outside the main thread, which gets none."""
     global _heard
     _heard = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         global _heard
         _heard = True
-        raise KeyboardInterrupt
+        if not _deferrals:
+            raise KeyboardInterrupt
 
-    try:
-        before = signal.signal(signal.SIGINT, interrupt)
-    except ValueError:
-        yield
-        return
+    before = {}
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is None or (name != "SIGINT" and signal.getsignal(number) is not signal.SIG_DFL):
+            continue
+        try:
+            before[number] = signal.signal(number, interrupt)
+        except ValueError:
+            break
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """For a step of milliseconds that must not be torn: a signal in it is remembered, and raised when it is done."""
+    global _deferrals
+    was_heard = _heard
+    _deferrals += 1
+    try:
+        yield
+    finally:
+        _deferrals -= 1
+    if _heard and not was_heard and not _deferrals:
+        raise KeyboardInterrupt
 
 
 def raise_if_heard() -> None:

@@ -2,7 +2,8 @@
 
 A folder is readable at every moment: files appear whole (written beside and
 renamed), `run.json` says "running" until the end, and `latest` points to the
-newest folder that was begun.
+newest folder that was begun. A run that still says so when its process is gone
+was killed; whoever begins the next one writes that down.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from pathlib import Path
 from types import TracebackType
 
 import lockref
+from lockref.cli import interrupts
+from lockref.cli.exit_codes import INTERRUPTED
+from lockref.cli.writers import is_written, myself, status_of
 from lockref.errors import ConfigError
+from lockref.whole import write_whole
 
 HOME = Path(".lockref")
 HISTORIES = ("events.parquet", "events.jsonl")
@@ -30,14 +35,6 @@ HISTORIES = ("events.parquet", "events.jsonl")
 RUNS_MAX = 100
 BYTES_MAX = 1_000_000_000
 AGE_MAX_S = 30 * 86_400
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
 
 
 @cache
@@ -86,6 +83,7 @@ class RunFolder:
         """Make the folder, write `run.json` with status "running" and point `latest` at it."""
         runs = home / "runs"
         runs.mkdir(parents=True, exist_ok=True)
+        note_killed(runs)
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         number = 0
         while True:
@@ -107,7 +105,7 @@ class RunFolder:
         return folder
 
     def _start(self) -> None:
-        self.describe(status="running")
+        self.describe(status="running", **myself())
         runs = self.path.parent
         link = runs / f".latest.{os.getpid()}"
         link.unlink(missing_ok=True)
@@ -117,8 +115,9 @@ class RunFolder:
 
     def describe(self, **facts: object) -> None:
         """Add to what `run.json` says."""
-        self.about.update(facts)
-        write_whole(self.path / "run.json", json.dumps(self.about, indent=2, default=str) + "\n")
+        with interrupts.deferred():
+            self.about.update(facts)
+            write_whole(self.path / "run.json", json.dumps(self.about, indent=2, default=str) + "\n")
 
     def __enter__(self) -> RunFolder:
         return self
@@ -127,7 +126,8 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, KeyboardInterrupt):
-            self.describe(status="interrupted")
+            # Also where the run had finished and the signal came while it was told: the command answers this.
+            self.describe(status="interrupted", exit_code=INTERRUPTED)
         elif error is not None:
             self.describe(status="failed")
 
@@ -160,20 +160,39 @@ def unfinished_runs(command: str, arguments: Mapping[str, object], *, home: Path
             about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if about.get("arguments") == wanted:
+        if about.get("arguments") == wanted and not is_written(about):
             if about.get("status") == "finished":
                 break
             found.append(folder)
     return found
 
 
+def note_killed(runs: Path) -> list[Path]:
+    """Write "killed" into the `run.json` of every run that says "running" and whose process is gone; those runs."""
+    found = []
+    for path in runs.glob("*/run.json"):
+        folder = path.parent
+        if not folder.is_symlink() and status_of(folder) == "killed":
+            about = json.loads(path.read_text(encoding="utf-8"))
+            if about.get("status") != "killed":
+                RunFolder(folder, about).describe(status="killed")
+                found.append(folder)
+    return found
+
+
 def prune(runs: Path, *, keep: Path) -> None:
-    """Remove the oldest folders beyond 30 days, 100 runs or 1 GB; never `keep`."""
+    """Remove the oldest folders beyond 30 days, 100 runs or 1 GB; never `keep`, nor one that is being written."""
     folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), reverse=True)
     total = 0
     now = time.time()
     for position, folder in enumerate(folders):
-        total += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        too_old = now - folder.stat().st_mtime > AGE_MAX_S
-        if folder != keep and (position >= RUNS_MAX or total > BYTES_MAX or too_old):
-            shutil.rmtree(folder)
+        try:
+            total += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            too_old = now - folder.stat().st_mtime > AGE_MAX_S
+        except FileNotFoundError:
+            # Another command removes it, or its run replaces a file.
+            continue
+        is_surplus = position >= RUNS_MAX or total > BYTES_MAX or too_old
+        if folder != keep and is_surplus and status_of(folder) != "running":
+            # Another command may be removing it, too.
+            shutil.rmtree(folder, ignore_errors=True)

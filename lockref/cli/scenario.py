@@ -117,7 +117,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File; default standard output.")
 def schema_command(output: Path | None) -> None:
     """JSON Schema of a scenario file, for editors."""
-    from lockref.cli.run_folder import write_whole
+    from lockref.whole import write_whole
     from scenarios.schema import scenario_schema
 
     if output is not None and not output.parent.is_dir():

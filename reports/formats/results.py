@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError, Location
+from lockref.whole import write_whole
 from reports.checks.confidence import bound_95, wilson_95
 from reports.checks.spec import CLAUSES, Verdict
 from reports.checks.verdicts import GRANT, Counts, counted, decide
@@ -219,9 +220,7 @@ class Results(_Part):
 
     def write(self, path: Path) -> Path:
         """Write `results.json`: indented, keys in the model's order, so that equal results give equal bytes."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        return path
+        return write_whole(path, self.model_dump_json(indent=1) + "\n")
 
 
 def load_results(path: Path) -> Results:

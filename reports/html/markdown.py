@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockref.whole import write_whole
 from reports.formats.text import printable, short
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
 
 def write_markdown(sections: Sequence[Section], path: Path, *, title: str) -> Path:
     """Write the summary; it never exceeds `BYTES_MAX`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(markdown(sections, title=title), encoding="utf-8")
-    return path
+    return write_whole(path, markdown(sections, title=title))
 
 
 def markdown(sections: Sequence[Section], *, title: str, bytes_max: int = BYTES_MAX) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from lockref.whole import write_whole
 from reports.checks.verdicts import counted
 from reports.formats.results import Results
 from reports.formats.text import duration, printable, seconds, short
@@ -32,9 +33,8 @@ def render(
     sections = [build_section(model, number) for number, model in enumerate(models, 1)]
     _write_figures(sections, out / "figures")
     write_markdown(sections, out / "report.md", title=title)
-    page = out / "report.html"
-    page.write_text(page_text(sections, title=title), encoding="utf-8")
-    return page
+    # The page last: where it is, the rest is.
+    return write_whole(out / "report.html", page_text(sections, title=title))
 
 
 def page_text(sections: Sequence[Section], *, title: str) -> str:
@@ -63,8 +63,8 @@ def _write_figures(sections: Sequence[Section], folder: Path) -> None:
     for section in sections:
         for figure in section.figures:
             stem = figure.name if len(sections) == 1 else f"{section.anchor}-{figure.name}"
-            (folder / f"{stem}.svg").write_text(figure.svg, encoding="utf-8")
-            (folder / f"{stem}.png").write_bytes(figure.png)
+            write_whole(folder / f"{stem}.svg", figure.svg)
+            write_whole(folder / f"{stem}.png", figure.png)
         for violation in section.violations:
             if violation.picture is not None:
-                (folder / f"{violation.picture.anchor}.svg").write_text(str(violation.picture.svg), encoding="utf-8")
+                write_whole(folder / f"{violation.picture.anchor}.svg", str(violation.picture.svg))

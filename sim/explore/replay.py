@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError, Location
 from lockref.history import Recorder
+from lockref.whole import write_whole
 from sim.faults.vocabulary import FaultPlan
 from sim.schedules import Replay, Schedule
 from sim.streams import STREAMS_VERSION
@@ -105,7 +106,7 @@ class Failure(_Model):
         """Write the document, and check that it reads back."""
         text = self.model_dump_json(indent=1, exclude_none=True)
         assert Failure.model_validate_json(text) == self, "a failure did not survive its own writing"
-        path.write_text(text + "\n", encoding="utf-8")
+        write_whole(path, text + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Failure:
