@@ -268,6 +268,14 @@ def _column(name: str, values: np.ndarray, texts: pa.Array) -> pa.Array:
     return pa.array(values, mask=values == ABSENT)
 
 
+def _texts(texts: list[str]) -> pa.Array:
+    try:
+        return pa.array(texts, type=pa.string())
+    except UnicodeEncodeError:
+        # Half a surrogate pair, from a record whose JSON says so: a history is UTF-8, and shows it escaped.
+        return pa.array([text.encode("utf-8", "backslashreplace").decode() for text in texts], type=pa.string())
+
+
 def to_table(recorders: Sequence[Recorder], runs: Sequence[int] | None = None) -> pa.Table:
     """Join recorders into one table of `SCHEMA`, in the order given.
 
@@ -294,7 +302,7 @@ def to_table(recorders: Sequence[Recorder], runs: Sequence[int] | None = None) -
     starts = np.cumsum(lengths) - lengths
     run = np.repeat(np.array(list(numbers), dtype=np.int64), lengths)
     seq = np.arange(len(rows), dtype=np.int64) - np.repeat(starts, lengths)
-    texts = pa.array(list(union), type=pa.string())
+    texts = _texts(list(union))
     columns = {"run": pa.array(run), "seq": pa.array(seq)}
     for name in ROW_COLUMNS:
         columns[name] = _column(name, rows[:, _SLOT[name]], texts)

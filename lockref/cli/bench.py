@@ -49,7 +49,7 @@ def command(
     """
     from lockref.cli.campaigns import conclude, say_results
     from lockref.cli.console import Console
-    from lockref.cli.contention import contend
+    from lockref.cli.contention import WorkersLost, contend
     from lockref.cli.options import duration_ns, exit_codes
     from lockref.cli.run_folder import RunFolder, provenance
     from lockref.providers import load_provider
@@ -83,6 +83,9 @@ def command(
                 )
             except LockrefError as error:
                 failed = error
+                if isinstance(error, WorkersLost):
+                    all_results.append(error.results)
+                    say_results(console, error.results)
                 break
             all_results.append(results)
             say_results(console, results)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lockref.cli.campaigns import check_line, judge_thresholds, say_results, tallied_results, write_run
+from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
 from reports.checks import judge, measure
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
 
 
+class WorkersLost(BackendUnavailable):
+    """A worker process died during a run that was judged all the same. results: the verdict on what was recorded."""
+
+    def __init__(self, message: str, results: Results) -> None:
+        super().__init__(message)
+        self.results = results
+
+
 def contend(
     scenario: Scenario,
     spec: ProviderSpec,
@@ -44,6 +53,7 @@ def contend(
     """Contend on `backend` (a name or a URI) and answer the judged results; history and results go to `folder`.
 
     Ctrl-C while the clients contend: what they did until then is written and told, then KeyboardInterrupt goes on.
+    Errors: WorkersLost, with the results, if a worker process died; what `run_real` and `resolve_backend` raise.
     """
     require_undisturbed(scenario)
     if backend in BACKENDS:
@@ -54,7 +64,15 @@ def contend(
             f"{for_ns / 1e9:g} s on {running.name} {running.version}".rstrip(),
             force=True,
         )
-        outcome = run_real(scenario, spec, running.uri, clients=contenders, duration_ns=for_ns, processes=processes)
+        outcome = run_real(
+            scenario,
+            spec,
+            running.uri,
+            clients=contenders,
+            duration_ns=for_ns,
+            processes=processes,
+            folder=folder.path,
+        )
         version = running.version
         capabilities = _capabilities(running.uri)
     counted = tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
@@ -76,6 +94,7 @@ def contend(
     results.capabilities = capabilities
     results.speed = speed(measure(outcome.events, outcome.runs), outcome.events)
     judge_thresholds(scenario, outcome.events, outcome.runs, results)
+    results.notices += [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
     if outcome.unfinished:
         results.notices.append(
             f"{len(outcome.unfinished)} clients had not returned from their last call when the run was cut off"
@@ -87,6 +106,8 @@ def contend(
         say_results(console, results)
         console.say(f"what was finished is in {folder.path}", style="dim")
         raise KeyboardInterrupt
+    if outcome.lost:
+        raise WorkersLost(str(outcome.lost[0]), results)
     return results
 
 

@@ -16,11 +16,12 @@ def command(ctx: click.Context, run: str, out: Path | None, title: str) -> int:
     """Write report.html, report.md and figures for RUN: a folder with a history, the name of a run, or `latest`."""
     from lockref.cli.console import Console
     from lockref.cli.reporting import parts_of, write_report
-    from lockref.cli.run_folder import open_run
+    from lockref.cli.run_folder import open_run, require_recorded
     from lockref.errors import ConfigError
 
     console = Console(ctx.obj)
     folder = open_run(run)
+    require_recorded(folder.path)
     parts = parts_of(folder)
     if not parts:
         raise ConfigError(f"{folder.path} holds no history (events.parquet or events.jsonl): nothing to report on")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lockref.cli.console import Console
-from lockref.cli.run_folder import HISTORIES, RunFolder
+from lockref.cli.run_folder import RunFolder, has_history
+from lockref.cli.writers import end_of
 from lockref.errors import CapabilityMissing
+from reports.checks.load import is_unfinished, load_history, write_history
 from reports.checks.verdicts import counted
 from reports.formats.results import Results, load_results
 from reports.html import render
@@ -36,9 +40,8 @@ class Part:
 
 def parts_of(folder: RunFolder) -> list[Part]:
     """The histories in a run folder: its own, or those of its parts."""
-    own = [folder.path] if any((folder.path / name).exists() for name in HISTORIES) else []
-    inner = sorted({path.parent for name in HISTORIES for path in folder.path.glob(f"*/{name}")})
-    return [Part(folder=path, title=_title(path)) for path in own + inner]
+    found = [path for path in (folder.path, *sorted(folder.path.glob("*/"))) if has_history(path)]
+    return [Part(folder=path, title=_title(path)) for path in found]
 
 
 def _title(folder: Path) -> str:
@@ -83,15 +86,34 @@ def write_report(
 def _analysed(
     parts: Sequence[Part], judged: Sequence[Results | None], out: Path, spark: SparkSession | None
 ) -> list[Results]:
-    analysed = analyse_each(
-        [part.folder for part in parts],
-        out,
-        spark,
-        titles=[part.title for part in parts],
-        provenance=[known.provenance if known else {} for known in judged],
-    )
+    with _histories(parts) as folders:
+        analysed = analyse_each(
+            folders,
+            out,
+            spark,
+            titles=[part.title for part in parts],
+            provenance=[known.provenance if known else {} for known in judged],
+        )
     models = [Results.model_validate(one) for one in analysed]
+    for part, model in zip(parts, models, strict=True):
+        if ended := end_of(part.folder):
+            model.notices.insert(0, f"{ended}; it is judged as far as it recorded")
     return [_joined(one, known) if known else one for one, known in zip(models, judged, strict=True)]
+
+
+@contextmanager
+def _histories(parts: Sequence[Part]) -> Iterator[list[Path]]:
+    """The folders to read; of an unfinished run a copy of what it recorded, so that its own folder stays as it is."""
+    with TemporaryDirectory(prefix="lockref-") as copies:
+        folders = []
+        for number, part in enumerate(parts):
+            folder = part.folder
+            if is_unfinished(folder):
+                folder = Path(copies) / str(number)
+                events, runs, _ = load_history(part.folder)
+                write_history(folder, events, runs)
+            folders.append(folder)
+        yield folders
 
 
 def _joined(analysed: Results, judged: Results) -> Results:

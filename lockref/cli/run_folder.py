@@ -24,9 +24,10 @@ from types import TracebackType
 import lockref
 from lockref.cli import interrupts
 from lockref.cli.exit_codes import INTERRUPTED
-from lockref.cli.writers import is_written, myself, status_of
+from lockref.cli.writers import is_written, myself, nothing_recorded, status_of
 from lockref.errors import ConfigError
 from lockref.whole import write_whole
+from reports.checks.load import is_unfinished
 
 HOME = Path(".lockref")
 HISTORIES = ("events.parquet", "events.jsonl")
@@ -141,6 +142,18 @@ class RunFolder:
         """Write one file of the folder whole."""
         write_whole(self.path / name, text)
         return self.path / name
+
+
+def has_history(folder: Path) -> bool:
+    """True for a folder with something to judge: a history, or what an unfinished run has recorded."""
+    return is_unfinished(folder) or any((folder / name).exists() for name in HISTORIES)
+
+
+def require_recorded(folder: Path) -> None:
+    """Raise NothingRecorded for the folder of a run that ended early and left nothing to judge, in it or in a part."""
+    is_run = (folder / "run.json").exists() and status_of(folder) != "finished"
+    if is_run and not any(has_history(part) for part in (folder, *folder.glob("*/"))):
+        raise nothing_recorded(folder)
 
 
 def open_run(name: str, *, home: Path = HOME) -> RunFolder:
