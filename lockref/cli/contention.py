@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lockref.cli.campaigns import check_line, judge_thresholds, say_results, tallied_results, write_run
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
     from lockref.cli.console import Console
     from lockref.cli.run_folder import RunFolder
     from lockref.providers import ProviderSpec
+    from lockref.stores.measured import Finding
     from reports.formats.results import Results
+    from scenarios.backends import RunningBackend
     from scenarios.schema import Scenario
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
@@ -74,7 +75,6 @@ def contend(
             folder=folder.path,
         )
         version = running.version
-        capabilities = _capabilities(running.uri)
     counted = tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
     results = tallied_results(
         counted,
@@ -91,7 +91,8 @@ def contend(
         },
         again=check_line(folder.path),
     )
-    results.capabilities = capabilities
+    results.capabilities = _capabilities(running)
+    results.notices += [f"the store {finding.sentence}" for finding in _ignored(running)]
     results.speed = speed(measure(outcome.events, outcome.runs), outcome.events)
     judge_thresholds(scenario, outcome.events, outcome.runs, results)
     results.notices += [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
@@ -111,8 +112,13 @@ def contend(
     return results
 
 
-def _capabilities(uri: str) -> dict[str, object]:
-    """The store's dialect and what that promises (`StoreCapabilities`); an emulator may keep less of it."""
-    with closing(open_store(uri, request_timeout_ns=NS_PER_S)) as store:
-        promised = asdict(store.capabilities)
-    return {"dialect": promised.pop("dialect"), "promised_by_dialect": promised}
+def _capabilities(running: RunningBackend) -> dict[str, object]:
+    """The store's dialect, and what it did when it was asked before the run (H23)."""
+    with closing(open_store(running.uri, request_timeout_ns=NS_PER_S)) as store:
+        dialect = store.capabilities.dialect
+    return {"dialect": dialect, "measured": running.measured.facts() if running.measured else {}}
+
+
+def _ignored(running: RunningBackend) -> list[Finding]:
+    """Conditions that it ignored, and for which it is known."""
+    return running.measured.ignored if running.measured else []

@@ -1,4 +1,4 @@
-"""`lockref doctor`: what is installed, what each absence disables, and what shadows us."""
+"""`lockref doctor`: what is installed, what each absence disables, what shadows us, and what a store is worth."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ import os
 import platform
 import shutil
 import sys
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import lockref
 from lockref.cli.console import Console, printable
+from lockref.runtime import NS_PER_S
 
+if TYPE_CHECKING:
+    from lockref.stores.measured import Measured
+
+STORE_TIMEOUT_NS = 5 * NS_PER_S
 ROOMS = ("sim", "scenarios", "reports")
 
 
@@ -133,16 +140,35 @@ def examine() -> list[Finding]:
 
 
 @click.command(name="doctor")
+@click.option(
+    "--store", metavar="URI", help="Measure this store as well: which conditions it keeps, alone and in races."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
-def command(ctx: click.Context, as_json: bool) -> int:
-    """Tell what is installed and what each absence disables."""
+def command(ctx: click.Context, store: str | None, as_json: bool) -> int:
+    """Tell what is installed and what each absence disables.
+
+    \b
+    lockref doctor --store 's3://bucket/prefix?endpoint=http://127.0.0.1:9000'
+
+    --store writes small objects below lockref-doctor/ and removes them. It takes some seconds. Exit code 5 says that
+    no lock should stand on that store.
+    """
     console = Console(ctx.obj, as_json=as_json)
+    # A store that cannot be used is one error line, not a list with an error behind it.
+    measured = _measure(store, console) if store is not None else None
     findings = examine()
     is_well = all(finding.status != "wrong" for finding in findings)
+    is_fit = measured is None or not measured.ignored
     if as_json:
-        console.document({"ok": is_well, "findings": [asdict(finding) for finding in findings]})
-        return 0 if is_well else 5
+        document: dict[str, object] = {
+            "ok": is_well and is_fit,
+            "findings": [asdict(finding) for finding in findings],
+        }
+        if measured is not None:
+            document["store"] = {"uri": store, "is_fit": is_fit, "measured": measured.facts()}
+        console.document(document)
+        return 0 if is_well and is_fit else 5
     marks = {"ok": ("✓", "good"), "absent": ("–", "dim"), "wrong": ("✗", "bad")}
     for finding in findings:
         mark, style = marks[finding.status]
@@ -152,4 +178,40 @@ def command(ctx: click.Context, as_json: bool) -> int:
                 f"    without it: {finding.disables}" if finding.status == "absent" else f"    {finding.disables}"
             )
     console.say("everything needed is there" if is_well else "something must be mended: see ✗ above")
-    return 0 if is_well else 5
+    if measured is not None:
+        _say_store(console, str(store), measured)
+    return 0 if is_well and is_fit else 5
+
+
+def _measure(uri: str, console: Console) -> Measured:
+    """Errors: ConfigError for a bad URI; BackendUnavailable if the store does not answer."""
+    from lockref.stores.selftest import RACERS_THOROUGH, RACES_NS_THOROUGH, ROUNDS_THOROUGH, measure
+    from lockref.stores.uri import open_store, parse_store_uri
+
+    address = str(parse_store_uri(uri))
+    console.progress(f"measuring {address}", force=True)
+    with closing(open_store(uri, request_timeout_ns=STORE_TIMEOUT_NS, pool_size=RACERS_THOROUGH)) as store:
+        return measure(
+            store,
+            "lockref-doctor",
+            address=address,
+            racers=RACERS_THOROUGH,
+            rounds=ROUNDS_THOROUGH,
+            races_ns=RACES_NS_THOROUGH,
+        )
+
+
+def _say_store(console: Console, uri: str, measured: Measured) -> None:
+    from lockref.stores.uri import parse_store_uri
+
+    marks = {"kept": ("✓", "good"), "refused": ("–", "dim"), "not_measured": ("–", "dim"), "ignored": ("✗", "bad")}
+    console.say(f"the store {printable(str(parse_store_uri(uri)))}: {measured.latency}")
+    for status, line in measured.lines():
+        mark, style = marks[status]
+        console.say(f"{mark} {printable(line)}", style=style)
+    for finding in measured.ignored:
+        console.say(f"    {finding.condition.clause}: on such a store {finding.condition.harm}")
+    if measured.ignored:
+        console.say("do not use this store for locks", style="bad")
+    else:
+        console.say("it kept every condition that it claims to know; that bounds its defects, and proves nothing")

@@ -2,9 +2,10 @@
 
 A server that ignores conditions looks healthy until two clients hold one lock
 (U13), and a health page says nothing about it. So the question is put in
-writes: a create and its refusal, a replacement and the refusal of its stale
-twin, and a small race that must have one winner. A pass proves little about a
-distributed store; a failure proves enough.
+writes. First one after the other: each condition met once, then not met. Then
+as races, because a server that checks and writes in two steps answers every
+single request right. A pass proves little about a distributed store; one
+ignored condition proves enough.
 """
 
 from __future__ import annotations
@@ -13,12 +14,19 @@ from collections.abc import Callable
 from typing import Final
 
 from lockref.errors import BackendUnavailable, CapabilityMissing
-from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime, ThreadRuntime
-from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
+from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, ThreadRuntime
+from lockref.stores.asking import Asking
+from lockref.stores.measured import Measured
+from lockref.stores.port import ObjectStore, Outcome, Version, WriteReply
+from lockref.stores.races import RACES_NS_DEFAULT, ROUNDS_DEFAULT, Races
 
-RACERS_DEFAULT: Final = 4
+RACERS_DEFAULT: Final = 8
+RACERS_THOROUGH: Final = 16
+ROUNDS_THOROUGH: Final = 60
+RACES_NS_THOROUGH: Final = 4500 * NS_PER_MS
+"""For somebody who waits for the answer: `lockref doctor --store`."""
+
 PATIENCE_DEFAULT_NS: Final = 10 * NS_PER_S
-_PAUSE_NS: Final = 100 * NS_PER_MS
 
 
 def ensure_usable(
@@ -27,125 +35,154 @@ def ensure_usable(
     *,
     address: str = "the store",
     racers: int = RACERS_DEFAULT,
+    rounds: int = ROUNDS_DEFAULT,
+    races_ns: int = RACES_NS_DEFAULT,
+    patience_ns: int = PATIENCE_DEFAULT_NS,
+    tolerated: frozenset[str] = frozenset(),
+    runtime: Runtime | None = None,
+) -> Measured:
+    """Return what was measured if the store keeps its conditions, as far as some writes can tell.
+
+    tolerated: clauses whose breach is known of this store and told elsewhere, such as `C8`.
+    Errors: those of `measure`; CapabilityMissing if a condition was ignored, with
+        the condition and what a lock would do without it.
+    """
+    found = measure(
+        store,
+        key_prefix,
+        address=address,
+        racers=racers,
+        rounds=rounds,
+        races_ns=races_ns,
+        patience_ns=patience_ns,
+        runtime=runtime,
+    )
+    require_kept(found, address=address, tolerated=tolerated)
+    return found
+
+
+def require_kept(found: Measured, *, address: str, tolerated: frozenset[str] = frozenset()) -> None:
+    """Raise CapabilityMissing if a condition was ignored that is not tolerated."""
+    ignored = [finding for finding in found.ignored if finding.condition.clause not in tolerated]
+    if ignored:
+        told = "; ".join(finding.sentence for finding in ignored)
+        raise CapabilityMissing(
+            f"{address} ignores preconditions: it {told}. No lock is safe on it: choose another store"
+        )
+
+
+def measure(
+    store: ObjectStore,
+    key_prefix: str,
+    *,
+    address: str = "the store",
+    racers: int = RACERS_DEFAULT,
+    rounds: int = ROUNDS_DEFAULT,
+    races_ns: int = RACES_NS_DEFAULT,
     patience_ns: int = PATIENCE_DEFAULT_NS,
     runtime: Runtime | None = None,
-) -> None:
-    """Return if the store keeps its conditions, as far as a few writes can tell.
+) -> Measured:
+    """Put the store's conditions to the test, and tell what it did.
 
-    Writes two small objects under fresh keys below `key_prefix` and removes them.
+    Writes small objects under fresh keys below `key_prefix` and removes them.
 
     address: what to call the store in a message.
-    racers: how many tasks create one object at once; 0 leaves the race out.
-    patience_ns: how long throttling is waited out, over all requests together.
-    Errors: BackendUnavailable if the store does not answer or refuses us, with
-        the address and how long we waited; CapabilityMissing if a condition
-        was ignored, with the condition.
+    racers: how many requests are in flight together in a race; 0 leaves the races out.
+    rounds: of each race at most. races_ns: for all races together; a slow store runs fewer rounds, at least one.
+    patience_ns: for everything but the races, throttling included; what is asked later is not asked.
+    Errors: BackendUnavailable if the store does not answer, is too slow or
+        refuses us, with the address and how long we waited.
     """
     runtime = runtime or ThreadRuntime()
-    check = _SelfTest(store, address=address, patience_ns=patience_ns, runtime=runtime)
     nonce = runtime.token_bytes(8).hex()
     prefix = f"{key_prefix.strip('/')}/" if key_prefix.strip("/") else ""
-    check.refusals(f"{prefix}selftest-{nonce}-conditions")
-    if racers:
-        check.race(f"{prefix}selftest-{nonce}-race", racers)
+    base = f"{prefix}selftest-{nonce}"
+    found = Measured()
+    asking = Asking(store, found, address=address, patience_ns=patience_ns, runtime=runtime)
+    try:
+        _one_by_one(asking, f"{base}-conditions")
+        # A store that ignores conditions needs no race to be found out.
+        if racers and not any(found.findings[name].status == "ignored" for name in ("create", "replace")):
+            Races(asking, base, racers=racers, rounds=rounds, budget_ns=races_ns).run()
+    except BackendUnavailable:
+        # What was seen stays seen, whatever such a store does next.
+        if not found.ignored:
+            raise
+    return found
 
 
-class _SelfTest:
-    def __init__(self, store: ObjectStore, *, address: str, patience_ns: int, runtime: Runtime) -> None:
-        self._store = store
-        self._address = address
-        self._runtime = runtime
-        self._started_ns = runtime.monotonic_ns()
-        self._deadline_ns = MonoNs(self._started_ns + patience_ns)
-
-    def refusals(self, key: str) -> None:
-        """Each condition one after the other: met once, then not met."""
-        store = self._store
-        first = self._patiently(lambda: store.put_if_absent(key, b"1"))
-        old = self._require_version(first, "create an object")
-        self._require_refusal(
-            self._patiently(lambda: store.put_if_absent(key, b"again")), "a create of an object that exists (C1)"
-        )
-        second = self._patiently(lambda: store.put_if_version(key, b"2", old))
-        self._require_version(second, "replace an object")
-        self._require_refusal(
-            self._patiently(lambda: store.put_if_version(key, b"stale", old)), "a replacement of a stale version (C4)"
-        )
-        self._require_body(key, b"2", "after one replacement")
+def _one_by_one(asking: Asking, key: str) -> None:
+    """Each condition alone: met once, then not met. What is there is read back after every write."""
+    store, findings = asking.store, asking.found.findings
+    first = asking.version("create an object", lambda: store.put_if_absent(key, b"1"))
+    try:
+        _refused(asking, "create", lambda: store.put_if_absent(key, b"again"))
+        version = _what_stays(asking, "create", key, b"1", refused=b"again")
+        asking.version("replace an object", lambda: store.put_if_version(key, b"2", version))
+        _refused(asking, "replace", lambda: store.put_if_version(key, b"stale", first))
+        version = _what_stays(asking, "replace", key, b"2", refused=b"stale")
+        _delete(asking, key, stale=first, current=version)
+        if asking.read(key).body is not None:
+            reply = store.delete(key)
+            if reply.outcome is not Outcome.APPLIED:
+                findings["replace_absent"].detail = f"nothing can be deleted ({reply.reason})"
+                return
+        if (
+            asking.refused(
+                "a replacement of an object that is gone (C5)", lambda: store.put_if_version(key, b"ghost", version)
+            )
+            and asking.read(key).is_absent
+        ):
+            findings["replace_absent"].kept()
+        else:
+            findings["replace_absent"].ignored("accepted a replacement of an object that is gone")
+            store.delete(key)
+        again = asking.version("create an object", lambda: store.put_if_absent(key, b"1"))
+        asking.found.versions_repeat.append(again == first)
+    finally:
         # Nobody else knows the key, and some servers know no conditional delete.
         store.delete(key)
 
-    def race(self, key: str, racers: int) -> None:
-        """Several creates at once; at most one may succeed, and its body must stay (C2)."""
-        replies: dict[int, WriteReply] = {}
-        start = self._runtime.event()
 
-        def racer(number: int) -> Callable[[], None]:
-            def create() -> None:
-                start.wait()
-                replies[number] = self._store.put_if_absent(key, _body(number))
-
-            return create
-
-        tasks = [self._runtime.spawn(racer(number), name=f"selftest-{number}") for number in range(racers)]
-        start.set()
-        for task in tasks:
-            task.join()
-        for reply in replies.values():
-            if reply.outcome in (Outcome.AMBIGUOUS, Outcome.REJECTED):
-                raise self._unavailable("race to create an object", reply)
-        winners = [number for number, reply in sorted(replies.items()) if reply.outcome is Outcome.APPLIED]
-        if len(winners) > 1:
-            raise CapabilityMissing(
-                f"{self._address} let {len(winners)} of {racers} simultaneous creates of one object succeed (C2): "
-                "no lock is safe on it; choose another backend"
-            )
-        # No winner at all is allowed where every loser met a conflict or was throttled.
-        for number in winners:
-            self._require_body(key, _body(number), "after a race")
-            self._store.delete(key)
-
-    def _patiently(self, send: Callable[[], WriteReply]) -> WriteReply:
-        """Send until the store neither throttles nor reports a conflict, or the patience is used up."""
-        while True:
-            reply = send()
-            if reply.outcome not in (Outcome.THROTTLED, Outcome.CONFLICT):
-                return reply
-            if self._runtime.monotonic_ns() >= self._deadline_ns:
-                return reply
-            self._runtime.sleep(_PAUSE_NS)
-
-    def _require_version(self, reply: WriteReply, what: str) -> Version:
-        if reply.outcome is Outcome.APPLIED and reply.version is not None:
-            return reply.version
-        raise self._unavailable(what, reply)
-
-    def _require_refusal(self, reply: WriteReply, what: str) -> None:
-        if reply.outcome is Outcome.APPLIED:
-            raise CapabilityMissing(
-                f"{self._address} accepted {what}: it ignores preconditions, so no lock is safe on it; "
-                "choose another backend"
-            )
-        if reply.outcome is not Outcome.PRECONDITION_FAILED:
-            raise self._unavailable(f"be refused {what}", reply)
-
-    def _require_body(self, key: str, body: bytes, when: str) -> None:
-        reply = self._store.read(key)
-        if reply.outcome is not Outcome.APPLIED:
-            raise self._unavailable("read an object", reply)
-        if reply.body != body:
-            raise CapabilityMissing(
-                f"{self._address} does not hold what was written {when}: the condition was not kept at the moment of "
-                "the write; choose another backend"
-            )
-
-    def _unavailable(self, what: str, reply: WriteReply | ReadReply) -> BackendUnavailable:
-        waited_ms = (self._runtime.monotonic_ns() - self._started_ns) / NS_PER_MS
-        answer = reply.reason or reply.outcome.name.lower().replace("_", " ")
-        return BackendUnavailable(
-            f"{self._address} cannot be used: tried to {what}, waited {waited_ms:.0f} ms in all, and got: {answer}"
-        )
+def _refused(asking: Asking, name: str, send: Callable[[], WriteReply]) -> None:
+    """Send what must be refused. It is noted at once if it was not: such a store may not get as far as a read."""
+    finding = asking.found.findings[name]
+    if not asking.refused(f"{finding.condition.words} ({finding.condition.clause})", send):
+        finding.ignored(f"accepted {finding.condition.words}")
 
 
-def _body(number: int) -> bytes:
-    return b"racer %d" % number
+def _what_stays(asking: Asking, name: str, key: str, body: bytes, *, refused: bytes) -> Version:
+    """After a refusal: the last confirmed write is there (C21), and not the refused one. Returns the version there."""
+    finding, shown = asking.found.findings[name], asking.found.findings["read_after_write"]
+    reply = asking.read(key)
+    if reply.body == body:
+        finding.kept()
+        shown.kept()
+    elif reply.body == refused:
+        finding.ignored(f"does not hold what was written: it refused {finding.condition.words}, and took its bytes")
+    else:
+        shown.ignored("does not hold what was written, right after it confirmed the write")
+    # A store that lost the object has no version to go on with: the next write says so.
+    return reply.version or Version("0")
+
+
+def _delete(asking: Asking, key: str, *, stale: Version, current: Version) -> None:
+    """A delete with a stale version spares the object; with the current one it removes it (C8)."""
+    finding = asking.found.findings["delete"]
+    reply = asking.write(lambda: asking.store.delete(key, stale))
+    is_there = asking.read(key).body is not None
+    if reply.outcome is Outcome.APPLIED or not is_there:
+        finding.ignored(f"accepted a delete of a stale version{' and did nothing' if is_there else ''}")
+        return
+    if reply.outcome is not Outcome.PRECONDITION_FAILED:
+        # 501 is an honest answer. No answer says nothing.
+        finding.status = "refused" if reply.outcome is Outcome.REJECTED else "not_measured"
+        finding.detail = reply.reason
+        return
+    reply = asking.write(lambda: asking.store.delete(key, current))
+    if reply.outcome is not Outcome.APPLIED:
+        finding.status, finding.detail = "refused", f"with the current version, too: {reply.reason}"
+    elif asking.read(key).is_absent:
+        finding.kept()
+    else:
+        finding.ignored("confirmed a delete and kept the object")

@@ -1,4 +1,4 @@
-"""One request on the wire: bounded as a whole, and held back at the start line of a race.
+"""One request on the wire: bounded as a whole, and held back at the start line of a race (`lockref.stores.startline`).
 
 A time-out of urllib3 bounds each wait for bytes. A server that sends one byte a
 second is never late for such a time-out, and holds the caller for as long as it
@@ -9,10 +9,6 @@ Only the look-up of a host's name is beyond reach: the system bounds it.
 
 The deadline belongs to the calling thread, not to the connection, so kept
 connections serve the next request under its own deadline.
-
-`held_back` lets a self-test stop several requests just before their first byte
-leaves. Client threads rarely meet at the server otherwise: building and
-signing a request takes longer than most servers' gap between check and write.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import io
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,6 +24,7 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.util.connection import allowed_gai_family
 
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.startline import is_racing, wait_for_start
 
 if TYPE_CHECKING:
     from urllib3.connection import HTTPConnection
@@ -60,7 +57,6 @@ class _Exchange:
 
 
 _exchange: ContextVar[_Exchange | None] = ContextVar("lockref_exchange", default=None)
-_start_line: ContextVar[Callable[[], None] | None] = ContextVar("lockref_start_line", default=None)
 
 
 @contextlib.contextmanager
@@ -71,23 +67,6 @@ def bounded(timeout_ns: int) -> Iterator[None]:
         yield
     finally:
         _exchange.reset(token)
-
-
-@contextlib.contextmanager
-def held_back(until: Callable[[], None]) -> Iterator[None]:
-    """Call `until` just before the first byte of this thread's next request leaves. It must be bounded itself."""
-    token = _start_line.set(until)
-    try:
-        yield
-    finally:
-        _start_line.reset(token)
-
-
-def _wait_for_start() -> None:
-    until = _start_line.get()
-    if until is not None:
-        _start_line.set(None)
-        until()
 
 
 class BoundedSocket:
@@ -117,8 +96,15 @@ class BoundedSocket:
         return count
 
     def sendall(self, data: Any, flags: int = 0) -> None:
-        _wait_for_start()
         rest = memoryview(data).cast("B")
+        if is_racing():
+            # All but the last byte: servers of the racers have read their requests, and stand where they check.
+            self._send(rest[:-1], flags)
+            wait_for_start()
+            rest = rest[-1:]
+        self._send(rest, flags)
+
+    def _send(self, rest: memoryview, flags: int) -> None:
         while rest:
             # A TLS socket's own sendall would take the time-out anew for each record.
             self._arm()

@@ -123,7 +123,7 @@ def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_pa
     watched = _Container(container)
     try:
         address = local_address(backend, port=port, bucket=bucket)
-        await_ready(watched, address, timeout_s=timeout_s)
+        await_ready(watched, address, timeout_s=timeout_s, tolerated=backend.known_defects)
         ready_s = time.monotonic() - started_s
         wrapped = container.get_wrapped_container()
         wrapped.reload()

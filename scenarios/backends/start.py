@@ -10,6 +10,7 @@ verdict, `CapabilityMissing`, at once.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import shutil
 import tempfile
@@ -21,7 +22,8 @@ from typing import Final, Protocol
 
 from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S
-from lockref.stores.selftest import ensure_usable
+from lockref.stores.measured import Measured
+from lockref.stores.selftest import RACERS_DEFAULT, ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from scenarios.backends.containers import create_bucket
 from scenarios.backends.environments import choose_native, ensure_environment
@@ -45,6 +47,7 @@ class RunningBackend:
     version: "" where unknown. pid: of the server's process, None where we did
     not start one. log_path: its output, gone once the server is stopped unless
     a folder for it was named. ready_s: from process start to readiness.
+    measured: which conditions it kept; None where nobody has asked yet.
     """
 
     name: str
@@ -53,6 +56,7 @@ class RunningBackend:
     pid: int | None = None
     log_path: Path | None = None
     ready_s: float = 0.0
+    measured: Measured | None = None
 
 
 class Watched(Protocol):
@@ -150,7 +154,13 @@ def _started_on_free_port(
         started_s = time.monotonic()
         server = ServerProcess(backend.name, native.launch(programs, port, data), log_path=log_path, folder=folder)
         try:
-            await_ready(server, address, timeout_s=timeout_s, is_ours=functools.partial(server.owns_port, port))
+            await_ready(
+                server,
+                address,
+                timeout_s=timeout_s,
+                tolerated=backend.known_defects,
+                is_ours=functools.partial(server.owns_port, port),
+            )
         except _PortTaken:
             server.stop()
             if not tries_left:
@@ -180,10 +190,16 @@ def store_uri(address: StoreAddress) -> str:
 
 
 def await_ready(
-    server: Watched, address: StoreAddress, *, timeout_s: float, is_ours: Callable[[], bool] = lambda: True
+    server: Watched,
+    address: StoreAddress,
+    *,
+    timeout_s: float,
+    tolerated: frozenset[str] = frozenset(),
+    is_ours: Callable[[], bool] = lambda: True,
 ) -> None:
     """Return once the server creates its bucket, accepts a conditional create and refuses the next.
 
+    tolerated: the clauses that this server is known to break.
     Errors: BackendUnavailable if it ends or the time does, with its last log
         lines; CapabilityMissing if it ignores the condition.
     """
@@ -197,7 +213,7 @@ def await_ready(
             create_bucket(address, request_timeout_ns=_PROBE_TIMEOUT_NS)
             if not is_ours():
                 raise _PortTaken(f"somebody else answers at {address.endpoint}")
-            _require_answers(address)
+            _require_answers(address, tolerated)
         except _PortTaken:
             raise
         except BackendUnavailable as error:
@@ -211,10 +227,18 @@ def await_ready(
             return
 
 
-def _require_answers(address: StoreAddress) -> None:
+def _require_answers(address: StoreAddress, tolerated: frozenset[str]) -> None:
+    """Each condition once. Races are for whoever uses the server: to be ready, it need not win them."""
     store = open_store(store_uri(address), request_timeout_ns=_PROBE_TIMEOUT_NS)
     try:
-        ensure_usable(store, "lockref-ready", address=str(address), racers=0)
+        ensure_usable(
+            store,
+            "lockref-ready",
+            address=str(address),
+            racers=0,
+            patience_ns=REACH_TIMEOUT_S * NS_PER_S,
+            tolerated=tolerated,
+        )
     finally:
         store.close()
 
@@ -223,8 +247,9 @@ def _require_answers(address: StoreAddress) -> None:
 def resolve_backend(name_or_uri: str, *, via: str = "native") -> Iterator[RunningBackend]:
     """A backend by name, started and stopped here, or somebody's store by its URI.
 
-    A URI is used as it is, after a few writes below `lockref-ready/` have shown
-    that it answers and keeps conditions; that takes at most some seconds.
+    Either is measured first: conditions one by one and in races, with small
+    objects below `lockref-ready/`, in a few seconds at most. What was found is
+    in `measured`; a server of ours is also used with the defects it is known for.
 
     Errors: ConfigError for an unknown name or a bad URI; BackendUnavailable
         with one line if nothing answers there; CapabilityMissing if it ignores
@@ -232,12 +257,21 @@ def resolve_backend(name_or_uri: str, *, via: str = "native") -> Iterator[Runnin
     """
     if ":" not in name_or_uri:
         with start_backend(name_or_uri, via=via) as running:
-            yield running
+            measured = _measured(running.uri, tolerated=find_backend(name_or_uri).known_defects)
+            yield dataclasses.replace(running, measured=measured)
         return
     address = parse_store_uri(name_or_uri)
-    store = open_store(name_or_uri, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
-    try:
-        ensure_usable(store, "lockref-ready", address=str(address), racers=0, patience_ns=REACH_TIMEOUT_S * NS_PER_S)
-    finally:
-        store.close()
-    yield RunningBackend(name=str(address), uri=name_or_uri)
+    yield RunningBackend(name=str(address), uri=name_or_uri, measured=_measured(name_or_uri))
+
+
+def _measured(uri: str, *, tolerated: frozenset[str] = frozenset()) -> Measured:
+    with contextlib.closing(
+        open_store(uri, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, pool_size=RACERS_DEFAULT)
+    ) as store:
+        return ensure_usable(
+            store,
+            "lockref-ready",
+            address=str(parse_store_uri(uri)),
+            patience_ns=REACH_TIMEOUT_S * NS_PER_S,
+            tolerated=tolerated,
+        )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import pytest
 
 from lockref.errors import BackendUnavailable, CapabilityMissing
-from lockref.runtime import NS_PER_MS
+from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, ReadReply, WriteReply
-from lockref.stores.selftest import ensure_usable
+from lockref.stores.selftest import RACES_NS_THOROUGH, ensure_usable, measure
+from lockref.stores.startline import held_back, race
+from lockref.stores.uri import open_store
+from tests.conditional_server import Bucket, serving
+
+TRIES = 20
 
 
 class IgnoresCreateCondition(MemoryStore):
@@ -143,3 +151,145 @@ def test_the_winner_of_a_race_finds_its_own_bytes():
     """C2: one success is not enough if another's body is what stays."""
     with pytest.raises(CapabilityMissing, match="after a race"):
         ensure_usable(RacesIn(body=b"somebody else's"), "p")
+
+
+def _tries(flaw, *, only="", tries=TRIES, **effort):
+    """What several self-tests of one server find; each ignored condition by its clause."""
+    with (
+        serving(Bucket(flaw=flaw, only=only)) as uri,
+        contextlib.closing(open_store(uri, request_timeout_ns=30 * NS_PER_S, pool_size=8)) as store,
+    ):
+        return [measure(store, "table", **effort) for _ in range(tries)]
+
+
+def test_a_right_server_passes_every_time():
+    """H23: 20 of 20, and every condition was measured in races of several rounds."""
+    for found in _tries("", racers=4, rounds=3, races_ns=60 * NS_PER_S):
+        assert found.ignored == []
+        assert {finding.status for finding in found.findings.values()} == {"kept"}
+        races = [finding for finding in found.findings.values() if finding.racers]
+        assert [(race.rounds, race.void, race.winners_max) for race in races] == [(3, 0, 1)] * 3
+        assert (found.conditional_delete, found.versions_repeat) == ("supported", [True])
+
+
+@pytest.mark.parametrize(
+    ("flaw", "only", "clause"),
+    [
+        ("two creates", "-race-", "C2"),
+        ("two replacements", "-race", "C3"),
+        ("delete against replacement", "-race", "C9"),
+        ("stale delete", "", "C8"),
+        ("stale replacement", "", "C4"),
+        ("stale create", "", "C1"),
+        ("ghost", "", "C5"),
+        ("old reads", "", "C21"),
+    ],
+)
+def test_each_flaw_of_a_server_is_found_every_time(flaw, only, clause):
+    """U13: 20 of 20. A race is found because all its requests are in flight together, not by luck."""
+    # Deletes meet replacements in the order in which they arrive: many rounds for the one kind that needs luck.
+    effort = {"racers": 4, "rounds": 12 if flaw.startswith("delete") else 2, "races_ns": 60 * NS_PER_S}
+    for found in _tries(flaw, only=only, **effort):
+        assert clause in {finding.condition.clause for finding in found.ignored}
+
+
+@pytest.mark.parametrize(("flaw", "only"), [("two creates", "-race-"), ("two replacements", "-race")])
+def test_a_flaw_that_only_a_race_shows_is_counted(flaw, only):
+    """C2, C3: the rounds, the winners, and the sentence for whoever must choose another store."""
+    (found,) = _tries(flaw, only=only, tries=1, racers=4, rounds=3, races_ns=60 * NS_PER_S)
+    guilty = found.findings["create_race" if flaw == "two creates" else "replace_race"]
+    assert (guilty.rounds, guilty.guilty, guilty.winners_max) == (3, 3, 2)
+    assert guilty.facts()["rounds_guilty"] == 3
+    assert "let 2 of 4 simultaneous" in guilty.sentence
+    assert "both hold the lock" in guilty.sentence
+
+
+def test_an_honest_refusal_of_conditional_deletes_is_told_and_not_held_against_the_store():
+    """C8: 501 is legal; RFC-91's lock does not delete."""
+    with serving(Bucket(flaw="no conditional delete")) as uri:
+        store = open_store(uri, request_timeout_ns=30 * NS_PER_S, pool_size=8)
+        found = ensure_usable(store, "table", racers=2, rounds=1)
+        store.close()
+    assert (found.conditional_delete, found.findings["delete_race"].status) == ("refused", "not_measured")
+    assert "501" in str(found.facts()["delete"])
+
+
+def test_an_ignored_condition_of_a_known_server_can_be_tolerated():
+    """A server whose defect is known is used with the defect told; any other defect still counts."""
+    with serving(Bucket(flaw="stale delete")) as uri:
+        store = open_store(uri, request_timeout_ns=30 * NS_PER_S, pool_size=8)
+        found = ensure_usable(store, "table", racers=0, tolerated=frozenset({"C8"}))
+        assert [finding.condition.clause for finding in found.ignored] == ["C8"]
+        with pytest.raises(CapabilityMissing, match=r"delete of a stale version \(C8\)"):
+            ensure_usable(store, "table", racers=0, tolerated=frozenset({"C2"}))
+        store.close()
+
+
+def test_nothing_stays_behind_on_a_server():
+    """Whatever the races left is removed."""
+    bucket = Bucket()
+    with serving(bucket) as uri, contextlib.closing(open_store(uri, request_timeout_ns=30 * NS_PER_S)) as store:
+        measure(store, "table", racers=4, rounds=2)
+    assert bucket.objects == {}
+
+
+def test_a_slow_store_runs_fewer_rounds_and_at_least_one():
+    """Bounded in time: no round is begun that would not end within the budget."""
+
+    class Clock(ThreadRuntime):
+        """Each look at it finds a quarter of a second gone."""
+
+        def __init__(self):
+            super().__init__()
+            self._looks = 0
+
+        def monotonic_ns(self):
+            self._looks += 1
+            return self._looks * NS_PER_S // 4
+
+    found = measure(MemoryStore(), "table", racers=2, rounds=50, runtime=Clock(), patience_ns=100 * NS_PER_S)
+    assert [finding.rounds for finding in found.findings.values() if finding.racers] == [1, 1, 1]
+    longer = measure(
+        MemoryStore(),
+        "t",
+        racers=2,
+        rounds=50,
+        runtime=Clock(),
+        patience_ns=100 * NS_PER_S,
+        races_ns=6 * RACES_NS_THOROUGH,
+    )
+    assert all(1 < finding.rounds < 50 for finding in longer.findings.values() if finding.racers)
+
+
+def test_a_store_that_answers_too_slowly_is_given_up():
+    """Nothing is asked after the patience has ended; the message says why."""
+
+    class Slow(MemoryStore):
+        def read(self, key):
+            ThreadRuntime().sleep(20 * NS_PER_MS)
+            return super().read(key)
+
+    with pytest.raises(BackendUnavailable, match="too slow"):
+        ensure_usable(Slow(), "p", patience_ns=10 * NS_PER_MS)
+
+
+def test_racers_leave_together():
+    """The attempts of a race overlap: each of them sees all the others under way."""
+    together = threading.Barrier(6)
+    assert race(ThreadRuntime(), [lambda: together.wait(30) is not None] * 6) == [True] * 6
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_racer_is_held_back_until_its_request_is_ready(scheme):
+    """The start line stands behind signing and connecting: nothing is asked of the server before it opens."""
+    from tests.unit.test_store_stalled_bodies import GOOD, at_once
+    from tests.unit.test_store_stalled_bodies import serving as answering
+
+    with answering(at_once(GOOD)) as server:
+        uri = f"{scheme}://bucket/p?endpoint=http://127.0.0.1:{server.port}"
+        with contextlib.closing(open_store(uri, request_timeout_ns=30 * NS_PER_S)) as store:
+            seen = []
+            with held_back(lambda: seen.append(server.requests)):
+                assert store.read("key").outcome is Outcome.APPLIED
+                store.read("key")
+    assert seen == [0]

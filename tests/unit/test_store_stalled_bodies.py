@@ -47,6 +47,7 @@ class Server:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         self.connections = 0
+        self.requests = 0
         self._answers = answers
         self._context = context
         self._over = threading.Event()
@@ -88,6 +89,7 @@ class Server:
         missing = (lengths or [0])[0] - len(body)
         while missing > 0:
             missing -= len(connection.recv(65536))
+        self.requests += 1
         return True
 
     def close(self) -> None:

@@ -1,0 +1,86 @@
+"""Asking a store with patience, and what to say when it cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lockref.errors import BackendUnavailable
+from lockref.runtime import NS_PER_MS, MonoNs, Runtime
+from lockref.stores.measured import Measured
+from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
+
+_PAUSE_NS: Final = 100 * NS_PER_MS
+
+
+class Asking:
+    """A store that is asked with patience, and what it says when it cannot be used."""
+
+    def __init__(
+        self, store: ObjectStore, found: Measured, *, address: str, patience_ns: int, runtime: Runtime
+    ) -> None:
+        self.store = store
+        self.found = found
+        self.runtime = runtime
+        self._address = address
+        self._started_ns = runtime.monotonic_ns()
+        self._deadline_ns = MonoNs(self._started_ns + patience_ns)
+
+    def write(self, send: Callable[[], WriteReply]) -> WriteReply:
+        """Send until the store neither throttles nor reports a conflict, or the patience is used up."""
+        while True:
+            began_ns = self.runtime.monotonic_ns()
+            reply = send()
+            now_ns = self.runtime.monotonic_ns()
+            self.found.request_ns.append(now_ns - began_ns)
+            if reply.outcome not in (Outcome.THROTTLED, Outcome.CONFLICT) or now_ns >= self._deadline_ns:
+                return reply
+            self.runtime.sleep(_PAUSE_NS)
+
+    def version(self, what: str, send: Callable[[], WriteReply]) -> Version:
+        """The version that a write makes, which must succeed. what: it does, for the message."""
+        self._require_time(what)
+        reply = self.write(send)
+        if reply.outcome is Outcome.APPLIED and reply.version is not None:
+            return reply.version
+        raise self.unavailable(what, reply)
+
+    def refused(self, what: str, send: Callable[[], WriteReply]) -> bool:
+        """True if a write was refused for its condition, False if it was applied."""
+        self._require_time(f"be refused {what}")
+        reply = self.write(send)
+        if reply.outcome not in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED):
+            raise self.unavailable(f"be refused {what}", reply)
+        return reply.outcome is Outcome.PRECONDITION_FAILED
+
+    def read(self, key: str) -> ReadReply:
+        """What is there; a read that is throttled is asked again."""
+        self._require_time("read an object")
+        while True:
+            began_ns = self.runtime.monotonic_ns()
+            reply = self.store.read(key)
+            now_ns = self.runtime.monotonic_ns()
+            self.found.request_ns.append(now_ns - began_ns)
+            if reply.outcome is Outcome.APPLIED:
+                return reply
+            if reply.outcome not in (Outcome.THROTTLED, Outcome.CONFLICT) or now_ns >= self._deadline_ns:
+                raise self.unavailable("read an object", reply)
+            self.runtime.sleep(_PAUSE_NS)
+
+    def unavailable(self, what: str, reply: WriteReply | ReadReply) -> BackendUnavailable:
+        answer = reply.reason or reply.outcome.name.lower().replace("_", " ")
+        return self._gave_up(what, f"got: {answer}")
+
+    def _require_time(self, what: str) -> None:
+        if self.runtime.monotonic_ns() >= self._deadline_ns:
+            raise self._gave_up(what, "that is too slow to be measured")
+
+    def _gave_up(self, what: str, why: str) -> BackendUnavailable:
+        waited_ms = (self.runtime.monotonic_ns() - self._started_ns) / NS_PER_MS
+        return BackendUnavailable(
+            f"{self._address} cannot be used: tried to {what}, waited {waited_ms:.0f} ms in all, and {why}"
+        )
+
+    def extend(self, patience_ns: int) -> None:
+        """Give as much patience again, from now on."""
+        self._deadline_ns = MonoNs(self.runtime.monotonic_ns() + patience_ns)

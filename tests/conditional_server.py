@@ -1,0 +1,166 @@
+"""A small S3 server for tests: conditional writes on one bucket, right, or wrong in the one way that is asked for.
+
+A race that it gets wrong does not depend on luck: the first request that has
+passed its check waits for a second one, so two are applied wherever a client
+has two in flight. A client that sends one after the other sees nothing wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+MEETING_S: Final = 0.5
+FLAWS: Final = (
+    "two creates",
+    "two replacements",
+    "delete against replacement",
+    "stale delete",
+    "stale replacement",
+    "stale create",
+    "ghost",
+    "no conditional delete",
+    "old reads",
+)
+Object = tuple[bytes, str]
+
+
+@dataclass
+class Bucket:
+    """The objects, and what is wrong with the way they are kept. flaw: one of FLAWS, or "" for none.
+
+    only: the flaw strikes keys that hold this text; elsewhere the server is right.
+    """
+
+    flaw: str = ""
+    only: str = ""
+    objects: dict[str, Object] = field(default_factory=dict)
+    mutex: threading.Condition = field(default_factory=threading.Condition)
+    before: dict[str, Object | None] = field(default_factory=dict)
+    met: dict[tuple[str, str], int] = field(default_factory=dict)
+    requests: list[tuple[str, str, int]] = field(default_factory=list)
+
+    def has(self, flaw: str, key: str) -> bool:
+        return self.flaw == flaw and self.only in key
+
+    def put(self, key: str, body: bytes, *, if_match: str, if_none_match: str) -> tuple[int, str]:
+        with self.mutex:
+            current = self.objects.get(key)
+            if if_none_match:
+                refusal = 412 if current is not None and not self.has("stale create", key) else 0
+                flaw = "two creates"
+            elif if_match:
+                if current is None:
+                    refusal = 404 if not self.has("ghost", key) else 0
+                else:
+                    refusal = 412 if current[1] != if_match and not self.has("stale replacement", key) else 0
+                flaw = "two replacements"
+            else:
+                refusal, flaw = 0, ""
+            if refusal:
+                return refusal, ""
+            if flaw and self.has(flaw, key) and not self._meet(key, if_match or if_none_match):
+                return 412, ""
+            if if_match and self.has("delete against replacement", key):
+                self._meet(key, if_match, others=False)
+            etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+            self.before[key] = self.objects.get(key)
+            self.objects[key] = (body, etag)
+            return 200, etag
+
+    def delete(self, key: str, *, if_match: str) -> int:
+        with self.mutex:
+            current = self.objects.get(key)
+            if if_match:
+                if self.has("no conditional delete", key):
+                    return 501
+                if current is None:
+                    return 404
+                if current[1] != if_match and not self.has("stale delete", key):
+                    return 412
+                if self.has("delete against replacement", key):
+                    self._meet(key, if_match, others=False)
+            self.before[key] = current
+            self.objects.pop(key, None)
+            self.met = {met: count for met, count in self.met.items() if met[0] != key}
+            return 204
+
+    def get(self, key: str) -> Object | None:
+        with self.mutex:
+            return self.before.get(key) if self.has("old reads", key) else self.objects.get(key)
+
+    def _meet(self, key: str, condition: str, *, others: bool = True) -> bool:
+        """Wait for a second request with this condition. False for a third one, if `others` are to be refused."""
+        met = (key, condition)
+        self.met[met] = self.met.get(met, 0) + 1
+        self.mutex.notify_all()
+        if self.met[met] > 2:
+            return not others
+        if not self.mutex.wait_for(lambda: self.met.get(met, 2) >= 2, MEETING_S):
+            self.met.pop(met)
+        return True
+
+
+@contextlib.contextmanager
+def serving(bucket: Bucket) -> Iterator[str]:
+    """The URI of a store on a server with that bucket."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            found = bucket.get(self.path)
+            if found is None:
+                self._answer(404, error="NoSuchKey")
+            else:
+                self._answer(200, etag=found[1], body=found[0])
+
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, etag = bucket.put(
+                self.path,
+                body,
+                if_match=self.headers.get("If-Match", ""),
+                if_none_match=self.headers.get("If-None-Match", ""),
+            )
+            self._answer(status, etag=etag, error={412: "PreconditionFailed", 404: "NoSuchKey"}.get(status, ""))
+
+        def do_DELETE(self) -> None:
+            status = bucket.delete(self.path, if_match=self.headers.get("If-Match", ""))
+            errors = {412: "PreconditionFailed", 404: "NoSuchKey", 501: "NotImplemented"}
+            self._answer(status, error=errors.get(status, ""))
+
+        def _answer(self, status: int, *, etag: str = "", error: str = "", body: bytes = b"") -> None:
+            bucket.requests.append((self.command, self.path, status))
+            if error:
+                body = f"<Error><Code>{error}</Code><Message>no</Message></Error>".encode()
+            self.send_response(status)
+            if etag:
+                self.send_header("ETag", etag)
+            if status != 204:
+                self.send_header("Content-Type", "application/xml" if error else "application/octet-stream")
+                self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if status != 204:
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield f"s3://bucket/p?endpoint=http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join(10)
