@@ -8,8 +8,9 @@ stranger's lock is one `ConfigError` line that says what to change.
 A lock is a class with the methods of `lockref.provider.LockProvider`, made by
 `Class.from_context(context)` where it has that, else by `Class(context)`.
 Optional class attributes: `decode_record` (a `RecordDecoder`; default: RFC-91
-records), `claims` (optional clauses it promises: F1, F2), `needs_real_time` (it
-has clocks or threads that no simulation can turn) and `interface_version`.
+records), `claims` (optional clauses it promises: F1, F2), `is_reentrant` (the
+task that holds may lock again), `needs_real_time` (it has clocks or threads
+that no simulation can turn) and `interface_version`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class ProviderSpec:
     which another process loads the same lock; None for a spec made in code,
     which crosses to another process only if its parts can be pickled.
     needs_real_time: it has clocks or threads of its own, so no simulation can say anything about it.
+    is_reentrant: it promises that the task that holds may lock again.
     """
 
     name: str
@@ -59,11 +61,13 @@ class ProviderSpec:
     claims: tuple[str, ...] = ()
     reference: str | None = None
     needs_real_time: bool = False
+    is_reentrant: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.reference is not None:
             return load_provider, (self.reference,)
-        return _spec_of_parts, (self.name, self.factory, self.decode, self.claims, self.needs_real_time)
+        parts = (self.name, self.factory, self.decode, self.claims, self.needs_real_time, self.is_reentrant)
+        return _spec_of_parts, parts
 
     def require_virtual_time(self) -> None:
         """Raise ConfigError if this lock cannot live in a simulation."""
@@ -75,9 +79,21 @@ class ProviderSpec:
 
 
 def _spec_of_parts(
-    name: str, factory: ProviderFactory, decode: RecordDecoder, claims: tuple[str, ...], needs_real_time: bool
+    name: str,
+    factory: ProviderFactory,
+    decode: RecordDecoder,
+    claims: tuple[str, ...],
+    needs_real_time: bool,
+    is_reentrant: bool,
 ) -> ProviderSpec:
-    return ProviderSpec(name=name, factory=factory, decode=decode, claims=claims, needs_real_time=needs_real_time)
+    return ProviderSpec(
+        name=name,
+        factory=factory,
+        decode=decode,
+        claims=claims,
+        needs_real_time=needs_real_time,
+        is_reentrant=is_reentrant,
+    )
 
 
 def registered() -> dict[str, str]:
@@ -205,6 +221,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         claims=tuple(sorted(set(claims))),
         reference=reference,
         needs_real_time=bool(getattr(made, "needs_real_time", False)),
+        is_reentrant=getattr(made, "is_reentrant", False) is True,
     )
 
 

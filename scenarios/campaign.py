@@ -128,7 +128,7 @@ def run_campaign(
         provider=spec.name,
         tally=Tally(),
     )
-    total.tally.demand((scenario.name, spec.name), scenario.must_happen)
+    total.tally.demand((scenario.name, spec.name), scenario.demanded_of(spec))
     try:
         if checkpoint is not None:
             for chunk in checkpoint.finished():

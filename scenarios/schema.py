@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from lockref.errors import did_you_mean
+from lockref.providers import ProviderSpec
 from reports.checks.spec import CLAUSES, Verdict
 from reports.checks.vacuity import SITUATIONS
 from scenarios.faultspec import FAULT_KINDS, ClientName, FaultSpec, Model
@@ -105,11 +106,13 @@ class Workload(Model):
     life: `loop`; `relock`: as loop, but after a loss the client asks for the
     lock again before it gives it back (U7); `two_threads` share one provider
     (U6); `careless_thread`: the second of them unlocks even what it was not
-    given (H9); `owner_ends`: the thread that locked ends and another goes on (U10).
+    given (H9); `owner_ends`: the thread that locked ends and another goes on (U10);
+    `reentrant`: the client locks again while it holds, and unlocks twice (H9);
+    `closes`: it ends its last cycle by closing the lock that it holds (U16).
     """
 
     kind: Literal["list", "counter", "register", "log"] = "register"
-    life: Literal["loop", "relock", "two_threads", "careless_thread", "owner_ends"] = "loop"
+    life: Literal["loop", "relock", "two_threads", "careless_thread", "owner_ends", "reentrant", "closes"] = "loop"
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
     think: Duration = Drawn("0s..500ms", (), 0, 500_000_000)
@@ -185,6 +188,10 @@ class Scenario(Model):
         """Clause to verdict for a build; the key "" is the verdict as a whole."""
         said = self.expect.get(provider, {})
         return {"": said} if isinstance(said, str) else dict(said)
+
+    def demanded_of(self, spec: ProviderSpec) -> list[str]:
+        """`must_happen`, less what a lock need not let happen: entering it twice is optional."""
+        return [name for name in self.must_happen if name != "reentry" or spec.is_reentrant]
 
     @property
     def can_be_held(self) -> bool:

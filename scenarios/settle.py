@@ -76,7 +76,7 @@ class Settled:
             "wait_timeout_ns": max(wait.most for wait in waits),
             "drift_bound_ns": self.drift_bound_ns,
             "rate_error_ppm": rate_error_ppm(scenario),
-            "must_happen": list(scenario.must_happen),
+            "must_happen": scenario.demanded_of(spec),
             "claims": list(spec.claims),
             "unsafe": self._unsafe(scenario.lock),
         }

@@ -121,6 +121,8 @@ def command(
             failures = FailureStore(scenario, spec, source=name)
             results = campaign_results(campaign, provenance=about, store_failure=failures.store)
             judge_thresholds(scenario, *campaign.kept, results)
+            if unasked := sorted(set(scenario.must_happen) - set(scenario.demanded_of(spec))):
+                results.notices.append(f"{', '.join(unasked)} not asked: {spec.name} does not declare `is_reentrant`")
             if campaign.compared:
                 results.notices.append(
                     f"determinism: {counted(campaign.compared, 'seed')} run twice, event for event the same"

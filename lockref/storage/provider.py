@@ -69,6 +69,7 @@ class StorageLock(Contender):
     """
 
     decode_record = staticmethod(lockfile.decode)
+    is_reentrant = True
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from reports.checks.case import Case
 from reports.checks.columns import Events, Ints
 from reports.checks.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
 from reports.checks.honesty import FOREVER, grants_end, meets_another_grant
+from reports.checks.nesting import are_inner
 from reports.checks.operations import Operations
 from reports.checks.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.truth import END_TAKEN_OVER, RELEASED, Truth
@@ -33,6 +34,7 @@ SITUATIONS: Final[dict[str, str]] = {
     "contention": "an acquire met an unended grant of another client, or lost a race for the write",
     "renewal": "a grant was renewed",
     "release": "a grant was released",
+    "reentry": "a client gave back one of several entries of the grant that it held",
     "takeover_after_expiry": "an unreleased grant was replaced after its validity had ended",
     "renewal_race": "a renewal was refused, or another write landed while it was under way",
     "lost_reply_acquire": "a granting write took effect and its author was not told",
@@ -99,6 +101,7 @@ def reach_table(case: Case) -> pa.Table:
                 _releases_in_calls(case),
             )
         ),
+        "reentry": _inner_unlocks(case),
         "takeover_after_expiry": grants.run[replaced[lapsed]],
         "renewal_race": _renewal_races(events, truth),
         "lost_reply_acquire": lost[Op.ACQUIRE],
@@ -147,6 +150,15 @@ def _granted_runs(truth: Truth, operations: Operations) -> Ints:
     """Runs of the grants; where records cannot be read, of the calls that were granted."""
     unread = operations.is_granted & ~truth.is_readable[operations.run]
     return np.concatenate((truth.grants.run, operations.run[unread]))
+
+
+def _inner_unlocks(case: Case) -> Ints:
+    """Runs of the unlocks that left a grant in its client's hands, which had entered it more than once."""
+    operations = case.operations
+    releases = np.flatnonzero(operations.op == Op.RELEASE)
+    inner = are_inner(operations, case.tenure_of_release, releases, row_count=case.events.count)
+    runs: Ints = operations.run[releases[inner]]
+    return runs
 
 
 def _releases_in_calls(case: Case) -> Ints:

@@ -11,6 +11,7 @@ because what happens after an error is half of what goes wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
@@ -122,8 +123,12 @@ class Client:
                 "without a request and without waiting"
             )
 
-    def acquire(self, wait_ns: int) -> None:
-        """Call `lock` (or `try_lock` where there is no time to wait); a grant begins a tenure."""
+    def acquire(self, wait_ns: int, *, is_nested: bool = False) -> None:
+        """Call `lock` (or `try_lock` where there is no time to wait); a grant begins a tenure.
+
+        is_nested: the client holds already. A no then says that this lock is
+        not re-entrant, and nothing about anybody else.
+        """
         number = self._next_number()
         self._given_back = None
         self._event(Kind.CALL, Op.ACQUIRE, request=number)
@@ -136,7 +141,8 @@ class Client:
             self._event(Kind.RETURN, Op.ACQUIRE, _outcome(error), number)
             return
         if not granted:
-            self._event(Kind.RETURN, Op.ACQUIRE, Outcome.PRECONDITION_FAILED, number)
+            denial = Outcome.REJECTED if is_nested else Outcome.PRECONDITION_FAILED
+            self._event(Kind.RETURN, Op.ACQUIRE, denial, number)
             return
         grant = self._grant()
         self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "")
@@ -196,6 +202,21 @@ class Client:
         else:
             self._event(Kind.RETURN, Op.RELEASE, Outcome.APPLIED, number)
         self._given_back = tenure
+
+    def close(self) -> None:
+        """Leave by closing the lock in place of unlocking it: perhaps that releases; in any case nobody uses it now."""
+        self.disbelieve()
+        tenure, self.tenure = self.tenure, None
+        number = self._next_number()
+        self._event(Kind.CALL, Op.RELEASE, request=number)
+        with suppress(LockError):
+            self.provider.close()
+        self._event(Kind.RETURN, Op.RELEASE, Outcome.AMBIGUOUS, number)
+        self._given_back = tenure
+
+    def go_on_with(self, outer: Tenure) -> None:
+        """After an inner unlock: the tenure around it is the present one again."""
+        self.tenure, self._given_back = outer, None
 
     def disbelieve(self) -> None:
         """The end of belief, written once in a tenure."""

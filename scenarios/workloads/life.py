@@ -99,10 +99,46 @@ def owner_ends(client: Client, habits: Habits, stream: Chooser) -> None:
     _cycles(client, habits, stream, acquire)
 
 
+def reentrant(client: Client, habits: Habits, stream: Chooser) -> None:
+    """Locks what it holds once more, as a function does that is called from another one with the lock (H9).
+
+    Lock, lock, work, unlock, work, unlock. A lock that refuses the second entry
+    is not re-entrant, which it may be: then the client works on with the first.
+    """
+
+    def acquire(wait_ns: int) -> None:
+        client.acquire(wait_ns)
+        outer = client.tenure
+        if outer is None or not work_under_lock(client, habits, stream):
+            return
+        client.acquire(0, is_nested=True)
+        if client.tenure is not outer:
+            work_under_lock(client, habits, stream)
+            client.release()
+            client.go_on_with(outer)
+
+    _cycles(client, habits, stream, acquire)
+
+
+def closes(client: Client, habits: Habits, stream: Chooser) -> None:
+    """Closes its lock while it holds it, and lives on (U16)."""
+    runtime = client.runtime
+    until_ns = runtime.monotonic_ns() + habits.last_start_ns
+    runtime.sleep(habits.start.draw(stream))
+    client.acquire(habits.wait.draw(stream))
+    if client.tenure is not None:
+        work_under_lock(client, habits, stream)
+        client.close()
+    # A heartbeat that outlives the close has time to show it.
+    runtime.sleep(max(0, until_ns - runtime.monotonic_ns()))
+
+
 ONE_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
     "loop": loop,
     "relock": relock,
     "owner_ends": owner_ends,
+    "reentrant": reentrant,
+    "closes": closes,
 }
 """The lives of one client per provider, by the name that a scenario gives as `workload.life`."""
 

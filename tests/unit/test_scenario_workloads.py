@@ -16,7 +16,7 @@ from scenarios.units import constant
 from scenarios.workloads.client import Client
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter
-from scenarios.workloads.life import Habits, loop, relock
+from scenarios.workloads.life import Habits, closes, loop, reentrant, relock
 from scenarios.workloads.register import FencedRegister
 from scenarios.workloads.resource import LocalLink, ResourceHost, Write
 from scenarios.workloads.scarcity import NoThread, runtime_for
@@ -194,6 +194,31 @@ def test_a_client_may_ask_again_after_a_loss() -> None:
     rows = live(ScriptedLock([True, True], says=[True, False]), life=relock)
     calls = [(kind, op) for kind, op, _ in rows if kind == "call"]
     assert calls == [("call", "acquire"), ("call", "acquire"), ("call", "release")]
+
+
+def test_a_client_may_lock_twice_and_unlocks_as_often() -> None:
+    """H9: lock, work, lock, work, unlock, work, unlock; the outer tenure writes again after the inner unlock."""
+    rows = live(ScriptedLock([True, True]), life=reentrant)
+    steps = [(kind, op) for kind, op, _ in rows if kind in ("call", "effect")]
+    lock, unlock, writes = ("call", "acquire"), ("call", "release"), [("effect", "write")] * 2
+    assert steps == [lock, *writes, lock, *writes, unlock, *writes, unlock]
+
+
+def test_a_refused_second_entry_denies_nothing() -> None:
+    """S7: no to a client that holds says that the lock is not re-entrant; the client works on with its first entry."""
+    rows = live(ScriptedLock([True, False]), life=reentrant)
+    assert [outcome for kind, op, outcome in rows if (kind, op) == ("return", "acquire")] == ["applied", "rejected"]
+    assert [row[:2] for row in rows if row[0] in ("effect", "call")][-2:] == [("effect", "write"), ("call", "release")]
+
+
+def test_a_close_while_holding_is_a_client_that_gave_up() -> None:
+    """U16, L1: belief ends, and whether the lock is free is not known."""
+    rows = live(ScriptedLock([True]), replace(HABITS, last_start_ns=1), life=closes)
+    assert rows[-3:] == [
+        ("disbelieved", "none", "none"),
+        ("call", "release", "none"),
+        ("return", "release", "ambiguous"),
+    ]
 
 
 def test_no_wait_means_one_attempt() -> None:

@@ -21,6 +21,8 @@ CORRECT = (
     f"{HERE}.strangers:PlainLock",
     f"{HERE}.strangers:PollingLock",
     f"{HERE}.strangers:HiddenLock",
+    f"{HERE}.entered:CountingLock",
+    f"{HERE}.watching:WatchingLock",
 )
 """Locks that no scenario may flag where the hardened lock holds."""
 
@@ -209,4 +211,14 @@ BUGS = (
     # tokens
     Bug("tokens:ShowsTheNextToken", "H21 S7", "e01", "S7"),
     Bug("tokens:ShowsItsOwnCount", "H21 S7", "e02", "S7"),
+    # entered twice, closed inside
+    Bug("entered:CountsTwice", "H9 S7", "reentrant", "S7"),
+    Bug("entered:InnerUnlockGivesBack", "H9", "reentrant", "S3"),
+    Bug("entered:EntersWhatIsLost", "H9 S7", "reentrant", "S7"),
+    Bug("entered:CountOutlivesLoss", "H9 S7", "reentrant", "S7"),
+    Bug("entered:LocksTwiceUnlocksOnce", "H9 S7", "reentrant", "S7"),
+    Bug("entered:CloseLeavesTheHeartbeat", "U16 L1", "u16", "L1"),
+    Bug("entered:PlainCloseLeavesTheHeartbeat", "U16 L1", "u16", "L1"),
+    Bug("entered:CloseStopsBelievingOnly", "U16 L1", "u16", "L1"),
+    Bug("entered:CloseKeepsBelieving", "U16 M27", "u16", "S3"),
 )

@@ -1,0 +1,152 @@
+"""Locks that may be entered twice: one that counts rightly, and bugs in counting and in leaving."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockref.errors import LockLost, LockNotHeld
+from lockref.runtime import MonoNs
+from lockref.storage.provider import StorageLock
+from tests.quality.planted.strangers import PlainLock
+
+
+class CountingLock(PlainLock):
+    """Correct: the task that holds may lock again; each unlock gives one entry back."""
+
+    is_reentrant = True
+    count = 0
+
+    def re_enters(self) -> bool:
+        return self.user == self.runtime.current_task() and self.holds()
+
+    def acquire(self, timeout_ns: int) -> bool:
+        if self.re_enters():
+            self.count += 1
+            return True
+        if super().acquire(timeout_ns):
+            self.count = 1
+            return True
+        return False
+
+    def unlock(self) -> None:
+        if self.user != self.runtime.current_task():
+            raise LockNotHeld("this task has not locked it")
+        self.count -= 1
+        if self.count > 0:
+            if not self.holds():
+                raise LockLost("lost before the inner unlock", token=self.token, reason="lapsed or replaced")
+            return
+        super().unlock()
+
+
+# From here on everything is wrong.
+
+
+class CountsTwice(StorageLock):
+    """A second entry counts for two, so the outer unlock gives nothing back (H9, S7)."""
+
+    def _re_enter(self) -> bool:
+        entered = super()._re_enter()
+        if entered and self._tenure is not None:
+            self._tenure.count += 1
+        return entered
+
+
+class InnerUnlockGivesBack(StorageLock):
+    """The first unlock gives the lock back, however often it was entered; the guard stays with the outer one (S3)."""
+
+    def unlock(self) -> None:
+        tenure = self._tenure
+        if tenure is not None and tenure.count > 1:
+            self._release(tenure)
+        super().unlock()
+
+
+class EntersWhatIsLost(StorageLock):
+    """Whoever locked it may lock it again, lost or not (S7)."""
+
+    def _re_enter(self) -> bool:
+        tenure = self._tenure
+        if tenure is None or tenure.task != self._runtime.current_task():
+            return False
+        tenure.count += 1
+        return True
+
+    @property
+    def grant(self) -> Any:
+        return None if self._tenure is None else self._grant_of(self._tenure)
+
+
+class CountOutlivesLoss(CountingLock):
+    """The count of a lost grant goes on in the next one, whose unlock then gives nothing back (S7)."""
+
+    def acquire(self, timeout_ns: int) -> bool:
+        if self.re_enters():
+            self.count += 1
+            return True
+        if PlainLock.acquire(self, timeout_ns):
+            self.count += 1
+            return True
+        return False
+
+    def unlock(self) -> None:
+        if self.user == self.runtime.current_task() and not self.holds():
+            PlainLock.unlock(self)
+        super().unlock()
+
+
+class LocksTwiceUnlocksOnce(CountingLock):
+    """Counts entries one too high, so the last unlock is taken for an inner one (S7)."""
+
+    def acquire(self, timeout_ns: int) -> bool:
+        was_held = self.re_enters()
+        granted = super().acquire(timeout_ns)
+        if was_held and granted:
+            self.count += 1
+        return granted
+
+
+class CloseLeavesTheHeartbeat(StorageLock):
+    """Close says goodbye and lets the heartbeat go on (L1, U16)."""
+
+    def close(self) -> None:
+        """Nothing to do: the user may still be inside."""
+
+
+class PlainCloseLeavesTheHeartbeat(PlainLock):
+    """The same by a stranger (L1, U16)."""
+
+    def close(self) -> None:
+        """The heartbeat is a daemon; it ends with the process."""
+
+
+class CloseStopsBelievingOnly(StorageLock):
+    """Close clears what the lock knows; the heartbeat has a copy of that and renews on (L1, U16)."""
+
+    def close(self) -> None:
+        tenure, self._tenure = self._tenure, None
+        if tenure is not None and not tenure.has_lapsed:
+            self._runtime.spawn(lambda: self._keep(tenure), name="heartbeat-left")
+
+    def _keep(self, tenure: Any) -> None:
+        for _ in range(60):
+            attempt = self._new_renewal(tenure.lease)
+            reply = self._renew_write(attempt)
+            if reply.version is not None:
+                tenure.lease = type(tenure.lease)(reply.version, attempt)
+            self._runtime.sleep(self.terms.renew_interval_ns)
+
+
+class CloseKeepsBelieving(StorageLock):
+    """Close gives the lock back and leaves the guard where it was (M27)."""
+
+    _believed_until_ns = MonoNs(0)
+
+    def close(self) -> None:
+        tenure = self._tenure
+        if tenure is not None and not self._closing.is_set():
+            self._believed_until_ns = tenure.lease.deadline.mono_ns
+        super().close()
+
+    def holds(self) -> bool:
+        return super().holds() or self._runtime.monotonic_ns() < self._believed_until_ns
