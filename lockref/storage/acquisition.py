@@ -42,6 +42,8 @@ class Call:
         self.deadline_ns = deadline_ns
         # All writes of this call, in order; a look recognises any of them (H5).
         self.attempts: list[Attempt] = []
+        # What `attempts` led to, if one landed; a grant only if the call returns.
+        self.tenure: Tenure | None = None
         # A write of ours stands in the store, or may yet, without being our grant.
         self.is_unresolved = False
         self.has_seen_other = False
@@ -182,6 +184,8 @@ class Contender(Releaser):
         attempt = self._new_attempt(known)
         call.attempts.append(attempt)
         was_unresolved, call.is_unresolved = call.is_unresolved, True
+        with self._mutex:
+            self._strays.append(attempt)
         reply = self._acquire_write(attempt)
         step = self._interpret(reply)
         if step is Step.LOOK:
@@ -242,26 +246,26 @@ class Contender(Releaser):
             first_ns=MonoNs(attempt.sent.mono_ns + self.terms.renew_interval_ns),
             check_ns=self.terms.renew_interval_ns,
         )
-        is_started = False
+        # From here on a call that ends without a grant withdraws the tenure, for instance because no heartbeat
+        # could be started (H10) or because of a Ctrl-C.
+        call.tenure = tenure
         with self._mutex:
             self._tenure, self._last_loss = tenure, tenure.loss
-        try:
-            heartbeat.start()
-            is_started = True
-        finally:
-            if not is_started:
-                # H10: the caller undoes the write, which nobody would renew.
-                self._withdraw(tenure)
+        heartbeat.start()
+        # A lock that another task has closed meanwhile gives no grant.
+        self._check_usable()
         if not self._is_in_time(tenure):
             self._withdraw(tenure)
             return False
         self._fence_seen_max = max(self._fence_seen_max, attempt.record.fence or 0)
-        self._strays.clear()
         self._polls.won()
         self._metric("lock.acquire.attempts")
         self._metric("lock.acquire.success")
         self._tell(LockEventKind.GRANTED, self._grant_of(tenure))
         self._note(AuditState.START, tenure, attempt.sent)
+        with self._mutex:
+            # The grant has replaced whatever our earlier writes could have landed on.
+            self._strays = []
         return True
 
     def _is_in_time(self, tenure: Tenure) -> bool:
@@ -274,7 +278,8 @@ class Contender(Releaser):
         """Take back a tenure that the caller was never told of."""
         tenure.stopped.set()
         with self._mutex:
-            self._tenure = None
+            if self._tenure is tenure:
+                self._tenure = None
 
     # ---- pause, or end without a grant ----
 
@@ -305,11 +310,25 @@ class Contender(Releaser):
         )
 
     def _stop_contending(self, call: Call) -> None:
-        """The call ends without a grant: leave nothing behind that could become one (L6)."""
+        """The call ends without a grant, perhaps by a Ctrl-C: leave nothing behind that could become one (L6)."""
+        if self._user != self._runtime.current_task():
+            # It ended before it was this task's turn.
+            return
+        try:
+            tenure = call.tenure
+            if tenure is not None:
+                self._withdraw(tenure)
+            with self._mutex:
+                # What earlier calls have left is undone, too: this call has taken over their cleanup.
+                strays = [stray for stray in self._unlapsed(self._strays) if stray not in call.attempts]
+                if call.is_unresolved:
+                    strays += call.attempts
+                if tenure is not None:
+                    strays += [write for write in tenure.writes() if write not in strays]
+                self._strays = strays
+            # Before another task of this process may enter: its writes are none of these.
+            self._start_cleanup(list(strays))
+        finally:
+            with self._mutex:
+                self._leave()
         self._metric("lock.acquire.failure")
-        with self._mutex:
-            self._leave()
-        # What earlier calls have left is undone, too: this call has taken over their cleanup.
-        self._strays = [*self._unlapsed(self._strays), *(call.attempts if call.is_unresolved else ())]
-        if self._strays:
-            self._start_cleanup()

@@ -125,7 +125,20 @@ class AuditTrail:
             self._is_writing = True
             self._drained.clear()
         if starts:
+            self._start_writing()
+
+    def _start_writing(self) -> None:
+        is_started = False
+        try:
             self._runtime.spawn(self._write_all, name="lockref-audit")
+            is_started = True
+        except RuntimeError:
+            # No thread to be had: the next record tries again. The audit is best effort, the lock is not.
+            pass
+        finally:
+            if not is_started:
+                with self._mutex:
+                    self._is_writing = False
 
     def _start_ms(self, state: AuditState, owner: str, began_ns: WallNs) -> int:
         """What names the file of this cycle: its start, later by a hair if the last cycle has that name already."""
@@ -146,6 +159,14 @@ class AuditTrail:
             self.dropped += 1
 
     def _write_all(self) -> None:
+        try:
+            self._write_until_empty()
+        finally:
+            # If the store raised, the next record starts another task.
+            with self._mutex:
+                self._is_writing = False
+
+    def _write_until_empty(self) -> None:
         while True:
             with self._mutex:
                 if not self._unwritten:

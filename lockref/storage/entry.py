@@ -28,6 +28,8 @@ class Entrance(Holder):
             if self._is_in_force(tenure):
                 tenure.count += 1
                 return True
+            # Nobody believes in it any more: it is undone instead of left to lapse (H6).
+            self._strays = [*self._strays, *tenure.writes()]
             self._tenure = None
             tenure.stopped.set()
             self._leave()
@@ -41,8 +43,9 @@ class Entrance(Holder):
             if tenure is not None and not tenure.task.is_alive():
                 self._lose(tenure, "the task that locked it has ended without unlocking")
             with self._mutex:
-                # A user that died inside its critical section has no claim any more (H13).
-                if self._user is None or not self._user.is_alive():
+                # A user that died inside its critical section has no claim any more (H13), nor has an earlier
+                # call of this very task: it is over, however it ended.
+                if self._user is None or self._user == me or not self._user.is_alive():
                     if self._tenure is not None:
                         self._tenure.stopped.set()
                         self._tenure = None

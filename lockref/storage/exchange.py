@@ -13,20 +13,17 @@ by overriding its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from lockref.errors import CorruptRecord, LockError, LockLost, LockNotHeld, StoreRejected
-from lockref.provider import Grant, LockEvent, LockEventKind, LockListener
+from lockref.errors import CorruptRecord, LockError, LockNotHeld, StoreRejected
+from lockref.provider import Grant, LockEventKind, LockListener
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.storage import lease, lockfile
 from lockref.storage.audit import AuditTrail
 from lockref.storage.lease import LeaseTerms, Moment, Step, Stored
 from lockref.storage.lockfile import LockFile
+from lockref.storage.notices import LossCallback, Notices
 from lockref.stores.port import ObjectStore, Outcome, Version, WriteReply
-
-LossCallback = Callable[[LockLost], None]
-"""Told once per lost grant, from a heartbeat task, never after its unlock: `error.token` names the grant."""
 
 _BACKOFF_FIRST_NS = 50 * NS_PER_MS
 _BACKOFF_NS_MAX = 2 * NS_PER_S
@@ -57,7 +54,7 @@ class Exchange:
         self._store = wiring.store
         self._key = wiring.key
         self.terms = wiring.terms
-        self._listener = wiring.listener
+        self._notices = Notices(wiring.key, listener=wiring.listener, on_loss=wiring.on_loss)
         self._process_id = self._runtime.process_id()
         # H22: one owner per instance, whatever the process or host.
         self.owner = _uuid_text(self._runtime.token_bytes(16))
@@ -142,12 +139,10 @@ class Exchange:
     # ---- the listener ----
 
     def _tell(self, kind: LockEventKind, grant: Grant, reason: str = "") -> None:
-        if self._listener is not None:
-            self._listener(LockEvent(kind=kind, grant=grant, reason=reason))
+        self._notices.tell(kind, grant, reason)
 
     def _metric(self, name: str, value: float = 1.0) -> None:
-        if self._listener is not None:
-            self._listener(LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
+        self._notices.metric(name, value)
 
 
 def version_of(reply: WriteReply) -> Version:

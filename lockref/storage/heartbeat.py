@@ -78,8 +78,9 @@ class Heartbeat:
                     else:
                         wait_ns = min(wait_ns, until_first_ns)
                 self._stopped.wait(wait_ns)
-        except Exception as error:
-            self._grant.lose(f"the watchdog failed: {error!r}")
+        except BaseException as error:
+            # Also for what is no Exception, such as the end of a greenlet: nobody would tell of the loss otherwise.
+            self._grant.lose(f"the watchdog failed: {type(error).__name__}")
             raise
 
     def _renew(self) -> None:
@@ -89,7 +90,7 @@ class Heartbeat:
                 if next_ns is None:
                     return
                 self._stopped.wait(max(0, next_ns - self._runtime.monotonic_ns()))
-        except Exception as error:
+        except BaseException as error:
             # H4: nobody renews from here on; say so now, not at the deadline (U15).
-            self._grant.lose(f"the heartbeat failed: {error!r}")
+            self._grant.lose(f"the heartbeat failed: {type(error).__name__}")
             raise

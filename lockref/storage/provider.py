@@ -32,16 +32,17 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from lockref.errors import LockError, LockNotHeld, LockTimeout, OutcomeUnknown, ReleaseFailed
+from lockref.errors import LockError, LockLost, LockNotHeld, LockTimeout, OutcomeUnknown, ReleaseFailed
 from lockref.provider import Grant, LockContext, LockEventKind, LockListener
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event, Runtime, ThreadRuntime
 from lockref.storage import lockfile
 from lockref.storage.acquisition import Call, Contender
 from lockref.storage.audit import AuditState, AuditTrail
 from lockref.storage.config import StorageLockConfig, whole_number
-from lockref.storage.exchange import LossCallback, Wiring, describe
+from lockref.storage.exchange import Wiring, describe
 from lockref.storage.lease import LeaseTerms, Step
 from lockref.storage.lockfile import LockFile
+from lockref.storage.notices import LossCallback
 from lockref.storage.place import key_in
 from lockref.storage.release import Ending
 from lockref.storage.tenure import Tenure
@@ -192,15 +193,26 @@ class StorageLock(Contender):
             waits_until_ns=now_ns + timeout_ns,
             deadline_ns=now_ns + max(timeout_ns, self.terms.request_timeout_ns),
         )
-        if self._re_enter():
-            return True
-        if not self._become_user(now_ns + timeout_ns):
-            if self.holds():
-                return False
-            # S7: the other task is still contending, so nobody is known to have it.
-            raise OutcomeUnknown(f"locking {self._key}: another task of this process is busy with it; try again")
+        tenure = self._tenure
+        depth = 0 if tenure is None else tenure.count
+        try:
+            if self._re_enter():
+                return True
+        except LockLost:
+            self._start_cleanup(list(self._strays))
+            raise
+        except BaseException:
+            # An entry that is broken off counts for nothing (H9).
+            if tenure is not None and tenure.task == self._runtime.current_task():
+                tenure.count = depth
+            raise
         is_granted = False
         try:
+            if not self._become_user(now_ns + timeout_ns):
+                if self.holds():
+                    return False
+                # S7: the other task is still contending, so nobody is known to have it.
+                raise OutcomeUnknown(f"locking {self._key}: another task of this process is busy with it; try again")
             self._cleanup_epoch += 1
             self._polls.begin()
             self._step_back(call)
@@ -217,20 +229,56 @@ class StorageLock(Contender):
         that does not hold it (H9), ReleaseFailed if the store could not be told
         (H24): the protected work is done then, and others wait for one validity at most.
         """
-        self._check_process()
-        with self._mutex:
-            tenure = self._tenure
-            if tenure is None or tenure.task != self._runtime.current_task():
-                raise LockNotHeld(f"unlocking {self._key}, which this task has not locked: fix the calling code")
-            if tenure.count > 1:
-                tenure.count -= 1
-                return
-            was_held = self._is_in_force(tenure)
-            # H7: from here on nobody believes, whatever becomes of the release.
-            self._tenure = None
-            tenure.stopped.set()
+        tenure = self._tenure
+        depth = 0 if tenure is None else tenure.count
         try:
+            self._leave_one_level()
+        except LockError:
+            raise
+        except BaseException:
+            if tenure is not None and tenure is self._tenure and tenure.task == self._runtime.current_task():
+                # Broken off before anything was done. The caller has left its critical section all the same.
+                tenure.count = depth - 1
+                if not tenure.count:
+                    self._end_use(tenure)
+            raise
+
+    def _leave_one_level(self) -> None:
+        self._check_process()
+        ending: Tenure | None = None
+        try:
+            with self._mutex:
+                tenure = self._tenure
+                if tenure is None or tenure.task != self._runtime.current_task():
+                    raise LockNotHeld(f"unlocking {self._key}, which this task has not locked: fix the calling code")
+                if tenure.count > 1:
+                    tenure.count -= 1
+                    return
+                was_held = self._is_in_force(tenure)
+                ending = tenure
+                self._disown(tenure)
             self._give_back(tenure, was_held=was_held)
+        finally:
+            if ending is not None:
+                self._end_use(ending)
+
+    def _disown(self, tenure: Tenure) -> None:
+        """H7: from here on nobody believes, whatever becomes of the release. The mutex is held."""
+        if self._tenure is tenure:
+            # Ours to undo until the store has told that the release landed.
+            self._strays = [*self._strays, *tenure.writes()]
+            self._tenure = None
+        tenure.stopped.set()
+
+    def _end_use(self, tenure: Tenure) -> None:
+        """However the unlock ended, by a Ctrl-C or an error too: what may be left in the store is undone (H6)."""
+        try:
+            with self._mutex:
+                self._disown(tenure)
+                strays = [stray for stray in self._strays if stray in tenure.writes()]
+            if strays:
+                # With what earlier calls have left, which no other task undoes from now on.
+                self._start_cleanup(list(self._strays))
         finally:
             with self._mutex:
                 self._leave()
@@ -241,13 +289,14 @@ class StorageLock(Contender):
         self._polls.held(held_ns)
         self._metric("lock.acquire.duration", held_ns / NS_PER_S)
         if tenure.is_superseded:
+            self._settle(tenure.writes())
             raise self._loss_error(tenure)
         ending = self._release(tenure)
+        if ending is not Ending.UNKNOWN:
+            self._settle(tenure.writes())
         if ending is Ending.UNKNOWN:
-            self._metric("lock.release.failure")
             # Still ours to undo: it goes on in the background until the lease lapses.
-            self._strays = [*self._unlapsed(self._strays), tenure.lease.attempt, *tenure.pending]
-            self._start_cleanup()
+            self._metric("lock.release.failure")
         elif ending is Ending.FREED:
             self._metric("lock.release.success")
             self._yields_until_ns = self._runtime.monotonic_ns() + self._polls.courtesy_ns()
@@ -284,14 +333,16 @@ class StorageLock(Contender):
     # ---- the end ----
 
     def close(self) -> None:
-        """End the heartbeat and give back what is held by the calling task. Idempotent.
+        """End the heartbeat and give back what is held by the calling task. May be called again, also after a Ctrl-C.
 
         A grant of another task is marked lost, not released: its task may be
         in the middle of its critical section (U16). Failures were reported to
-        the listener; they are not raised.
+        the listener; they are not raised. What may still be left in the store
+        is undone once before this returns, and otherwise in the background.
         """
-        if self._closing.is_set() or self._runtime.process_id() != self._process_id:
+        if self._runtime.process_id() != self._process_id:
             return
+        self._closing.set()
         tenure = self._tenure
         if tenure is not None:
             if tenure.task == self._runtime.current_task():
@@ -300,9 +351,13 @@ class StorageLock(Contender):
                     self.unlock()
             else:
                 self._lose(tenure, "the lock was closed by another task")
-        self._closing.set()
         if strays := self._unlapsed(self._strays):
-            self._undo(strays)
+            is_undone = False
+            try:
+                is_undone = self._try_to_undo(strays)
+            finally:
+                if not is_undone:
+                    self._start_cleanup(strays)
 
     def exit_hook(self) -> None:
         """For the end of the process: a grant still in use is marked lost and left to lapse (H14, U16)."""

@@ -37,8 +37,6 @@ class Releaser(Renewer):
         # The record that our own last release left, with its version: the next
         # cycle may write at once instead of reading first.
         self._left_behind: Stored | None = None
-        # Writes of ours that may stand in the store although nobody believes in them.
-        self._strays: list[Attempt] = []
         self._cleanup_epoch = 0
 
     def _release(self, tenure: Tenure) -> Ending:
@@ -92,20 +90,57 @@ class Releaser(Renewer):
 
     # ---- undo what nobody believes in ----
 
-    def _start_cleanup(self) -> None:
-        """H6: undo in the background, so that the caller's time is kept (L5)."""
+    def _settle(self, settled: list[Attempt]) -> None:
+        """These writes stand in the store no more, and cannot land any more."""
+        with self._mutex:
+            self._strays = [stray for stray in self._strays if stray not in settled]
+
+    def _start_cleanup(self, strays: list[Attempt]) -> None:
+        """H6: undo `strays` in the background, so that the caller's time is kept (L5)."""
+        if not self._unlapsed(strays):
+            return
         self._cleanup_epoch += 1
-        epoch, strays = self._cleanup_epoch, list(self._strays)
-        self._runtime.spawn(lambda: self._clean_up(epoch, strays), name=f"lockref-{self.owner[:6]}-cleanup")
+        epoch = self._cleanup_epoch
+        self._notices.left_behind(len(strays))
+        try:
+            self._runtime.spawn(lambda: self._clean_up(epoch, strays), name=f"lockref-{self.owner[:6]}-cleanup")
+        except (RuntimeError, MemoryError):
+            # No thread to be had: once, here. If that fails, the next call or `close` tries again.
+            self._try_to_undo(strays)
 
     def _clean_up(self, epoch: int, strays: list[Attempt]) -> None:
-        """Until done, until the strays have lapsed, or until a new call takes over the task."""
+        """Until done, until the strays have lapsed, or until a new call takes over the task.
+
+        It goes on after `close`: a caller who closes a lock does not wait for a store that does not answer.
+        """
         failures = 0
-        while epoch == self._cleanup_epoch and not self._closing.is_set() and self._unlapsed(strays):
-            if self._undo(strays):
-                return
-            failures += 1
-            self._closing.wait(self._backoff_ns(failures))
+        is_over = False
+        try:
+            while epoch == self._cleanup_epoch and self._unlapsed(strays):
+                if self._try_to_undo(strays):
+                    is_over = True
+                    return
+                failures += 1
+                self._runtime.sleep(self._backoff_ns(failures))
+            if epoch == self._cleanup_epoch:
+                self._notices.not_undone()
+            is_over = True
+        finally:
+            if not is_over and epoch == self._cleanup_epoch:
+                # Somebody has killed this task; what it was for is still to be done.
+                self._start_cleanup(strays)
+
+    def _try_to_undo(self, strays: list[Attempt]) -> bool:
+        """One attempt, which nothing but the end of its task may break off: a store that raises is asked again."""
+        try:
+            is_undone = self._undo(strays)
+        except Exception as error:  # noqa: BLE001 - in a task without a caller; logged, repeated, bounded by the lease
+            self._notices.cleanup_failed(error)
+            return False
+        if is_undone:
+            self._settle(strays)
+            self._notices.undone()
+        return is_undone
 
     def _undo(self, strays: list[Attempt]) -> bool:
         """Release a stray that landed; overwrite what one could still land on, so that it meets a 412 (H6, E30)."""

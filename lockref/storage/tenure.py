@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lockref.errors import LockLost
-from lockref.provider import Grant, LockEventKind
+from lockref.provider import Grant
 from lockref.runtime import Event, MonoNs, Task
 from lockref.storage import lease
 from lockref.storage.audit import AuditState
@@ -54,6 +54,10 @@ class Tenure:
     def token(self) -> int | None:
         return self.lease.attempt.record.fence
 
+    def writes(self) -> list[Attempt]:
+        """Every write of this grant that may stand in the store: the last to land, and those whose fate is open."""
+        return [self.lease.attempt, *self.pending]
+
     def remaining_ns(self) -> int:
         return self._lock._remaining_ns(self)  # noqa: SLF001  # one object in two classes
 
@@ -69,13 +73,15 @@ class Holder(Exchange):
 
     def __init__(self, wiring: Wiring) -> None:
         super().__init__(wiring)
-        self._on_loss = wiring.on_loss
         self._audit = wiring.audit
         # Guards the tenure, its user and its state for a few instructions;
         # never held during I/O or waiting (H11).
         self._mutex = self._runtime.mutex()
         self._tenure: Tenure | None = None
         self._last_loss = self._runtime.event()
+        # Writes of ours that may stand in the store although nobody believes in them (H6). A write is entered
+        # before it is sent, and an ended grant before it is released, so that no exception can lose one.
+        self._strays: list[Attempt] = []
 
     def _deadline(self, sent: Moment) -> Deadline:
         """H1: until when a write sent then may be believed."""
@@ -102,9 +108,7 @@ class Holder(Exchange):
             if not tenure.is_announced:
                 return
             tenure.loss.set()
-        self._tell(LockEventKind.LOST, self._grant_of(tenure), reason)
-        if self._on_loss is not None:
-            self._on_loss(self._loss_error(tenure))
+        self._notices.lost(self._grant_of(tenure), self._loss_error(tenure))
 
     def _grant_of(self, tenure: Tenure) -> Grant:
         current = tenure.lease

@@ -1,0 +1,81 @@
+"""Who hears what becomes of a lock: its listener, its loss callback, and the log.
+
+Nobody who listens can harm the lock. A listener, a loss callback or a metrics
+sink may raise; the error is logged with its traceback, and the lock goes on.
+Only what is no `Exception` passes, such as a Ctrl-C that arrives in the
+middle of a callback.
+
+The log is the logger "lockref" of the standard library. It tells of lost
+grants, of writes that may have been left behind, and of callbacks that raised.
+No handler is installed: the application decides what becomes of the lines.
+They hold names, tokens and reasons; never the bytes of a record, never a secret.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from lockref.errors import LockLost
+from lockref.provider import Grant, LockEvent, LockEventKind, LockListener
+
+LOG = logging.getLogger("lockref")
+LOG.addHandler(logging.NullHandler())
+
+LossCallback = Callable[[LockLost], None]
+"""Told once per lost grant, from a heartbeat task, never after its unlock: `error.token` names the grant."""
+
+_T = TypeVar("_T")
+
+
+class Notices:
+    """Tells everybody who wants to know about one lock.
+
+    key: names the lock in the log.
+    """
+
+    def __init__(self, key: str, *, listener: LockListener | None, on_loss: LossCallback | None) -> None:
+        self._key = key
+        self._listener = listener
+        self._on_loss = on_loss
+
+    def tell(self, kind: LockEventKind, grant: Grant, reason: str = "") -> None:
+        """A change of the grant."""
+        if self._listener is not None:
+            self._call("listener", self._listener, LockEvent(kind=kind, grant=grant, reason=reason))
+
+    def metric(self, name: str, value: float) -> None:
+        """One of Hudi's metrics, by Hudi's name."""
+        if self._listener is not None:
+            self._call("listener", self._listener, LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
+
+    def lost(self, grant: Grant, error: LockLost) -> None:
+        """H12: the grant has ended while it was wanted."""
+        LOG.warning("lock %s: the grant with token %s is lost: %s", self._key, grant.token, error.reason)
+        self.tell(LockEventKind.LOST, grant, error.reason)
+        if self._on_loss is not None:
+            self._call("loss callback", self._on_loss, error)
+
+    def left_behind(self, count: int) -> None:
+        """H6: writes in which nobody believes may stand in the store; they are being undone."""
+        LOG.warning("lock %s: %d of our writes may be left in the store and are being undone", self._key, count)
+
+    def undone(self) -> None:
+        """H6: what `left_behind` told of is gone."""
+        LOG.info("lock %s: nothing of ours is left in the store", self._key)
+
+    def not_undone(self) -> None:
+        """H6: the store gave no definite answer until the writes had lapsed by themselves."""
+        LOG.warning("lock %s: what was left behind could not be undone; it has lapsed by now", self._key)
+
+    def cleanup_failed(self, error: Exception) -> None:
+        """H6: an attempt to undo has raised; it is repeated."""
+        LOG.warning("lock %s: undoing what was left behind failed: %s; trying again", self._key, type(error).__name__)
+
+    def _call(self, role: str, listen: Callable[[_T], None], news: _T) -> None:
+        try:
+            listen(news)
+        except Exception:
+            # A stranger's callback may raise anything, and must not end a lease.
+            LOG.exception("lock %s: its %s raised; the lock goes on", self._key, role)
