@@ -52,10 +52,10 @@ class Notices:
 
     def lost(self, grant: Grant, error: LockLost) -> None:
         """H12: the grant has ended while it was wanted."""
-        LOG.warning("lock %s: the grant with token %s is lost: %s", self._key, grant.token, error.reason)
         self.tell(LockEventKind.LOST, grant, error.reason)
         if self._on_loss is not None:
             self._call("loss callback", self._on_loss, error)
+        LOG.warning("lock %s: the grant with token %s is lost: %s", self._key, grant.token, error.reason)
 
     def left_behind(self, count: int) -> None:
         """H6: writes in which nobody believes may stand in the store; they are being undone."""

@@ -75,8 +75,13 @@ def test_heartbeat_renews_in_the_background():
 
 def test_loss_wakes_who_waits_for_it():
     """H12: an event for the worker, a callback for the framework; then unlock says lost."""
-    store, heard = MemoryStore(), []
-    lock = StorageLock(store, config=CONFIG, on_loss=heard.append)
+    store, heard, called = MemoryStore(), [], threading.Event()
+
+    def hear(error):
+        heard.append(error)
+        called.set()
+
+    lock = StorageLock(store, config=CONFIG, on_loss=hear)
     assert lock.try_lock()
     loss = lock.loss
     store.delete("table/.hoodie/.locks/table_lock.json")
@@ -85,6 +90,8 @@ def test_loss_wakes_who_waits_for_it():
     with pytest.raises(LockLost):
         lock.unlock()
     lock.close()
+    # Both are told of it by the heartbeat's task, the waiting worker first.
+    assert called.wait(30)
     assert [type(error) for error in heard] == [LockLost]
 
 
