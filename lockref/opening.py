@@ -19,7 +19,7 @@ from lockref.stores.uri import open_store
 if TYPE_CHECKING:
     from lockref.provider import LockListener
     from lockref.storage.audit import AuditTrail
-    from lockref.storage.exchange import LossCallback
+    from lockref.storage.notices import LossCallback
 
 
 def open_lock(
