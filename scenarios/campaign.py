@@ -91,7 +91,13 @@ class CampaignResult:
     def absorb(self, chunk: Chunk) -> None:
         """Add what the judge said of a batch, whether it ran just now or before an interruption."""
         self.tally.add(
-            tally_runs(chunk.judgement, chunk.runs, event_count=chunk.event_count, fault_kinds=chunk.fault_kinds)
+            tally_runs(
+                chunk.judgement,
+                chunk.runs,
+                event_count=chunk.event_count,
+                fault_kinds=chunk.fault_kinds,
+                spared=self.tally.spared,
+            )
         )
         self.digests.update(zip(chunk.runs["run"].to_pylist(), chunk.runs["digest"].to_pylist(), strict=True))
         self.compared += chunk.compared
@@ -110,12 +116,14 @@ def run_campaign(
     is_over: Callable[[], bool] = lambda: False,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
     checkpoint: Checkpoint | None = None,
+    spared: frozenset[str] = frozenset(),
 ) -> CampaignResult:
     """Simulate and judge `seeds`.
 
     keep_runs: how many of the first runs to keep the histories of; those of
         distinct failures are kept besides.
     check_determinism_every: run every k-th seed a second time, under the strict auditor, and compare.
+    spared: clauses that are not demanded: counted and told, and no failure.
     is_over: asked between batches; True ends the campaign early.
     checkpoint: where finished batches are kept. Those that stand there already
         are taken over and their seeds are not run again.
@@ -126,7 +134,7 @@ def run_campaign(
     total = CampaignResult(
         scenario=scenario,
         provider=spec.name,
-        tally=Tally(),
+        tally=Tally(spared=spared),
     )
     total.tally.demand((scenario.name, spec.name), scenario.demanded_of(spec))
     try:

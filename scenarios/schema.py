@@ -194,9 +194,16 @@ class Scenario(Model):
         return [name for name in self.must_happen if name != "reentry" or spec.is_reentrant]
 
     @property
-    def can_be_held(self) -> bool:
-        """False where even the hardened lock is not expected to keep every clause."""
-        return self.expect.get("hardened") == "held"
+    def spared(self) -> frozenset[str]:
+        """The clauses that a gate does not demand: those that not even the hardened lock is known to keep here.
+
+        All of them where it is expected to break without a word on what it
+        keeps; none where it holds, or nothing is said of it.
+        """
+        said = self.expect.get("hardened", "held")
+        if isinstance(said, str):
+            return frozenset() if said == "held" else frozenset(CLAUSES)
+        return frozenset(clause for clause in CLAUSES if said.get(clause) != "held")
 
 
 Path = tuple[str | int, ...]

@@ -135,9 +135,15 @@ def say_results(console: Console, results: Results) -> None:
         console.say(f"  {printable(results.speed)}")
     for notice in results.notices:
         console.say(f"  {printable(notice, limit=300)}")
-    broken = [f"{name} {clause.violated:,}" for name, clause in results.clauses.items() if clause.violated]
+    broken = [f"{name} {clause.violated:,}" for name, clause in results.broken.items()]
     if broken:
         console.say(f"  broken in runs: {', '.join(broken)}")
+    spared = [
+        f"{name} (broken in {clause.violated:,})" if clause.violated else name
+        for name, clause in results.spared.items()
+    ]
+    if spared:
+        console.say(f"  not demanded here, for no lock is known to keep it: {', '.join(spared)}", style="dim")
     for failure in results.failures[:BLOCKS_MAX]:
         console.say()
         console.say(failure.block)
@@ -213,18 +219,27 @@ def document_of(results: Sequence[Results], *, digest: str, folder: Path | None)
         "folder": str(folder) if folder else None,
     }
     if len(results) > 1:
-        document["scenarios"] = [each.model_dump(include=_TOLD_OF_EACH) for each in results]
+        document["scenarios"] = [
+            {
+                **each.model_dump(include=_TOLD_OF_EACH),
+                "demanded": [name for name in each.clauses if name not in each.spared],
+                "not_demanded": {name: clause.verdict for name, clause in each.spared.items()},
+            }
+            for each in results
+        ]
     return document
 
 
 def _joint_clauses(results: Sequence[Results]) -> dict[str, dict[str, object]]:
     joint: dict[str, dict[str, object]] = {}
     for name in CLAUSES:
-        parts = [each.clauses[name] for each in results if name in each.clauses]
-        if parts:
+        told = [each.clauses[name] for each in results if name in each.clauses]
+        parts = [part for part in told if part.is_demanded]
+        if told:
             joint[name] = {
                 "verdict": joint_verdict({part.verdict for part in parts}),
                 "runs": sum(part.runs for part in parts),
                 "violated": sum(part.violated for part in parts),
+                **({} if parts else {"is_demanded": False}),
             }
     return joint

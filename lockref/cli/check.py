@@ -31,7 +31,14 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
     allowed = exit_codes(allow_exit)
     require_recorded(history)
     events, runs, notes = load_history(history)
-    counted = tally(judge(events, runs), events, runs, damaged=len(notes.damaged), nameless=notes.nameless)
+    counted = tally(
+        judge(events, runs),
+        events,
+        runs,
+        damaged=len(notes.damaged),
+        nameless=notes.nameless,
+        spared=_spared(history),
+    )
     about = runs.select(["run", "seed", "world", "scenario", "provider"]).to_pylist()
     digest = history_digest(events)
     results = tallied_results(
@@ -50,3 +57,11 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
     if as_json:
         console.document(document_of([results], digest=digest, folder=None))
     return code_of([results], allowed)
+
+
+def _spared(history: Path) -> frozenset[str]:
+    """The clauses that the run in this folder did not demand, such as those of a gate over the whole catalogue."""
+    from reports.formats.results import load_results
+
+    results = history / "results.json"
+    return frozenset(load_results(results).spared) if results.is_file() else frozenset()

@@ -25,7 +25,7 @@ DETERMINISM_EVERY = 10
 
 @click.command(name="sim")
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
-@click.option("--all", "take_all", is_flag=True, help="Every scenario of the catalogue that a lock can hold.")
+@click.option("--all", "take_all", is_flag=True, help="The whole catalogue, each by what a lock can keep there.")
 @click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
 @click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B, or one seed; default the pinned one, else 1..200.")
 @click.option("--jobs", "-j", default="auto", show_default=True, help="Processes; auto: as many as pay.")
@@ -71,7 +71,7 @@ def command(
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
-    loaded = _chosen(scenarios, take_all=take_all, console=console)
+    loaded = _chosen(scenarios, take_all=take_all)
     spec = load_provider(provider)
     sources = Sources.of(spec)
     processes = _processes(jobs)
@@ -114,6 +114,7 @@ def command(
                     is_over=is_over,
                     on_progress=seed_progress(console, scenario, len(own_seeds)),
                     checkpoint=checkpoint,
+                    spared=scenario.spared if take_all else frozenset(),
                 )
             except LockrefError as error:
                 failed = error
@@ -130,6 +131,11 @@ def command(
             if campaign.resumed:
                 results.notices.append(
                     f"resumed: {counted(campaign.resumed, 'seed')} had been run and judged before the interruption"
+                )
+            if scenario.spared and not take_all:
+                results.notices.append(
+                    f"the hardened lock is not known to keep {', '.join(sorted(scenario.spared))} here; "
+                    "--all does not demand it of any lock"
                 )
             all_results.append(results)
             digests.append(campaign.digest)
@@ -170,8 +176,9 @@ def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> R
     return RunFolder.begin("sim", about)
 
 
-def _chosen(names: Sequence[str], *, take_all: bool, console: Console) -> dict[str, Scenario]:
-    """The scenarios by the name they were asked for by; of the whole catalogue those that a lock can hold."""
+def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
+    """The scenarios by the name they were asked for by; of the whole catalogue those where anything is demanded."""
+    from reports.checks.spec import CLAUSES
     from scenarios.load import catalogue, load_scenario
 
     if take_all and names:
@@ -181,11 +188,7 @@ def _chosen(names: Sequence[str], *, take_all: bool, console: Console) -> dict[s
     if not take_all:
         return {name: load_scenario(name) for name in names}
     known = {path.stem: load_scenario(path.stem) for path in catalogue()}
-    beyond = [name for name, scenario in known.items() if not scenario.can_be_held]
-    console.progress(
-        f"left out, for not even the hardened lock keeps every clause there: {', '.join(beyond)}", force=True
-    )
-    return {name: scenario for name, scenario in known.items() if scenario.can_be_held}
+    return {name: scenario for name, scenario in known.items() if scenario.spared < set(CLAUSES)}
 
 
 def _processes(text: str) -> int | None:

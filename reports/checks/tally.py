@@ -89,15 +89,23 @@ def tally(
     damaged: int = 0,
     nameless: int = 0,
     fault_kinds: Mapping[int, tuple[str, ...]] | None = None,
+    spared: frozenset[str] = frozenset(),
 ) -> Tally:
     """Add up one judgement of `events` and `runs`.
 
     damaged: runs that were left out because they lost a record. nameless: records
     set aside that name no run. fault_kinds: run to what disturbed it, where the
-    caller knows; it tells failures of one clause apart.
+    caller knows; it tells failures of one clause apart. spared: clauses that are
+    not demanded here; that they broke is counted, and is no finding.
     """
     return tally_runs(
-        judgement, runs, event_count=len(events), damaged=damaged, nameless=nameless, fault_kinds=fault_kinds
+        judgement,
+        runs,
+        event_count=len(events),
+        damaged=damaged,
+        nameless=nameless,
+        fault_kinds=fault_kinds,
+        spared=spared,
     )
 
 
@@ -109,6 +117,7 @@ def tally_runs(
     damaged: int = 0,
     nameless: int = 0,
     fault_kinds: Mapping[int, tuple[str, ...]] | None = None,
+    spared: frozenset[str] = frozenset(),
 ) -> Tally:
     """As `tally`, where the events themselves are no longer at hand."""
     told = fault_kinds or {}
@@ -119,6 +128,7 @@ def tally_runs(
         cut_off=sum(runs["is_cut_off"].to_pylist()),
         events=event_count,
         classes=Counter(judgement.classes["class"].to_pylist()),
+        spared=spared,
     )
     parties: dict[int, Party] = {}
     for row in runs.select(["run", "scenario", "provider", "must_happen", "unsafe"]).to_pylist():
@@ -134,6 +144,8 @@ def tally_runs(
     broken = judgement.verdicts.filter(pc.equal(judgement.verdicts["verdict"], "violated")).to_pylist()
     findings = []
     for row in broken:
+        if row["clause"] in spared:
+            continue
         witness = json.loads(row["witness"])
         findings.append(
             Finding(

@@ -40,6 +40,8 @@ class Counts:
     verdicts: clause to verdict to runs.
     demanded: by party, how often a situation must come about at least.
     reached: by party, what did.
+    spared: clauses that are not demanded of these runs, for no lock can keep
+    them there: they are counted and told, and decide nothing.
     doubts: further reasons why these runs prove nothing, as sentences: what
     the counts above cannot say, such as a store that hardly answered.
     unsafe: what RFC-91 would forbid about the timing of some runs, in words;
@@ -54,6 +56,7 @@ class Counts:
     verdicts: dict[str, Counter[str]] = field(default_factory=dict)
     demanded: dict[Party, dict[str, int]] = field(default_factory=dict)
     reached: dict[Party, dict[str, Occurred]] = field(default_factory=dict)
+    spared: frozenset[str] = frozenset()
     doubts: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
 
@@ -119,6 +122,7 @@ class Counts:
         for party, situations in other.reached.items():
             for name, (runs, count) in situations.items():
                 self.reach_situation(party, name, runs=runs, count=count)
+        self.spared |= other.spared
         self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
         for told in other.unsafe:
             self.note_unsafe(told)
@@ -140,7 +144,8 @@ class Shortfall:
 class Verdicts:
     """What was decided.
 
-    safety: held, violated or inconclusive, over S1 to S7. liveness, fairness:
+    safety: held, violated or inconclusive, over those of S1 to S7 that are
+    demanded. liveness, fairness:
     over L1 to L6 and the fairness that the lock claims; "not applicable" where
     no run could be asked. clauses: each clause over all runs. reasons: why
     something is inconclusive, as sentences; they stay beside a violation, too.
@@ -160,15 +165,16 @@ def decide(counts: Counts) -> Verdicts:
         for name in CLAUSES
         if name in counts.verdicts
     }
-    seen = _joint(clauses, SAFETY)
+    demanded = {name: verdict for name, verdict in clauses.items() if name not in counts.spared}
+    seen = _joint(demanded, SAFETY)
     doubts = _doubts(counts)
     if not doubts and seen == "not_applicable":
         doubts.append("no safety clause applies to these runs")
     safety: Verdict = "violated" if seen == VIOLATED else "inconclusive" if doubts or seen == INCONCLUSIVE else "held"
     return Verdicts(
         safety=safety,
-        liveness=_joint(clauses, LIVENESS),
-        fairness=_joint(clauses, FAIRNESS),
+        liveness=_joint(demanded, LIVENESS),
+        fairness=_joint(demanded, FAIRNESS),
         clauses=clauses,
         reasons=(*doubts, *_undecided(counts)),
     )
@@ -209,7 +215,7 @@ def _doubts(counts: Counts) -> list[str]:
 
 
 def _undecided(counts: Counts) -> list[str]:
-    found = {name: counts.verdicts.get(name, Counter())[INCONCLUSIVE] for name in CLAUSES}
+    found = {name: counts.verdicts.get(name, Counter())[INCONCLUSIVE] for name in CLAUSES if name not in counts.spared}
     return [f"{name} could not be decided in {counted(runs, 'run')}" for name, runs in found.items() if runs]
 
 

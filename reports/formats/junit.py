@@ -45,7 +45,7 @@ def _add_case(suite: ET.Element, results: Results, *, allow_inconclusive: bool) 
     for name, value in _properties(results, first):
         ET.SubElement(properties, "property", name=name, value=_clean(value))
     if results.verdict == "violated" or results.liveness == "violated" or results.fairness_claims == "violated":
-        clauses = ", ".join(name for name, clause in results.clauses.items() if clause.violated)
+        clauses = ", ".join(results.broken)
         said = f"{clauses} violated: {results.statement}" if clauses else results.statement
         failure = ET.SubElement(case, "failure", type=_clean(clauses), message=_clean(said))
         failure.text = _body(results.failures)
@@ -66,7 +66,8 @@ def _class_name(failure: Failure | None) -> str:
 
 
 def _properties(results: Results, first: Failure | None) -> list[tuple[str, str]]:
-    found = [("verdict", results.verdict), ("statement", results.statement), ("runs", str(results.runs))]
+    spared = [("not_demanded", ", ".join(results.spared))] if results.spared else []
+    found = [*spared, ("verdict", results.verdict), ("statement", results.statement), ("runs", str(results.runs))]
     if first is not None:
         found += [("failure", first.id), ("replay", first.replay)]
         if first.seed is not None:

@@ -27,13 +27,17 @@ class _Part(BaseModel):
 
 
 class Clause(_Part):
-    """One clause over all runs. `runs` counts those judged: held or violated."""
+    """One clause over all runs. `runs` counts those judged: held or violated.
+
+    is_demanded: False where no lock can keep it: then it is told and decides nothing.
+    """
 
     verdict: Verdict
     runs: int
     violated: int = 0
     inconclusive: int = 0
     not_applicable: int = 0
+    is_demanded: bool = True
     text: str = ""
 
 
@@ -214,6 +218,16 @@ class Results(_Part):
     notices: list[str] = Field(default_factory=list)
 
     @property
+    def broken(self) -> dict[str, Clause]:
+        """The demanded clauses that broke."""
+        return {name: clause for name, clause in self.clauses.items() if clause.violated and clause.is_demanded}
+
+    @property
+    def spared(self) -> dict[str, Clause]:
+        """The clauses that were not demanded."""
+        return {name: clause for name, clause in self.clauses.items() if not clause.is_demanded}
+
+    @property
     def untold_reasons(self) -> list[str]:
         """The reasons that the statement does not give already."""
         return [reason for reason in self.reasons if reason not in self.statement]
@@ -266,6 +280,7 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
                 violated=counts.verdicts[name]["violated"],
                 inconclusive=counts.verdicts[name]["inconclusive"],
                 not_applicable=counts.verdicts[name]["not_applicable"],
+                is_demanded=name not in counts.spared,
                 text=CLAUSES[name],
             )
             for name, verdict in verdicts.clauses.items()

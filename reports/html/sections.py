@@ -96,6 +96,10 @@ class Section:
     notices: list[str] = field(default_factory=list)
 
 
+def _clause_words(clause: Clause) -> str:
+    return VERDICT_WORDS[clause.verdict] + ("" if clause.is_demanded else ", not demanded")
+
+
 def build_section(results: Results, number: int) -> Section:
     """Word one results document. `number` makes its anchors unique in a page."""
     anchor = f"s{number}"
@@ -105,7 +109,7 @@ def build_section(results: Results, number: int) -> Section:
         anchor=anchor,
         results=results,
         banner=VERDICT_WORDS[results.verdict],
-        clauses=[(name, clause, VERDICT_WORDS[clause.verdict]) for name, clause in results.clauses.items()],
+        clauses=[(name, clause, _clause_words(clause)) for name, clause in results.clauses.items()],
         classes=[
             (name, CLASS_WORDS.get(name, ""), f"{runs:,}") for name, runs in sorted(results.classes.items()) if runs
         ],

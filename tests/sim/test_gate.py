@@ -1,0 +1,65 @@
+"""`lockref sim --all`: every scenario is judged, each by the clauses that a correct lock keeps there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lockref.cli.main import run
+from lockref.providers import load_provider
+from reports.checks.spec import CLAUSES
+from reports.formats.results import load_results
+from scenarios.campaign import run_campaign
+from scenarios.load import catalogue, load_scenario
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_no_scenario_is_left_out() -> None:
+    """Each demands something, or it has no place in a gate; most demand everything."""
+    spared = {path.stem: load_scenario(path).spared for path in catalogue()}
+    assert [name for name, clauses in spared.items() if clauses >= set(CLAUSES)] == []
+    assert sum(not clauses for clauses in spared.values()) > 0.8 * len(spared)
+
+
+@pytest.mark.parametrize(("scenario", "lock"), [("e31", "clocks:WallClockOnly"), ("h19", "renewal:LowersValidUntil")])
+def test_a_bug_that_shows_where_not_everything_holds_is_not_overlooked(scenario: str, lock: str) -> None:
+    """Two planted bugs escaped the gate, because their scenarios were left out of it."""
+    loaded = load_scenario(scenario)
+    spec = load_provider(f"tests.quality.planted.{lock}")
+    found = run_campaign(loaded, spec, range(1, 21), keep_runs=0, spared=loaded.spared).tally.findings
+    assert "S3" in {finding.clause for finding in found}
+
+
+def test_the_gate_tells_what_it_does_not_demand(
+    own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terminal, JSON, results and JUnit name the clauses that are not demanded; `check` keeps to them."""
+    chosen = [path for path in catalogue() if path.stem in ("e05-contender-far-ahead", "e08-paused-holder")]
+    monkeypatch.setattr("scenarios.load.catalogue", lambda: chosen)
+    assert run(["sim", "--all", "--seeds", "1..3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "held"
+    assert told["liveness"] == "held"
+    parts = {part["title"].split(" ")[0]: part for part in told["scenarios"]}
+    assert parts["e05-contender-far-ahead"]["not_demanded"]["S3"] == "violated"
+    assert "S4" in parts["e05-contender-far-ahead"]["demanded"]
+    assert parts["e08-paused-holder"]["not_demanded"] == {}
+    part = own_folder / ".lockref/runs/latest/e05-contender-far-ahead"
+    assert "S3, S5" in (part / "junit.xml").read_text()
+    assert load_results(part / "results.json").clauses["S3"].violated == 3
+    assert run(["sim", "--all", "--seeds", "1..3"]) == 0
+    assert "not demanded here, for no lock is known to keep it: S3 (broken in 3)" in capsys.readouterr().out
+    assert run(["check", str(part)]) == 0
+
+
+def test_a_scenario_that_is_asked_for_by_name_is_judged_by_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever names a scenario asks what happens there; that no lock keeps a clause is said beside the verdict."""
+    assert run(["sim", "e05", "--seeds", "1..3"]) == 1
+    assert "the hardened lock is not known to keep" in capsys.readouterr().out
