@@ -196,12 +196,11 @@ def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, caps
     assert document(capsys)["digest"] == told["digest"]
 
 
-def test_all_leaves_out_what_no_lock_can_hold(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--all` is a gate: scenarios in which the hardened lock breaks, too, are named and not run."""
+def test_all_leaves_nothing_out(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--all` is a gate: also the scenarios in which the hardened lock keeps only some clauses are run."""
     code = run(["sim", "--all", "--provider", "hardened", "--seed", "1"])
     told = capsys.readouterr()
-    assert "e05-contender-far-ahead" in told.err
-    assert "e05-contender-far-ahead" not in told.out
+    assert "e05-contender-far-ahead under hardened" in told.out
     assert "e08-paused-holder under hardened" in told.out
     assert code in (0, 3), told.out
 
