@@ -79,8 +79,20 @@ def tallied_results(
         )
         failure.block = failure_block(failure)
         results.failures.append(failure)
+    results.notices += sorted(
+        {_blame(finding) for finding in tally.findings if finding.witness.get("blame") == "store"}
+    )
     results.provenance = dict(provenance)
     return results
+
+
+def _blame(finding: Finding) -> str:
+    """A verdict on a run in which the store was guilty must not read as one on the lock."""
+    advice = finding.witness.get("advice")
+    return (
+        f"{finding.witness['text']} ({finding.clause}): that is the store's fault, and what broke after it may be"
+        f"{f'; {advice}' if advice else ''}"
+    )
 
 
 def campaign_results(

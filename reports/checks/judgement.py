@@ -18,6 +18,7 @@ from reports.checks.classes import checks_tokens, class_table
 from reports.checks.columns import Flags
 from reports.checks.effect import check_effect_exclusion
 from reports.checks.fairness import check_fairness, fairness_table
+from reports.checks.guilt import check_truth_exclusion, pointed_at_store
 from reports.checks.handoff import handoffs_table
 from reports.checks.honesty import check_honesty
 from reports.checks.latency import calls_table
@@ -27,7 +28,6 @@ from reports.checks.rulings import Ruling, verdict_table
 from reports.checks.tables import grants_table, tenures_table
 from reports.checks.takeover import check_early_takeover
 from reports.checks.tokens import check_token_order, has_no_tokens
-from reports.checks.truth import check_truth_exclusion
 from reports.checks.vacuity import reach_table
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
@@ -83,8 +83,9 @@ def _judge(case: Case) -> Judgement:
     ]
     count = case.runs.count
     broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}
+    rulings = [*safety, *check_liveness(case), *check_fairness(case)]
     return Judgement(
-        verdicts=verdict_table(case.runs.number, [*safety, *check_liveness(case), *check_fairness(case)]),
+        verdicts=verdict_table(case.runs.number, pointed_at_store(rulings, safety[0].violations, truth)),
         classes=class_table(
             case.runs.number,
             overlapped=broken["S3"],

@@ -27,7 +27,6 @@ from lockref.history import ABSENT, IF_ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
 from reports.checks.replies import Replies, holes, order_replies
-from reports.checks.rulings import Violations
 from reports.checks.segments import is_first, ordinals
 
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
@@ -326,36 +325,6 @@ class Truth:
         readable[self.chain.run] = False
         readable[self.chain.run[self.chain.owner != NO_TEXT]] = True
         return readable
-
-
-def check_truth_exclusion(truth: Truth) -> Violations:
-    """S1: every applied write fits the state that it replaced. One violation per write that does not."""
-    chain, events = truth.chain, truth.events
-    broken = np.flatnonzero(chain.is_broken & truth.is_readable[chain.run])
-
-    def witness(index: int) -> dict[str, Any]:
-        here = int(broken[index])
-        before = here - 1
-        condition = events.text("if_version", int(chain.if_version[here]))
-        found = "nothing" if chain.state[before] == DELETED else events.text("version", int(chain.version[before]))
-        return {
-            "text": f"a write on condition {condition!r} replaced {found!r}",
-            "kind": _kind_of_break(truth, here),
-            "lock": events.text("lock", int(chain.lock[here])),
-            "writes": [describe_write(truth, before), describe_write(truth, here)],
-        }
-
-    return Violations(clause="S1", run=chain.run[broken], at_ns=chain.at_hi_ns[broken], witness=witness)
-
-
-def _kind_of_break(truth: Truth, here: int) -> str:
-    """A fork where an earlier write of the chain had used the same condition, else an ignored condition."""
-    chain = truth.chain
-    start = int(np.searchsorted(chain.group, chain.group[here], side="left"))
-    if chain.if_version[here] == truth.absent_code:
-        return "create over existing"
-    same = chain.if_version[start:here] == chain.if_version[here]
-    return "fork" if bool(same.any()) else "condition ignored"
 
 
 def describe_write(truth: Truth, position: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ sees: what broke, who held what, how to see it again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reports.checks.spec import CLAUSES
@@ -51,7 +52,8 @@ def _witness_lines(witness: dict[str, Any], origin_ns: int) -> list[str]:
         begin, end = entry.get("interval_ns") or (None, None)
         span = f"{told(begin)} to {told(end)}" if isinstance(begin, int) and isinstance(end, int) else ""
         lines.append(f"{'believed':<10} {_who(entry)}  {span}".rstrip())
-    for name in ("writes", "effects", "grants"):
+    lines += _store_lines(witness, told)
+    for name in ("effects", "grants") if witness.get("blame") == "store" else ("writes", "effects", "grants"):
         for entry in _entries(witness.get(name)):
             at = entry.get("at_ns")
             when = f"at {told(at)}" if isinstance(at, int) else ""
@@ -61,6 +63,31 @@ def _witness_lines(witness: dict[str, Any], origin_ns: int) -> list[str]:
     if isinstance(overlap, list) and len(overlap) == 2 and all(isinstance(edge, int) for edge in overlap):
         length = duration(overlap[1] - overlap[0])
         lines.append(f"{'overlap':<10} {told(overlap[0])} to {told(overlap[1])} ({length})")
+    return lines
+
+
+def _store_lines(witness: dict[str, Any], told: Callable[[int], str]) -> list[str]:
+    """What the store accepted against a condition, or that it had done so before."""
+    lines = []
+    if witness.get("blame") == "store":
+        lines.append(f"{'blame':<10} the store, not the lock: no lock is safe where this happens")
+        for entry in _entries(witness.get("requests")):
+            condition = str(entry.get("if_version") or "none")
+            made = f", made {short(str(entry['made']), 40)}" if entry.get("made") else ""
+            lines.append(
+                f"{'accepted':<10} {_who(entry)}  request {entry.get('request')}, {entry.get('op')} "
+                f"on {short(condition, 40)}{made}"
+            )
+            sent, done = entry.get("sent_ns"), entry.get("in_effect_ns")
+            if isinstance(sent, int) and isinstance(done, int):
+                lines.append(f"{'':<10}   sent at {told(sent)}, in effect by {told(done)}")
+        if witness.get("advice"):
+            lines.append(f"{'advice':<10} {witness['advice']}")
+    fault = witness.get("after_store_fault")
+    if isinstance(fault, dict):
+        at = fault.get("at_ns")
+        when = f" at {told(at)}" if isinstance(at, int) else ""
+        lines.append(f"{'after':<10} {short(str(fault.get('text')), 110)}{when}: see {fault.get('clause')}")
     return lines
 
 

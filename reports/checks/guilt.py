@@ -1,0 +1,134 @@
+"""S1: every applied write fits the state that it replaced. Where one does not, the store is to blame.
+
+A lock can send whatever it likes; only the store decides what it applies. So
+S1 names the store, the two requests that it accepted, and the version. What
+breaks after that in the same run may be the consequence: two clients that were
+both told "yes" both hold. The other clauses' witnesses therefore point to it.
+The verdict stays what it is: a lock on such a store breaks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lockref.history import Op
+from reports.checks.columns import Ints
+from reports.checks.rulings import Ruling, Violations
+from reports.checks.truth import DELETED, Truth, describe_write
+
+CREATE_OVER, FORK, IGNORED = "create over existing", "fork", "condition ignored"
+
+
+def check_truth_exclusion(truth: Truth) -> Violations:
+    """S1. One violation per write whose condition does not fit."""
+    chain, broken = truth.chain, _faults(truth)
+
+    def witness(index: int) -> dict[str, Any]:
+        here = int(broken[index])
+        return {
+            **_accepted(truth, here),
+            "lock": truth.events.text("lock", int(chain.lock[here])),
+            "writes": [describe_write(truth, here - 1), describe_write(truth, here)],
+        }
+
+    return Violations(clause="S1", run=chain.run[broken], at_ns=chain.at_hi_ns[broken], witness=witness)
+
+
+def _faults(truth: Truth) -> Ints:
+    """Positions in the chain of writes that were applied against their condition."""
+    return np.flatnonzero(truth.chain.is_broken & truth.is_readable[truth.chain.run])
+
+
+def _accepted(truth: Truth, here: int) -> dict[str, Any]:
+    """What the store did with the write at position `here` of the chain, whose condition did not fit.
+
+    `kind`, `text`; `blame`: "store"; `version`: what two writes share, or what the write asked for; `requests`: the
+    two that it accepted, the earlier one first. In a real run `advice` as well.
+    """
+    chain, events = truth.chain, truth.events
+    start = int(np.searchsorted(chain.group, chain.group[here], side="left"))
+    condition = events.text("if_version", int(chain.if_version[here]))
+    other, kind = here - 1, IGNORED
+    same = start + np.flatnonzero(chain.if_version[start:here] == chain.if_version[here])
+    held = "nothing" if chain.state[other] == DELETED else events.text("version", int(chain.version[other]))
+    text = f"the store accepted a write on version {condition!r} while it held {held!r}"
+    if chain.if_version[here] == truth.absent_code:
+        kind = CREATE_OVER
+        text = f"the store accepted a create of an object that it held, as {held!r}"
+        # A create before the last delete was another object's.
+        gone = np.flatnonzero(chain.state[start:here] == DELETED)
+        same = same[same > start + gone[-1]] if len(gone) else same
+        if len(same):
+            other, text = int(same[-1]), "the store accepted two creates of one object"
+    elif len(same):
+        kind, other = FORK, int(same[-1])
+        text = f"the store accepted two writes on version {condition!r}"
+    found: dict[str, Any] = {
+        "kind": kind,
+        "text": text,
+        "blame": "store",
+        "version": condition,
+        "requests": [_request(truth, other), _request(truth, here)],
+    }
+    if not truth.is_told[chain.run[here]]:
+        found["advice"] = "measure it with `lockref doctor --store URI`; do not use this store for locks"
+    return found
+
+
+def _request(truth: Truth, position: int) -> dict[str, Any]:
+    """One accepted write: who sent which request when, on what condition, and what it made.
+
+    in_effect_ns: when it had taken effect at the latest: its answer, or the instant that a simulated store told.
+    """
+    chain, events = truth.chain, truth.events
+    row, sent = int(chain.row[position]), int(chain.sent_row[position])
+    at = events.integers("at_ns")
+    return {
+        "node": events.text("node", int(chain.node[position])),
+        "task": events.text("task", int(events.codes("task")[sent if sent >= 0 else row])),
+        "request": int(events.integers("request")[row]),
+        "op": Op(int(events.numbers("op")[row])).name.lower(),
+        "if_version": events.text("if_version", int(chain.if_version[position])),
+        "made": events.text("version", int(chain.version[position])),
+        "sent_ns": int(at[sent]) if sent >= 0 else None,
+        "in_effect_ns": int(chain.at_hi_ns[position]),
+    }
+
+
+def pointed_at_store(rulings: list[Ruling], broken: Violations, truth: Truth) -> list[Ruling]:
+    """The rulings, with the store's first fault of a run named in the witness of what broke after it.
+
+    broken: what S1 found.
+    """
+    # A client may act on a write before the answer is on record: from its sending on.
+    begin_ns = truth.chain.at_lo_ns[_faults(truth)]
+    begun: dict[int, tuple[int, int]] = {}
+    for index, (run, at_ns) in enumerate(zip(broken.run.tolist(), begin_ns.tolist(), strict=True)):
+        begun[run] = min(begun.get(run, (at_ns, index)), (at_ns, index))
+    if not begun:
+        return rulings
+    return [
+        replace(ruling, violations=_pointed(ruling.violations, broken, begun))
+        if ruling.violations.clause != broken.clause
+        else ruling
+        for ruling in rulings
+    ]
+
+
+def _pointed(violations: Violations, broken: Violations, begun: dict[int, tuple[int, int]]) -> Violations:
+    def witness(index: int) -> dict[str, Any]:
+        found = violations.witness(index)
+        fault = begun.get(int(violations.run[index]))
+        if fault is not None and int(violations.at_ns[index]) >= fault[0]:
+            told = broken.witness(fault[1])
+            found["after_store_fault"] = {
+                "clause": broken.clause,
+                "at_ns": int(broken.at_ns[fault[1]]),
+                "text": told["text"],
+            }
+        return found
+
+    return replace(violations, witness=witness)
