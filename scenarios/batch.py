@@ -21,6 +21,7 @@ import pyarrow as pa
 from lockref.errors import ConfigError
 from lockref.history import digests, runs_table, to_table
 from lockref.providers import ProviderSpec
+from scenarios.orphans import end_with_parent
 from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.schema import Scenario
 from scenarios.settle import settle
@@ -123,7 +124,7 @@ def sweep(
         return
     # Spawned, not forked: the caller may have threads (Spark starts in one).
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(chunks)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(jobs, len(chunks)), mp_context=context, initializer=end_with_parent) as pool:
         try:
             waiting = iter(chunks)
             begun = [

@@ -150,7 +150,7 @@ class Checkpoint:
                 "nothing about what would run now; run again without --resume"
             )
         # What a killed writer left behind.
-        for remnant in self.folder.glob(".*"):
+        for remnant in self.folder.glob(".chunk-*"):
             shutil.rmtree(remnant)
         for chunk in _whole(self.folder):
             yield _read(chunk)
