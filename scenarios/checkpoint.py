@@ -33,14 +33,12 @@ from pyarrow import feather
 import lockref
 from lockref.errors import ConfigError
 from lockref.providers import ProviderSpec
+from lockref.whole import write_whole
 from reports.checks import Judgement
-from reports.checks.load import load_history, write_history
+from reports.checks.load import CHUNKS, load_history, write_history
 from scenarios.schema import Scenario
 
 FORMAT = "lockref.campaign/1"
-CHUNKS = "chunks"
-"""The folder of chunks, in that of its campaign's results."""
-
 FINGERPRINT = "campaign.json"
 _FACTS = "chunk.json"
 
@@ -133,7 +131,7 @@ class Checkpoint:
         if self.folder.exists():
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
-        _write_whole(self.folder / FINGERPRINT, {"format": FORMAT, **asdict(self.fingerprint)})
+        _write_json(self.folder / FINGERPRINT, {"format": FORMAT, **asdict(self.fingerprint)})
 
     def finished(self) -> Iterator[Chunk]:
         """The chunks that stand in the folder, in the order of their seeds.
@@ -185,11 +183,6 @@ def seeds_in(run: Path) -> int:
     return sum(int(json.loads(path.read_text(encoding="utf-8"))["runs"]) for path in facts)
 
 
-def kept_histories(run: Path) -> list[Path]:
-    """The folders of the histories that a run folder's own chunks keep, in the order of their seeds."""
-    return [chunk for chunk in _whole(run / CHUNKS) if (chunk / "events.parquet").exists()]
-
-
 def remove_chunks(run: Path) -> None:
     """Remove all chunks in a run folder: the command is over, and its results stand elsewhere."""
     for folder in _chunk_folders(run):
@@ -228,7 +221,7 @@ def _write(chunk: Chunk, folder: Path) -> None:
         "fault_kinds": [[run, list(kinds)] for run, kinds in sorted(chunk.fault_kinds.items())],
         "judgement": told,
     }
-    _write_whole(folder / _FACTS, facts)
+    _write_json(folder / _FACTS, facts)
 
 
 def _read(folder: Path) -> Chunk:
@@ -262,10 +255,8 @@ def _frozen(value: object) -> object:
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
-def _write_whole(path: Path, content: Mapping[str, object]) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)
+def _write_json(path: Path, content: Mapping[str, object]) -> None:
+    write_whole(path, json.dumps(content, indent=1) + "\n")
 
 
 def _hash(parts: Sequence[bytes]) -> str:

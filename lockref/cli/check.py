@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from reports.formats.results import Results
 
 
 @click.command(name="check")
@@ -13,23 +17,44 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
 def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -> int:
-    """Judge HISTORY: a run folder, a .parquet or a .jsonl file. A history that was cut off is judged up to the cut.
+    """Judge HISTORY: a run folder, the name of one, `latest`, a .parquet or a .jsonl file.
 
-    The folder of a run that was killed, or is not over yet, is judged as far as it has recorded.
+    A history that was cut off is judged up to the cut, and a run that was killed, or is not over yet, as far as it
+    has recorded. A run of several scenarios or servers is judged part by part.
     """
-    from lockref.cli.campaigns import check_line, code_of, document_of, say_results, tallied_results
+    from lockref.cli.campaigns import code_of, document_of, say_results
     from lockref.cli.console import Console
     from lockref.cli.options import exit_codes
-    from lockref.cli.run_folder import provenance, require_recorded
+    from lockref.cli.reporting import parts_of
+    from lockref.cli.run_folder import open_run, require_recorded
+    from scenarios.batch import batch_digest
+
+    console = Console(ctx.obj, as_json=as_json)
+    allowed = exit_codes(allow_exit)
+    if not history.exists():
+        history = open_run(str(history)).path
+    require_recorded(history)
+    parts = parts_of(history) if history.is_dir() else []
+    all_results = [_checked(path) for path in ([part.folder for part in parts] or [history])]
+    for results in all_results:
+        say_results(console, results)
+    if as_json:
+        digests = [str(results.provenance["digest"]) for results in all_results]
+        digest = digests[0] if len(digests) == 1 else batch_digest(digests)
+        console.document(document_of(all_results, digest=digest, folder=None))
+    return code_of(all_results, allowed)
+
+
+def _checked(history: Path) -> Results:
+    """What the judge says of one history."""
+    from lockref.cli.campaigns import check_line, tallied_results
+    from lockref.cli.run_folder import provenance
     from lockref.cli.writers import end_of
     from reports.checks import judge
     from reports.checks.load import load_history
     from reports.checks.tally import tally
     from scenarios.batch import history_digest
 
-    console = Console(ctx.obj, as_json=as_json)
-    allowed = exit_codes(allow_exit)
-    require_recorded(history)
     events, runs, notes = load_history(history)
     counted = tally(
         judge(events, runs),
@@ -40,23 +65,19 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
         spared=_spared(history),
     )
     about = runs.select(["run", "seed", "world", "scenario", "provider"]).to_pylist()
-    digest = history_digest(events)
     results = tallied_results(
         counted,
         title=str(history),
         scenario=", ".join(sorted({row["scenario"] for row in about})),
         provider=", ".join(sorted({row["provider"] for row in about})),
-        provenance=provenance({"history": str(history)}) | {"digest": digest},
+        provenance=provenance({"history": str(history)}) | {"digest": history_digest(events)},
         again=check_line(history),
         seeds={row["run"]: row["seed"] for row in about if row["world"] == "simulated" and row["seed"] is not None},
     )
     ended = end_of(history) if history.is_dir() else ""
     results.notices += [f"{ended}; it is judged as far as it recorded"] if ended else []
     results.notices += notes.lines
-    say_results(console, results)
-    if as_json:
-        console.document(document_of([results], digest=digest, folder=None))
-    return code_of([results], allowed)
+    return results
 
 
 def _spared(history: Path) -> frozenset[str]:

@@ -91,7 +91,7 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
 
         console.say("\n4  their histories through Spark" if spark else "\n4  the report", style="head")
         page = write_report(
-            parts_of(folder),
+            parts_of(folder.path),
             folder.path,
             title="lockref demo",
             spark=None if spark is None else spark.result(),

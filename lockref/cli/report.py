@@ -22,7 +22,7 @@ def command(ctx: click.Context, run: str, out: Path | None, title: str) -> int:
     console = Console(ctx.obj)
     folder = open_run(run)
     require_recorded(folder.path)
-    parts = parts_of(folder)
+    parts = parts_of(folder.path)
     if not parts:
         raise ConfigError(f"{folder.path} holds no history (events.parquet or events.jsonl): nothing to report on")
     target = out or folder.path

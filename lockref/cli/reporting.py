@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lockref.cli.console import Console
-from lockref.cli.run_folder import RunFolder, has_history
+from lockref.cli.run_folder import has_history
 from lockref.cli.writers import end_of
 from lockref.errors import CapabilityMissing
 from reports.checks.load import is_unfinished, load_history, write_history
@@ -38,9 +38,9 @@ class Part:
     title: str
 
 
-def parts_of(folder: RunFolder) -> list[Part]:
+def parts_of(folder: Path) -> list[Part]:
     """The histories in a run folder: its own, or those of its parts."""
-    found = [path for path in (folder.path, *sorted(folder.path.glob("*/"))) if has_history(path)]
+    found = [path for path in (folder, *sorted(folder.glob("*/"))) if has_history(path)]
     return [Part(folder=path, title=_title(path)) for path in found]
 
 

@@ -64,10 +64,11 @@ def command(
     from lockref.cli.progress import seed_progress
     from lockref.cli.run_folder import provenance
     from lockref.providers import load_provider
+    from reports.checks.load import CHUNKS
     from reports.checks.verdicts import counted
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
-    from scenarios.checkpoint import CHUNKS, Checkpoint, Fingerprint, Sources, remove_chunks
+    from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)

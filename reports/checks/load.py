@@ -35,6 +35,8 @@ from lockref.spool import SPOOL, is_spool, read_spool, remove_spool
 from reports.checks.verdicts import counted
 
 EVENTS, RUNS = "events", "runs"
+CHUNKS: Final = "chunks"
+"""The folder of a campaign's finished chunks (`scenarios.checkpoint`), in that of its results."""
 SUFFIXES: Final = ("parquet", "jsonl")
 REQUIRED: Final = ("run", "at_ns", "node", "kind")
 LINE_BYTES_MAX: Final = 1 << 20
@@ -118,11 +120,26 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
 
 def is_unfinished(folder: Path) -> bool:
     """True for the folder of a run that still records, or that was killed before it could write its history."""
-    return is_spool(folder / SPOOL) and not any((folder / f"{EVENTS}.{suffix}").exists() for suffix in SUFFIXES)
+    has_begun = is_spool(folder / SPOOL) or bool(kept_histories(folder))
+    return has_begun and not any((folder / f"{EVENTS}.{suffix}").exists() for suffix in SUFFIXES)
+
+
+def kept_histories(folder: Path) -> list[Path]:
+    """The histories that an unfinished campaign of seeds keeps in its folder of results, in the order of the seeds."""
+    return sorted(events.parent for events in (folder / CHUNKS).glob(f"[!.]*/{EVENTS}.parquet"))
 
 
 def _unfinished(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
-    """What a run has recorded so far, as the history of one run that was cut off there."""
+    """What a run has recorded so far."""
+    if chunks := kept_histories(folder):
+        read = [load_history(chunk) for chunk in chunks]
+        events = pa.concat_tables([events for events, _, _ in read]).unify_dictionaries()
+        return events, pa.concat_tables([runs for _, runs, _ in read]), notes
+    return _recording(folder, notes)
+
+
+def _recording(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
+    """What a real run has recorded so far, as the history of one run that was cut off there."""
     events = read_spool(folder / SPOOL)
     if len(events) == 0:
         raise NothingRecorded(f"{folder}: the run ended, or was looked at, before anything was recorded; run it again")

@@ -71,3 +71,16 @@ def test_a_campaign_that_ended_by_a_signal_goes_on_as_well(tmp_path: Path) -> No
     about = json.loads((tmp_path / ".lockref/runs/latest/run.json").read_text(encoding="utf-8"))
     assert about["status"] == "interrupted"
     assert any("resumed: " in notice for notice in told(tmp_path, "--resume")["notices"])  # type: ignore[attr-defined]
+
+
+def test_what_a_killed_campaign_finished_can_be_judged(tmp_path: Path) -> None:
+    """`lockref check` reads the kept histories of its whole chunks, and says how the run ended."""
+    process = begun(tmp_path)
+    process.kill()
+    process.wait()
+    command = [sys.executable, "-m", "lockref", "check", "latest", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode in (0, 3), done.stderr
+    told = json.loads(done.stdout)
+    assert told["runs"] >= 50
+    assert any("was killed" in notice for notice in told["notices"])

@@ -9,8 +9,12 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.providers import load_provider
+from reports.checks import judge
+from reports.checks.load import CHUNKS, load_history
+from reports.checks.tally import tally
+from reports.checks.verdicts import decide
 from scenarios.campaign import CampaignResult, run_campaign
-from scenarios.checkpoint import CHUNKS, Checkpoint, Fingerprint, Sources, kept_histories, remove_chunks, seeds_in
+from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in
 from scenarios.load import load_scenario
 
 SEEDS = range(1, 131)
@@ -102,9 +106,12 @@ def test_a_damaged_chunk_is_told_with_its_path(tmp_path: Path) -> None:
         list(checkpoint(tmp_path).finished())
 
 
-def test_kept_histories_can_be_judged_while_the_campaign_is_unfinished(tmp_path: Path) -> None:
+def test_an_unfinished_campaign_can_be_judged(tmp_path: Path, uninterrupted: CampaignResult) -> None:
+    """Its folder is a history like any other: the kept runs of its whole chunks."""
     run(tmp_path, stop_after=100)
-    assert [path.name for path in kept_histories(tmp_path)] == ["chunk-000000", "chunk-000001"]
+    events, runs, _ = load_history(tmp_path)
+    assert runs["run"].to_pylist() == [seed for seed in uninterrupted.kept[1]["run"].to_pylist() if seed <= 100]
+    assert decide(tally(judge(events, runs), events, runs)).safety == "violated"
     remove_chunks(tmp_path)
     assert seeds_in(tmp_path) == 0
 

@@ -519,7 +519,7 @@ def test_a_report_takes_any_folder_with_a_history(own_folder: Path) -> None:
         folder = own_folder / name.replace(".", "-")
         folder.mkdir()
         (folder / name).write_text("")
-        assert [part.folder for part in parts_of(open_run(str(folder)))] == [folder.resolve()]
+        assert [part.folder for part in parts_of(open_run(str(folder)).path)] == [folder.resolve()]
 
 
 def test_a_forbidden_timing_is_refused_or_told_beside_every_verdict(
@@ -536,3 +536,13 @@ def test_a_forbidden_timing_is_refused_or_told_beside_every_verdict(
     capsys.readouterr()
     assert run(["check", str(folder), "--json"]) in (0, 1, 4)
     assert any("unsafe timing" in notice for notice in json.loads(capsys.readouterr().out)["notices"])
+
+
+def test_a_run_of_several_parts_is_judged_part_by_part(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`check` takes whatever folder a command left, by path or by name; the worst part gives the exit code."""
+    assert run(["sim", "e01", "e08", "--provider", "hudi", "--seeds", "1..20"]) == 1
+    for name in (".lockref/runs/latest", "latest"):
+        capsys.readouterr()
+        assert run(["check", name, "--json"]) == 1
+        told = json.loads(capsys.readouterr().out)
+        assert (told["runs"], told["verdict"], len(told["scenarios"])) == (40, "violated", 2)
