@@ -230,7 +230,8 @@ def main(arguments: Sequence[str]) -> int:
     sys.stdout.write(
         f"{len(rounds)} kills, {sum(count > 0 for count in grants)} of them after the first grant; "
         f"exit codes of check: {dict(Counter(str(kill.code) for kill in rounds))}; "
-        f"{sum(grants):,} grants (median {statistics.median(grants):g}), {sum(kill.missing for kill in rounds)} missing; "
+        f"{sum(grants):,} grants (median {statistics.median(grants):g}), "
+        f"{sum(kill.missing for kill in rounds)} missing; "
         f"the oldest that the record lacks was {max(kill.oldest_lost_ns for kill in rounds) / 1e6:.1f} ms old; "
         f"{len(bad)} rounds with a problem\n"
     )

@@ -295,3 +295,25 @@ def test_a_browser_opens_the_page_without_complaint(tmp_path: Path) -> None:
     canary.write_text(text, encoding="utf-8")
     console, _ = console_of(canary, tmp_path / "profile2")
     assert any("Content Security Policy" in line for line in console)
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md", "results.json"])
+def test_a_page_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Whoever dies while a file is written leaves the one before: no half page looks finished."""
+
+    class Died(BaseException):
+        """The process's end, as far as one can stage it."""
+
+    def half(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            if name not in path.name:
+                return file.write(content)
+            file.write(content[: len(content) // 2])
+            raise Died
+
+    (tmp_path / name).write_text("before")
+    monkeypatch.setattr(Path, "write_bytes", half)
+    results = full()
+    with pytest.raises(Died):
+        results.write(tmp_path / name) if name == "results.json" else render([results], tmp_path)
+    assert (tmp_path / name).read_text() == "before"
