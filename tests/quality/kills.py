@@ -11,6 +11,10 @@ when it judges and writes its results. Then it wants of the folder:
   of its own for every grant, which the operating system keeps like any other;
 - no worker lives on, and the run is told as killed, if it had not finished.
 
+With `--signal TERM` or `INT` the command is asked to end in place of being
+killed: it must do so within a minute, and `run.json` say "interrupted" or
+"finished". All else is the same.
+
 A bench that is killed before its clients were let go may have recorded
 nothing; then `check` must say so, with exit 5, and no grant may be known.
 """
@@ -45,6 +49,7 @@ PHASES = ("start", "middle", "end")
 SPAN_S = 4.0
 """Kills come at any time within so long of the start of the command, or of the first grant."""
 
+END_MAX_S = 60
 SHORT_S = 2
 """So long clients contend where the kill is to come about the end."""
 
@@ -99,11 +104,20 @@ class Kill:
         return "; ".join((told, *self.problems))
 
 
-def kill_once(folder: Path, *, processes: int, phase: str, after_s: float, is_group: bool, contenders: int = 8) -> Kill:
+def kill_once(
+    folder: Path,
+    *,
+    processes: int,
+    phase: str,
+    after_s: float,
+    is_group: bool,
+    contenders: int = 8,
+    number: int = signal.SIGKILL,
+) -> Kill:
     """Start a bench below `folder`, kill it, and look at what it left.
 
     phase: one of `PHASES`. after_s: seconds after the start of the command, in the other phases after the first grant.
-    is_group: its workers get the signal at the same time; else only the command itself does.
+    is_group: its workers get the signal at the same time; else only the command itself does. number: the signal.
     """
     (folder / "witness.py").write_text(WITNESS)
     store = "memory:" if processes == 1 else (folder / "store").as_uri()
@@ -128,18 +142,26 @@ def kill_once(folder: Path, *, processes: int, phase: str, after_s: float, is_gr
     known = psutil.Process(bench.pid).children(recursive=True) if bench.poll() is None else []
     killed_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns()
     if is_group and bench.poll() is None:
-        os.killpg(bench.pid, signal.SIGKILL)
+        os.killpg(bench.pid, number)
     else:
+        bench.send_signal(number)
+    problems = []
+    try:
+        bench.wait(END_MAX_S)
+    except subprocess.TimeoutExpired:
+        problems.append(f"it did not end within {END_MAX_S} s")
         bench.kill()
-    bench.wait()
+        bench.wait()
     orphans = psutil.wait_procs(known, timeout=30)[1]
     for process in orphans:
         process.kill()
-    problems = [f"{len(orphans)} processes lived on"] if orphans else []
-    return _looked_at(folder, killed_ns, problems)
+    problems += [f"{len(orphans)} processes lived on"] if orphans else []
+    if "Traceback" in (said := (folder / "stderr.txt").read_text()) and (folder / ".lockref").exists():
+        problems.append(f"bench: {said.strip().splitlines()[-1]}")
+    return _looked_at(folder, killed_ns, problems, is_killed=number == signal.SIGKILL)
 
 
-def _looked_at(folder: Path, killed_ns: int, problems: list[str]) -> Kill:
+def _looked_at(folder: Path, killed_ns: int, problems: list[str], *, is_killed: bool) -> Kill:
     run = folder / ".lockref" / "runs" / "latest"
     grants = _grants(folder / GRANTS)
     code, recorded, status = None, set(), ""
@@ -152,7 +174,7 @@ def _looked_at(folder: Path, killed_ns: int, problems: list[str]) -> Kill:
         recorded = _recorded(run)
         if code == 5 and grants:
             problems.append(f"{len(grants)} grants, and check says that nothing was recorded")
-        if status not in ("killed", "finished"):
+        if status not in ("killed" if is_killed else "interrupted", "finished"):
             problems.append(f"run.json is told as {status!r}")
     lost = [at_ns for at_ns, name in grants if name not in recorded]
     missing = [at_ns for at_ns in lost if at_ns < killed_ns - LOST_MAX_NS]
@@ -213,6 +235,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.quality.kills")
     parser.add_argument("--times", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1, help="draws the instants")
+    parser.add_argument("--signal", choices=["KILL", "TERM", "INT"], default="KILL")
     chosen = parser.parse_args(arguments)
     draw = random.Random(chosen.seed)
     rounds = []
@@ -220,7 +243,14 @@ def main(arguments: Sequence[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="lockref-kill-") as folder:
             processes, phase = 1 + number % 2, PHASES[number // 2 % len(PHASES)]
             after_s, is_group = draw.uniform(0.0, SPAN_S), draw.random() < 0.5
-            kill = kill_once(Path(folder), processes=processes, phase=phase, after_s=after_s, is_group=is_group)
+            kill = kill_once(
+                Path(folder),
+                processes=processes,
+                phase=phase,
+                after_s=after_s,
+                is_group=is_group,
+                number=signal.Signals[f"SIG{chosen.signal}"],
+            )
         rounds.append(kill)
         how = f"{processes} process(es), {'group' if is_group else 'alone'}, {phase} + {after_s:.2f} s"
         sys.stdout.write(f"{number + 1:4} {how}: {kill}\n")
