@@ -23,6 +23,7 @@ from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
 
 KEY = "table/.hoodie/.locks/table_lock.json"
+FENCE_KEY = "table/.hoodie/.locks/table_lock.fence.json"
 WALL_START_MS = 1_700_000_000_000
 CONFIG = StorageLockConfig(base_path="s3://bucket/table", validity_ns=10 * NS_PER_S, renew_interval_ns=NS_PER_S)
 
@@ -204,7 +205,10 @@ refuse = answer(Outcome.REJECTED, 403)
 
 
 class ScriptedStore(MemoryStore):
-    """A store whose next answers are scripted; without a script it is exact and instantaneous."""
+    """A store whose next answers are scripted; without a script it is exact and instantaneous.
+
+    `script`, `rule_for_all` and `log` are about the lock object; the fence object has its own.
+    """
 
     def __init__(self, runtime: ManualRuntime, timeout_ns: int = NS_PER_S // 3) -> None:
         super().__init__(runtime=runtime)
@@ -213,10 +217,17 @@ class ScriptedStore(MemoryStore):
         self.script: list[Rule] = []
         self.rule_for_all: Rule = ok
         self.log: list[str] = []
+        self.fence_script: list[Rule] = []
+        self.fence_rule_for_all: Rule = ok
+        self.fence_log: list[str] = []
         self.before: Callable[[str], None] | None = None
 
-    def _do(self, name: str, perform: Callable[[], Any]) -> Any:
+    def _do(self, key: str, name: str, perform: Callable[[], Any]) -> Any:
         assert not any(mutex.is_locked for mutex in self.runtime.mutexes), "H11: I/O while holding a mutex"
+        if key == FENCE_KEY:
+            self.fence_log.append(name)
+            rule = self.fence_script.pop(0) if self.fence_script else self.fence_rule_for_all
+            return rule(self, perform, name == "read")
         self.log.append(name)
         if self.before is not None:
             self.before(name)
@@ -224,14 +235,14 @@ class ScriptedStore(MemoryStore):
         return rule(self, perform, name == "read")
 
     def read(self, key: str) -> ReadReply:
-        return self._do("read", lambda: MemoryStore.read(self, key))
+        return self._do(key, "read", lambda: MemoryStore.read(self, key))
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
-        return self._do("create", lambda: MemoryStore.put_if_absent(self, key, body))
+        return self._do(key, "create", lambda: MemoryStore.put_if_absent(self, key, body))
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
         name = "release" if b'"expired":true' in body else "replace"
-        return self._do(name, lambda: MemoryStore.put_if_version(self, key, body, version))
+        return self._do(key, name, lambda: MemoryStore.put_if_version(self, key, body, version))
 
     # What a test looks at or plants, past the script.
 

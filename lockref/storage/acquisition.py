@@ -14,6 +14,7 @@ from lockref.runtime import NS_PER_MS, MonoNs
 from lockref.storage import lease
 from lockref.storage.audit import AuditState
 from lockref.storage.exchange import Wiring, describe
+from lockref.storage.fence import UNFENCED, FenceMark, Refusal, Reserved
 from lockref.storage.heartbeat import Heartbeat
 from lockref.storage.lease import Attempt, Lease, Sight, Step, Stored, Wait
 from lockref.storage.lockfile import LockFile
@@ -64,6 +65,11 @@ class Contender(Releaser):
         self._poll_interval_ns = wiring.poll_interval_ns
         self._polls = PollPolicy(wiring.poll_interval_ns, self.terms.validity_ns, self._runtime)
         self._yields_until_ns = 0
+        self._fence = FenceMark(
+            self._store, self._key, new_nonce=self._new_nonce, on_void=self._notices.fencing_is_void
+        )
+        # For the acquiring write that comes next.
+        self._reserved = UNFENCED
         # Our last release's record, while a write relies on it unread; and whether that is worth a try.
         self._left_behind_unchecked: Stored | None = None
         self._trusts_left_behind = True
@@ -109,6 +115,13 @@ class Contender(Releaser):
                 return self._poll_pause_ns(known, decision)
             if self._is_over(call):
                 break
+            reserved = self._reserve(call, known)
+            if not isinstance(reserved, Reserved):
+                if reserved is Refusal.TROUBLE:
+                    break
+                known = None
+                continue
+            self._reserved = reserved
             step, version = self._attempt(call, known)
             attempt, known = call.attempts[-1], None
             if step is Step.AGAIN:
@@ -215,6 +228,7 @@ class Contender(Releaser):
             expired=False,
             nonce=self._new_nonce(),
             fence=self._next_token(known),
+            mark=self._reserved.mark,
         )
         return Attempt(
             record=record,
@@ -224,9 +238,20 @@ class Contender(Releaser):
             if_version=known.version,
         )
 
-    def _next_token(self, known: Stored) -> int:
-        """H21: carried through release, so the next one is higher whoever takes it."""
-        return lease.next_fence(known, self._fence_seen_max)
+    def _reserve(self, call: Call, known: Stored) -> Reserved | Refusal:
+        """H21: a token above all before it, whoever wrote in between. Asks the store only where the record has none."""
+
+        def is_over() -> bool:
+            return self._runtime.monotonic_ns() >= call.deadline_ns
+
+        reserved = self._fence.reserve(known, seen=self._fence_seen_max, is_over=is_over)
+        if reserved is Refusal.TROUBLE:
+            call.trouble = "the fence object, which keeps tokens rising, could not be asked"
+        return reserved
+
+    def _next_token(self, known: Stored) -> int | None:
+        """H21: the token that was reserved for the grant on `known`; None where it cannot be fenced."""
+        return self._reserved.token
 
     def _acquire_write(self, attempt: Attempt) -> WriteReply:
         return self._write(attempt.if_version, attempt.record)

@@ -258,11 +258,10 @@ def renewed_valid_until_ms(previous: Attempt, wall_estimate_ns: int, terms: Leas
 
 
 def next_fence(stored: Stored, fence_seen_max: int) -> int:
-    """The next fencing token: above the record's and above every one that we have seen (H21).
+    """The token after the record's and after every one that we have seen (H21).
 
-    A record that Hudi wrote has no fence. Then only our own memory is left,
-    and a client without one starts again at 1: tokens order the grants of
-    hardened clients only as long as no Hudi client writes in between.
+    Only where the record carries one. A record that Hudi wrote has none, and
+    what one client has seen is not what another has: then the mark decides, see `fence.py`.
     """
     fence = stored.record.fence if stored.record is not None else None
     return max(fence or 0, fence_seen_max) + 1
@@ -311,4 +310,6 @@ def is_past(record: LockFile | None, current: LockFile) -> bool:
 
 def released(record: LockFile, nonce: str) -> LockFile:
     """The body that gives `record` back: same owner, time and fence, as Hudi leaves validUntil unchanged (H21)."""
-    return LockFile(record.owner, record.valid_until_ms, expired=True, nonce=nonce, fence=record.fence)
+    return LockFile(
+        record.owner, record.valid_until_ms, expired=True, nonce=nonce, fence=record.fence, mark=record.mark
+    )

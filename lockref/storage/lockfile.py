@@ -4,7 +4,7 @@ Hudi writes `{"expired":…,"validUntil":…,"owner":…}`, compact, in this ord
 `serialize` gives the same bytes. Reading is where implementations drift apart,
 so there are two readers: `parse_strictly_as_hudi` accepts exactly what Hudi's
 Jackson accepts, quirks included, and `parse` accepts that, reads the field
-name of the RFC text (`expiration`), and knows our two extra fields. Hudi
+name of the RFC text (`expiration`), and knows our three extra fields. Hudi
 ignores extra fields and drops them with every write of its own (H21).
 
 Source: RFC-91 "Lock file"; Hudi 1.2.0 `StorageLockFile`, `StorageLockData`.
@@ -53,6 +53,7 @@ class LockFile:
     expired: released; time plays no part any more.
     nonce: tells two writes of one owner apart (H22). Absent in Hudi's records.
     fence: fencing token, non-negative (H21). Absent in Hudi's records.
+    mark: the number up to which tokens were reserved when this was written, see `fence.py`. Absent in Hudi's records.
     """
 
     owner: str | None
@@ -60,6 +61,7 @@ class LockFile:
     expired: bool
     nonce: str | None = None
     fence: int | None = None
+    mark: int | None = None
 
 
 class _Unreadable(ValueError):
@@ -108,6 +110,8 @@ def serialize(record: LockFile) -> bytes:
         parts.append(f'"nonce":{_json_text(record.nonce)}')
     if record.fence is not None:
         parts.append(f'"fence":{record.fence}')
+    if record.mark is not None:
+        parts.append(f'"fenceMark":{record.mark}')
     return ("{" + ",".join(parts) + "}").encode()
 
 
@@ -185,12 +189,12 @@ def _as_instant_ms(value: _Value) -> int:
     return _as_long(value, "expiration")
 
 
-def _as_fence(value: _Value) -> int:
+def _as_fence(value: _Value, name: str) -> int:
     if not isinstance(value, _Integer):
-        raise _Unreadable("fence is not an integer")
-    fence = _as_long(value, "fence")
+        raise _Unreadable(f"{name} is not an integer")
+    fence = _as_long(value, name)
     if fence < 0:
-        raise _Unreadable(f"fence is negative: {fence}")
+        raise _Unreadable(f"{name} is negative: {fence}")
     return fence
 
 
@@ -220,6 +224,7 @@ def _read(body: bytes, *, is_lenient: bool) -> LockFile:
     has_owner = False
     nonce: str | None = None
     fence: int | None = None
+    mark: int | None = None
     value = _first_value(body)
     if value is None:
         raise _Unreadable(NULL_RECORD)
@@ -236,7 +241,9 @@ def _read(body: bytes, *, is_lenient: bool) -> LockFile:
             case "nonce" if is_lenient:
                 nonce = _as_nonce(field)
             case "fence" if is_lenient:
-                fence = _as_fence(field)
+                fence = _as_fence(field, name)
+            case "fenceMark" if is_lenient:
+                mark = _as_fence(field, name)
     if valid_until_ms is None:
         valid_until_ms = expiration_ms
     if expired is None or valid_until_ms is None or not has_owner:
@@ -244,15 +251,15 @@ def _read(body: bytes, *, is_lenient: bool) -> LockFile:
     if is_lenient and (_SURROGATE.search(owner or "") or _SURROGATE.search(nonce or "")):
         # Hudi keeps half a character as owner; no history or log can hold one.
         raise _Unreadable("owner or nonce is not Unicode text")
-    return LockFile(owner, valid_until_ms, expired, nonce, fence)
+    return LockFile(owner, valid_until_ms, expired, nonce, fence, mark)
 
 
 def parse(body: bytes, *, where: str = "the lock object") -> LockFile:
-    """Read a lock object as Hudi does, and the RFC text's `expiration`, and our nonce and fence.
+    """Read a lock object as Hudi does, and the RFC text's `expiration`, and our nonce, fence and mark.
 
     where: names the object in the error.
     Raises CorruptRecord for everything else. Two things that Hudi would accept
-    are refused: a `nonce` or `fence` of the wrong type, and an owner that is
+    are refused: a `nonce`, `fence` or `fenceMark` of the wrong type, and an owner that is
     not Unicode text.
     """
     try:

@@ -57,6 +57,10 @@ class Notices:
             self._call("loss callback", self._on_loss, error)
         LOG.warning("lock %s: the grant with token %s is lost: %s", self._key, grant.token, error.reason)
 
+    def fencing_is_void(self, reason: str) -> None:
+        """H21: grants have no token until the fence object can be used again."""
+        LOG.warning("lock %s: grants have no fencing token for now: %s", self._key, reason)
+
     def left_behind(self, count: int) -> None:
         """H6: writes in which nobody believes may stand in the store; they are being undone."""
         LOG.warning("lock %s: %d of our writes may be left in the store and are being undone", self._key, count)

@@ -19,9 +19,9 @@ build on each other. Their steps are small methods so that a test can break any
 of them alone. Wire format and its extra fields are in `lockfile.py`; decisions
 without I/O are in `lease.py`.
 
-Fencing tokens (H21): Hudi drops our extra fields with each write of its own.
-When Hudi wrote last, the next token is above all that *this client* has seen;
-tokens rise strictly only among hardened clients without Hudi in between.
+Fencing tokens (H21) rise strictly from grant to grant of hardened clients, also
+with Hudi writers in between, who have none, and when the lock object was
+deleted. How, and at what cost, is in `fence.py`.
 """
 
 from __future__ import annotations
@@ -163,7 +163,11 @@ class StorageLock(Contender):
 
     @property
     def fencing_token(self) -> int | None:
-        """The number that a protected resource should check (H21); None when nothing is held."""
+        """The number that a protected resource should check (H21). None when nothing is held, or cannot be fenced.
+
+        A resource should refuse a write without a token: the lock gives none
+        where it could not prove that the number is larger than all before it.
+        """
         grant = self.grant
         return None if grant is None else grant.token
 
@@ -389,7 +393,7 @@ class StorageLock(Contender):
             self._runtime.wall_ns() // NS_PER_MS,
             expired=True,
             nonce=self._new_nonce(),
-            fence=self._fence_seen_max,
+            # No token: others may have been given larger ones than we have seen, and the mark is above them all (H21).
         )
         written = self._release_write(reply.version, body)
         match self._interpret(written):

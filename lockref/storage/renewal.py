@@ -59,6 +59,7 @@ class Renewer(Entrance):
             expired=False,
             nonce=self._new_nonce(),
             fence=current.attempt.record.fence,
+            mark=current.attempt.record.mark,
         )
         return Attempt(
             record=record,
