@@ -14,14 +14,20 @@ from scenarios.schema import Scenario
 class Cast:
     """The lock of each client. Raises ConfigError if a scenario names one that cannot be loaded."""
 
-    __slots__ = ("_others", "under_test")
+    __slots__ = ("_count", "_others", "under_test")
 
     def __init__(self, scenario: Scenario, under_test: ProviderSpec) -> None:
         self.under_test = under_test
+        self._count = scenario.clients
         self._others = {client: load_provider(reference) for client, reference in scenario.providers.items()}
 
     def of(self, client: str) -> ProviderSpec:
-        return self._others.get(client, self.under_test)
+        """Of more clients than the scenario has, as a real run may have, the same mixture: n7 of six is as n1."""
+        other = self._others.get(client)
+        if other is None and self._others:
+            number = (int(client.removeprefix("n")) - 1) % self._count + 1
+            other = self._others.get(f"n{number}")
+        return self.under_test if other is None else other
 
     def require_virtual_time(self) -> None:
         """Raise ConfigError if any client's lock cannot live in a simulation."""

@@ -160,7 +160,10 @@ class Crew:
         habits = habits_of(job.scenario, job.settled, name)
         context = LockContext(
             runtime=runtime_for(_ListeningRuntime(runtime, self, name), habits),
-            open_store=lambda timeout_ns: RecordingStore(self._store(timeout_ns), journal=journal, decode=spec.decode),
+            # One object, so one way of reading it, whichever lock wrote: as a simulation does it.
+            open_store=lambda timeout_ns: RecordingStore(
+                self._store(timeout_ns), journal=journal, decode=job.spec.decode
+            ),
             settings=job.settled.lock_settings(job.scenario.lock, key=job.key),
             listener=heard,
         )

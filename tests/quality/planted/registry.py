@@ -139,6 +139,7 @@ BUGS = (
     Bug("takeover:TakesOverOnStaleRead", "A3", "e09", "S5 S3"),
     Bug("takeover:TakesOverTheLiving", "S5", "e07", "S5 S3"),
     Bug("takeover:RestartsTokens", "M5 M15", "e02", "S2"),
+    Bug("takeover:FencesFromMemory", "H21 M15", "p03", "S2"),
     Bug("takeover:TokenStaysTheSame", "M15", "e02", "S2"),
     Bug("takeover:TokenSkipsTakeovers", "M15", "e03", "S2"),
     Bug("takeover:SharesWithAnyTask", "U6", "u06", "S3 S4"),

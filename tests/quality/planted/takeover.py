@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from lockref.storage import lease, lockfile
+from lockref.storage.fence import Refusal, Reserved
 from lockref.storage.lease import Attempt, Stored, Take, Wait
 from lockref.storage.provider import StorageLock
 from lockref.stores.port import WriteReply
@@ -66,6 +67,13 @@ class RestartsTokens(StorageLock):
     def _next_token(self, known: Stored) -> int:
         self._given += 1
         return self._given
+
+
+class FencesFromMemory(StorageLock):
+    """Without a token in the record it counts on from what it has seen itself, and others have seen more (H21, M15)."""
+
+    def _reserve(self, call: Any, known: Stored) -> Reserved | Refusal:
+        return Reserved(lease.next_fence(known, self._fence_seen_max), None)
 
 
 class TokenStaysTheSame(StorageLock):
