@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lockref.errors import (
         LockError,
+        LockForked,
         LockLost,
         LockNotHeld,
         LockrefError,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from lockref.provider import Grant, LockContext, LockProvider, LockSettings, RecordView
     from lockref.runtime import Runtime, ThreadRuntime
     from lockref.storage.config import StorageLockConfig
-    from lockref.storage.provider import StorageLock
+    from lockref.storage.provider import StorageLock, release_at_exit
     from lockref.stores.port import ObjectStore, Outcome
     from lockref.stores.uri import open_store
 
@@ -33,6 +34,7 @@ _HOMES = {
     "Grant": "lockref.provider",
     "LockContext": "lockref.provider",
     "LockError": "lockref.errors",
+    "LockForked": "lockref.errors",
     "LockLost": "lockref.errors",
     "LockNotHeld": "lockref.errors",
     "LockProvider": "lockref.provider",
@@ -50,12 +52,14 @@ _HOMES = {
     "ThreadRuntime": "lockref.runtime",
     "open_lock": "lockref.opening",
     "open_store": "lockref.stores.uri",
+    "release_at_exit": "lockref.storage.provider",
 }
 
 __all__ = [
     "Grant",
     "LockContext",
     "LockError",
+    "LockForked",
     "LockLost",
     "LockNotHeld",
     "LockProvider",
@@ -73,6 +77,7 @@ __all__ = [
     "ThreadRuntime",
     "open_lock",
     "open_store",
+    "release_at_exit",
 ]
 
 

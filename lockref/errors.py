@@ -95,6 +95,15 @@ class LockNotHeld(LockError):
     """The caller asked for something only the holder may do: a bug in the calling code."""
 
 
+class LockForked(LockNotHeld):
+    """The lock was made in another process, and this one is its forked child: make a new lock here (H9).
+
+    A child inherits the memory of a lock, not the lock: the parent holds it, and
+    only the parent renews it. In the child `holds` is False; `assert_held`,
+    `lock`, `try_lock`, `unlock` and `repair` raise this; `close` does nothing.
+    """
+
+
 class LockLost(LockError):
     """The grant ended while it was wanted: stop protected work now.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockref.errors import CorruptRecord, LockError, LockNotHeld, StoreRejected
+from lockref.errors import CorruptRecord, LockError, LockForked, StoreRejected
 from lockref.provider import Grant, LockEventKind, LockListener
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.storage import lease, lockfile
@@ -129,7 +129,10 @@ class Exchange:
     def _check_process(self) -> None:
         if self._runtime.process_id() != self._process_id:
             # H9: a forked child shares owner and memory with its parent; only one of them may act.
-            raise LockNotHeld(f"using the lock {self._key} in a forked process: make a new lock there")
+            raise LockForked(
+                f"using the lock {self._key} in process {self._runtime.process_id()}, a forked child of the process "
+                f"{self._process_id} that made it: only the parent may act; make a new lock in the child"
+            )
 
     def _check_usable(self) -> None:
         self._check_process()

@@ -66,7 +66,7 @@ class StorageLock(Contender):
 
     Errors of `lock` and `try_lock`: OutcomeUnknown (nothing definite was
     learned), CorruptRecord, StoreRejected, LockLost (this task's previous
-    grant ended without its unlock), LockNotHeld (used in a forked child).
+    grant ended without its unlock), LockForked (used in a forked child).
     """
 
     decode_record = staticmethod(lockfile.decode)
@@ -148,7 +148,11 @@ class StorageLock(Contender):
         return self.remaining_ns() / NS_PER_S
 
     def assert_held(self) -> None:
-        """Call before each protected write (H2). Raises LockLost, or LockNotHeld if nothing was locked."""
+        """Call before each protected write (H2).
+
+        Raises LockLost, LockNotHeld if nothing was locked, LockForked in a forked child of the process that locked.
+        """
+        self._check_process()
         tenure = self._tenure
         if tenure is None:
             raise LockNotHeld(f"asserting that {self._key} is held, but this client has not locked it")
@@ -343,6 +347,7 @@ class StorageLock(Contender):
         in the middle of its critical section (U16). Failures were reported to
         the listener; they are not raised. What may still be left in the store
         is undone once before this returns, and otherwise in the background.
+        In a forked child it does nothing: the lock is the parent's (H9).
         """
         if self._runtime.process_id() != self._process_id:
             return
@@ -413,5 +418,12 @@ class StorageLock(Contender):
 
 
 def release_at_exit(lock: StorageLock) -> None:
-    """Let the end of the process close `lock`: nothing is released under a running critical section (H14)."""
+    """Let the end of the process close `lock`: nothing is released under a running critical section (H14).
+
+    For a program that may end without `close`. A grant that is still in use
+    when the interpreter ends is marked lost and left to lapse: its work may not
+    be whole. What an earlier `unlock` could not release is tried once more.
+    A forked child leaves its parent's lock alone. Opt-in, because such a hook
+    keeps the lock alive as long as the process.
+    """
     atexit.register(lock.exit_hook)
