@@ -81,7 +81,8 @@ class Renewer(Entrance):
             stored = self._read()
         except LockError as error:
             if not isinstance(error, StoreRejected):
-                self._supersede(tenure, f"the lock object was overwritten: {error}")
+                # Without the error's text, which may quote what was found: reasons are logged.
+                self._supersede(tenure, "the lock object was overwritten with something that is no lock record")
                 return None
             stored = None
         if stored is None:
