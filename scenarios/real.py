@@ -205,13 +205,18 @@ def require_undisturbed(scenario: Scenario) -> None:
         )
 
 
-def _usable(scenario: Scenario, store_uri: str, *, clients: int, processes: int) -> str:
-    """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
-    require_undisturbed(scenario)
+def require_counts(*, clients: int, processes: int) -> None:
+    """Raise ConfigError for a number of clients or processes that no run can have; no server need be started for it."""
     if not 1 <= clients <= CLIENTS_MAX:
         raise ConfigError(f"{clients} clients; expected 1 to {CLIENTS_MAX}")
     if not 1 <= processes <= clients:
         raise ConfigError(f"{processes} processes for {clients} clients; expected 1 to {clients}")
+
+
+def _usable(scenario: Scenario, store_uri: str, *, clients: int, processes: int) -> str:
+    """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
+    require_undisturbed(scenario)
+    require_counts(clients=clients, processes=processes)
     address = parse_store_uri(store_uri)
     if address.scheme == "memory":
         if processes > 1:

@@ -8,7 +8,7 @@ processes; `run_real` is contention on a real store. All give the two tables of
 from __future__ import annotations
 
 from scenarios.batch import Batch, batch_digest, simulate_many, sweep
-from scenarios.real import RealOutcome, require_undisturbed, run_real
+from scenarios.real import RealOutcome, require_counts, require_undisturbed, run_real
 from scenarios.simulated import RunOutcome, run_simulated
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "RealOutcome",
     "RunOutcome",
     "batch_digest",
+    "require_counts",
     "require_undisturbed",
     "run_real",
     "run_simulated",

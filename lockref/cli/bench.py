@@ -53,11 +53,14 @@ def command(
     from lockref.cli.options import duration_ns, exit_codes
     from lockref.cli.run_folder import RunFolder, provenance
     from lockref.providers import load_provider
+    from scenarios.backends import require_known
     from scenarios.batch import batch_digest
     from scenarios.load import load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
+    for backend in backends:
+        require_known(backend)
     loaded = load_scenario(scenario)
     spec = load_provider(provider)
     for_ns = duration_ns(lasting, "--for")

@@ -15,7 +15,7 @@ from reports.checks.tally import tally
 from reports.formats.speed import speed
 from scenarios.backends import BACKENDS, resolve_backend
 from scenarios.batch import history_digest
-from scenarios.run import require_undisturbed, run_real
+from scenarios.run import require_counts, require_undisturbed, run_real
 
 if TYPE_CHECKING:
     from lockref.cli.console import Console
@@ -57,6 +57,7 @@ def contend(
     Errors: WorkersLost, with the results, if a worker process died; what `run_real` and `resolve_backend` raise.
     """
     require_undisturbed(scenario)
+    require_counts(clients=contenders, processes=processes)
     if backend in BACKENDS:
         console.progress(f"starting {backend} (the first start on a machine installs it)", force=True)
     with resolve_backend(backend, via=via) as running:
@@ -93,6 +94,8 @@ def contend(
     )
     results.capabilities = _capabilities(running)
     results.notices += [f"the store {finding.sentence}" for finding in _ignored(running)]
+    if backend not in BACKENDS and running.measured and running.measured.credentials:
+        results.notices.append(running.measured.credentials)
     results.speed = speed(measure(outcome.events, outcome.runs), outcome.events)
     judge_thresholds(scenario, outcome.events, outcome.runs, results)
     results.notices += [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]

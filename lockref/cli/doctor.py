@@ -206,6 +206,8 @@ def _say_store(console: Console, uri: str, measured: Measured) -> None:
 
     marks = {"kept": ("✓", "good"), "refused": ("–", "dim"), "not_measured": ("–", "dim"), "ignored": ("✗", "bad")}
     console.say(f"the store {printable(str(parse_store_uri(uri)))}: {measured.latency}")
+    if measured.credentials:
+        console.say(f"– {measured.credentials}", style="dim")
     for status, line in measured.lines():
         mark, style = marks[status]
         console.say(f"{mark} {printable(line)}", style=style)

@@ -30,13 +30,16 @@ from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
-from lockref.stores.wire import BoundedConnection, bounded
+from lockref.stores.wire import BoundedConnection, Exchange, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NO_ANSWER: Final = (requests.RequestException, GoogleAuthError, DataCorruption, HTTPError)
 """No answer, or none that was understood. A raw download reads its body below requests, whose errors are urllib3's."""
+
+_NOT_UNDERSTOOD: Final = (requests.exceptions.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError)
+"""What the client raises over a success that is not GCS's. The caller's own mistakes are found before it is called."""
 
 CAPABILITIES = StoreCapabilities(dialect="gcs", versions_repeat=False, conditional_delete=True)
 
@@ -67,6 +70,7 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
 )
 """Every answer of GCS (conditional-writes.md, section 1) and what it means for a write."""
 
+ANONYMOUS_NOTE: Final = "no Google credentials are sent: the endpoint is not Google's own"
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _GENERATION_ABSENT: Final = 0
@@ -167,6 +171,7 @@ class GcsStore:
 
     request_timeout_ns: bounds each request as a whole, from connecting to the last byte of the reply.
     endpoint: `http://host:port` of another server than Google's; it gets no credentials.
+    credentials_note: what a user must be told about the credentials; "" for nothing.
     session: for tests: an HTTP session to use instead of making one.
     Errors: the constructor raises google.auth's own where no credentials are found.
     """
@@ -183,6 +188,7 @@ class GcsStore:
     ) -> None:
         self.place = StorePlace(cloud="gs", container=bucket, prefix=prefix)
         self._prefix = f"{prefix}/" if prefix else ""
+        self.credentials_note = ANONYMOUS_NOTE if endpoint else ""
         self._session = session or make_session(endpoint=endpoint, pool_size=pool_size)
         self._bucket = _PlainClient(self._session, endpoint).bucket(bucket)
         self._request_timeout_ns = request_timeout_ns
@@ -197,18 +203,22 @@ class GcsStore:
         blob = self._bucket.blob(self._prefix + key)
         try:
             # One request: the generation comes with the data, in a header.
-            with bounded(self._request_timeout_ns):
+            with bounded(self._request_timeout_ns) as exchange:
                 body = blob.download_as_bytes(
                     raw_download=True, single_shot_download=True, retry=None, timeout=self._timeout_s
                 )
+                if not blob.generation:
+                    raise ValueError("a success without a generation")
         except GoogleAPICallError as error:
             status, code = _status_and_code(error, on_object=True)
             return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+        except _NOT_UNDERSTOOD as error:
+            return ReadReply(
+                outcome=Outcome.AMBIGUOUS, status=exchange.status or None, reason=_garbage(error, exchange)
+            )
         except _NO_ANSWER as error:
             outcome, reason = _explain(error)
             return ReadReply(outcome=outcome, reason=reason)
-        if not blob.generation:
-            return ReadReply(outcome=Outcome.AMBIGUOUS, status=200, reason="200 without a generation")
         return ReadReply(outcome=Outcome.APPLIED, body=body, version=Version(str(blob.generation)), status=200)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
@@ -237,33 +247,37 @@ class GcsStore:
         if len(body) > BODY_BYTES_MAX:
             raise ValueError(f"the body has {len(body)} bytes; at most {BODY_BYTES_MAX} go up in one request")
         blob = self._bucket.blob(self._prefix + key)
-        failure = self._failure(
-            lambda: blob.upload_from_string(
+
+        def upload() -> None:
+            blob.upload_from_string(
                 bytes(body),
                 content_type="application/octet-stream",
                 if_generation_match=generation,
                 retry=None,
                 timeout=self._timeout_s,
-            ),
-            on_object=False,
-        )
+            )
+            if not blob.generation:
+                raise ValueError("a success without a generation")
+
+        failure = self._failure(upload, on_object=False)
         if failure is not None:
             return failure
-        if not blob.generation:
-            return WriteReply(outcome=Outcome.AMBIGUOUS, status=200, reason="200 without a generation")
         return write_reply(classify(WRITE_OUTCOMES, 200), status=200, version=Version(str(blob.generation)))
 
     def _failure(self, send: Callable[[], None], *, on_object: bool) -> WriteReply | None:
         """Send one write: what it means that it failed, or None if it did not."""
-        try:
-            with bounded(self._request_timeout_ns):
+        with bounded(self._request_timeout_ns) as exchange:
+            try:
                 send()
-        except GoogleAPICallError as error:
-            status, code = _status_and_code(error, on_object=on_object)
-            return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-        except _NO_ANSWER as error:
-            outcome, reason = _explain(error)
-            return WriteReply(outcome=outcome, reason=reason)
+            except GoogleAPICallError as error:
+                status, code = _status_and_code(error, on_object=on_object)
+                return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+            except _NOT_UNDERSTOOD as error:
+                reason = _garbage(error, exchange)
+                return WriteReply(outcome=Outcome.AMBIGUOUS, status=exchange.status or None, reason=reason)
+            except _NO_ANSWER as error:
+                outcome, reason = _explain(error)
+                return WriteReply(outcome=outcome, reason=reason)
         return None
 
 
@@ -310,6 +324,14 @@ def _explain(error: Exception) -> tuple[Outcome, str]:
     if isinstance(error, requests.ConnectionError) and _never_connected(error):
         return Outcome.AMBIGUOUS, f"{name}: no connection could be made; {_UNSENT}"
     return Outcome.AMBIGUOUS, f"{name}: the answer was lost; the request may have taken effect"
+
+
+def _garbage(error: Exception, exchange: Exchange) -> str:
+    """A success without what GCS would say in it. Raises `error` where none came: then it is a defect on our side."""
+    if not exchange.is_success and not isinstance(error, ValueError):
+        raise error
+    told = exchange.received if exchange.status else "a success without a generation"
+    return f"{told}, which is no answer of Google Cloud Storage; the request may have taken effect"
 
 
 def _never_connected(error: requests.ConnectionError) -> bool:

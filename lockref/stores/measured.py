@@ -138,6 +138,7 @@ class Measured:
 
     versions_repeat: equal bytes gave equal versions (C7); None where it was not seen.
     request_ns: how long each request of the test took that had no company.
+    credentials: what a user must be told about the credentials that were sent; "" for nothing.
     """
 
     findings: dict[str, Finding] = field(
@@ -145,6 +146,7 @@ class Measured:
     )
     versions_repeat: list[bool] = field(default_factory=list)
     request_ns: list[int] = field(default_factory=list)
+    credentials: str = ""
 
     @property
     def ignored(self) -> list[Finding]:
@@ -163,6 +165,8 @@ class Measured:
         facts["conditional_delete"] = self.conditional_delete
         if self.versions_repeat:
             facts["versions_repeat"] = any(self.versions_repeat)
+        if self.credentials:
+            facts["credentials"] = self.credentials
         if self.request_ns:
             ordered = sorted(self.request_ns)
             facts["requests"] = len(ordered)

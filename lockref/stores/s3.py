@@ -44,8 +44,8 @@ from urllib3.exceptions import HTTPError
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
-from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
-from lockref.stores.wire import BoundedConnection, bounded
+from lockref.stores.statuses import REASON_CHARS_MAX, StatusRow, classify, read_reply, write_reply
+from lockref.stores.wire import BoundedConnection, Exchange, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,6 +101,7 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
 _LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
 _DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
 _LOOPBACK_REGION = "us-east-1"
+DUMMY_NOTE: Final = "no AWS credentials were found; dummy ones are sent, as the endpoint is on this machine"
 
 
 def _session(endpoint: str) -> Session:
@@ -121,12 +122,20 @@ def _session(endpoint: str) -> Session:
     return Session(botocore_session=core)
 
 
-def make_client(*, endpoint: str, region: str, request_timeout_ns: int, pool_size: int) -> S3Client:
+def _is_dummy(session: Session) -> bool:
+    credentials = session.get_credentials()
+    return credentials is not None and credentials.access_key == _DUMMY_CREDENTIALS.access_key
+
+
+def make_client(
+    *, endpoint: str, region: str, request_timeout_ns: int, pool_size: int, session: Session | None = None
+) -> S3Client:
     """A client that sends each request once.
 
+    session: whose credentials it uses; default a new one.
     Errors: botocore's own for an unusable profile or configuration file.
     """
-    session = _session(endpoint)
+    session = session or _session(endpoint)
     connect_s, read_s = split_timeout_s(request_timeout_ns)
     config = Config(
         connect_timeout=connect_s,
@@ -184,6 +193,7 @@ class S3Store:
 
     request_timeout_ns: bounds each request as a whole, from connecting to the last byte of the reply.
     endpoint: `http://host:port` of another server than Amazon's.
+    credentials_note: what a user must be told about the credentials; "" for nothing.
     client: for tests: a client to use instead of making one.
     """
 
@@ -202,8 +212,14 @@ class S3Store:
         self.place = StorePlace(cloud="s3", container=bucket, prefix=prefix)
         self._prefix = f"{prefix}/" if prefix else ""
         self._request_timeout_ns = request_timeout_ns
+        session = _session(endpoint) if client is None else None
+        self.credentials_note = DUMMY_NOTE if session is not None and _is_dummy(session) else ""
         self._client = client or make_client(
-            endpoint=endpoint, region=region, request_timeout_ns=request_timeout_ns, pool_size=pool_size
+            endpoint=endpoint,
+            region=region,
+            request_timeout_ns=request_timeout_ns,
+            pool_size=pool_size,
+            session=session,
         )
 
     @property
@@ -213,7 +229,7 @@ class S3Store:
     def read(self, key: str) -> ReadReply:
         check_key(key)
         try:
-            with bounded(self._request_timeout_ns):
+            with bounded(self._request_timeout_ns) as exchange:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
                 status = answer["ResponseMetadata"]["HTTPStatusCode"]
                 with closing(answer["Body"]) as stream:
@@ -226,7 +242,7 @@ class S3Store:
             return ReadReply(outcome=outcome, reason=reason)
         etag = answer.get("ETag")
         if not etag:
-            return ReadReply(outcome=Outcome.AMBIGUOUS, status=status, reason=f"{status} without an ETag")
+            return ReadReply(outcome=Outcome.AMBIGUOUS, status=status, reason=_without_etag(status, exchange))
         return ReadReply(outcome=Outcome.APPLIED, body=body, version=Version(etag), status=status)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
@@ -266,22 +282,37 @@ class S3Store:
         )
 
     def _write(self, send: Callable[[], Any], *, makes_version: bool) -> WriteReply:
-        try:
-            with bounded(self._request_timeout_ns):
+        with bounded(self._request_timeout_ns) as exchange:
+            try:
                 answer = send()
-        except ClientError as error:
-            status, code = _status_and_code(error)
-            return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-        except _NO_ANSWER as error:
-            outcome, reason = _explain(error)
-            return WriteReply(outcome=outcome, reason=reason)
+            except ClientError as error:
+                return _refused_write(error, exchange)
+            except _NO_ANSWER as error:
+                outcome, reason = _explain(error)
+                return WriteReply(outcome=outcome, reason=reason)
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
         etag = answer.get("ETag")
         if makes_version and not etag:
             # A cut reply can still parse as a success. Without the version it made, nothing can be built on it.
-            return WriteReply(outcome=Outcome.AMBIGUOUS, status=status, reason=f"{status} without an ETag")
+            reason = _without_etag(status, exchange)
+            return WriteReply(outcome=Outcome.AMBIGUOUS, status=status, reason=reason)
         version = Version(etag) if makes_version else None
         return write_reply(classify(WRITE_OUTCOMES, status), status=status, version=version)
+
+
+def _refused_write(error: ClientError, exchange: Exchange) -> WriteReply:
+    """What an error means for a write. botocore calls a success whose body it does not know a 500 (and its code)."""
+    status, code = _status_and_code(error)
+    if not exchange.is_success:
+        return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+    named = f" ({code})" if code.isalnum() and not code.isdecimal() else ""
+    reason = f"{exchange.received}, which is no answer of S3 to a write{named}; the request may have taken effect"
+    return WriteReply(outcome=Outcome.AMBIGUOUS, status=exchange.status, reason=reason[:REASON_CHARS_MAX])
+
+
+def _without_etag(status: int, exchange: Exchange) -> str:
+    """A success without a version is none of S3's."""
+    return f"{exchange.received if exchange.status else status}, without an ETag: does S3 answer there?"
 
 
 def _typed(condition: dict[str, str]) -> dict[str, Any]:

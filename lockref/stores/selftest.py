@@ -97,7 +97,7 @@ def measure(
     nonce = runtime.token_bytes(8).hex()
     prefix = f"{key_prefix.strip('/')}/" if key_prefix.strip("/") else ""
     base = f"{prefix}selftest-{nonce}"
-    found = Measured()
+    found = Measured(credentials=str(getattr(store, "credentials_note", "")))
     asking = Asking(store, found, address=address, patience_ns=patience_ns, runtime=runtime)
     try:
         _one_by_one(asking, f"{base}-conditions")

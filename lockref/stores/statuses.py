@@ -80,4 +80,6 @@ def read_reply(row: StatusRow, *, status: int, code: str = "") -> ReadReply:
 
 def reason_text(row: StatusRow, status: int, code: str = "") -> str:
     """`412 PreconditionFailed: the object is not …`, on one line."""
-    return f"{status}{f' {code}' if code else ''}: {row.why}"[:REASON_CHARS_MAX]
+    # An SDK that finds no code repeats the status.
+    told = f" {code}" if code not in ("", str(status)) else ""
+    return f"{status}{told}: {row.why}"[:REASON_CHARS_MAX]

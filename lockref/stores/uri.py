@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from lockref.errors import ConfigError
+from lockref.stores.buckets import bucket_fault
 from lockref.stores.endpoints import check_endpoint
 from lockref.stores.keys import check_key
 from lockref.stores.port import ObjectStore
@@ -28,7 +29,6 @@ FORMS: Final = {
     "gs": "gs://BUCKET[/PREFIX][?endpoint=http://HOST:PORT]",
 }
 _OPTIONS: Final = {"s3": ("endpoint", "region"), "gs": ("endpoint",)}
-_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 
@@ -95,10 +95,8 @@ def _parse_bucket(uri: str, parts: SplitResult) -> StoreAddress:
         raise ConfigError(f"the {scheme} store's URI holds credentials; put them into the environment; expected {form}")
     if not bucket:
         raise ConfigError(f"the store {uri!r} names no bucket; expected {form}")
-    if _BUCKET.fullmatch(bucket) is None:
-        raise ConfigError(
-            f"the bucket {bucket!r} is not possible: 3 to 63 lower-case letters, digits, dots, hyphens; expected {form}"
-        )
+    if fault := bucket_fault(scheme, bucket):
+        raise ConfigError(f"the bucket {bucket!r} is not possible: {fault}; expected {form}")
     prefix = unquote(parts.path).strip("/")
     if prefix:
         try:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,6 +29,7 @@ from lockref.stores.startline import is_racing, wait_for_start
 
 if TYPE_CHECKING:
     from urllib3.connection import HTTPConnection
+    from urllib3.response import HTTPResponse
 
     _Base = HTTPConnection
 else:
@@ -36,17 +38,41 @@ else:
 REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
 """A reply of more is no answer: a server that never stops sending must not fill the memory until the deadline."""
 
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,30}/[\w.+-]{1,40}\s*(;|$)", re.ASCII)
 _now_ns: Final = ThreadRuntime().monotonic_ns
 
 
-class _Exchange:
-    """The request that a thread has on the wire."""
+class Exchange:
+    """The request that a thread has on the wire, and what came back.
 
-    __slots__ = ("deadline_ns", "left_bytes")
+    status: of the reply's head, whatever an SDK makes of it later; 0 while there is none.
+    """
+
+    __slots__ = ("_length", "_media_type", "deadline_ns", "left_bytes", "status")
 
     def __init__(self, timeout_ns: int) -> None:
         self.deadline_ns = _now_ns() + timeout_ns
         self.left_bytes = REPLY_BYTES_MAX
+        self.status = 0
+        self._length = self._media_type = ""
+
+    @property
+    def is_success(self) -> bool:
+        """True if the reply's head said that the request was done."""
+        return self.status // 100 == 2
+
+    @property
+    def received(self) -> str:
+        """The reply in a few words, such as `200 with 27 bytes of text/html`. Nothing of its body is told."""
+        length = f"{self._length} bytes" if self._length else "a body"
+        return f"{self.status} with {length}{f' of {self._media_type}' if self._media_type else ''}"
+
+    def note(self, status: int, headers: Mapping[str, str]) -> None:
+        """Take note of a reply's head."""
+        self.status = status
+        length, media = headers.get("Content-Length") or "", headers.get("Content-Type") or ""
+        self._length = length if length.isdecimal() and len(length) < 20 else ""
+        self._media_type = media.partition(";")[0] if _MEDIA_TYPE.match(media) else ""
 
     def left_s(self) -> float:
         """Seconds until the deadline. Errors: TimeoutError if it has passed."""
@@ -56,15 +82,16 @@ class _Exchange:
         return left_ns / NS_PER_S
 
 
-_exchange: ContextVar[_Exchange | None] = ContextVar("lockref_exchange", default=None)
+_exchange: ContextVar[Exchange | None] = ContextVar("lockref_exchange", default=None)
 
 
 @contextlib.contextmanager
-def bounded(timeout_ns: int) -> Iterator[None]:
+def bounded(timeout_ns: int) -> Iterator[Exchange]:
     """Let this thread's requests inside the block end, as a whole, within `timeout_ns` from now."""
-    token = _exchange.set(_Exchange(timeout_ns))
+    exchange = Exchange(timeout_ns)
+    token = _exchange.set(exchange)
     try:
-        yield
+        yield exchange
     finally:
         _exchange.reset(token)
 
@@ -117,7 +144,7 @@ class BoundedSocket:
         cast("Any", self._sock)._io_refs += 1  # noqa: SLF001
         return io.BufferedReader(raw, buffering if buffering and buffering > 1 else io.DEFAULT_BUFFER_SIZE)
 
-    def _arm(self) -> _Exchange | None:
+    def _arm(self) -> Exchange | None:
         exchange = _exchange.get()
         if exchange is not None:
             left_s = exchange.left_s()
@@ -154,6 +181,13 @@ class BoundedConnection(_Base):
         if isinstance(self.sock, socket.socket):
             self.sock = cast("socket.socket", BoundedSocket(self.sock))
 
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        response = super().getresponse()
+        exchange = _exchange.get()
+        if exchange is not None:
+            exchange.note(response.status, response.headers)
+        return response
+
     def _tunnel(self) -> None:
         """Ask a proxy for a tunnel. TLS needs the plain socket afterwards."""
         plain = self.sock
@@ -163,7 +197,7 @@ class BoundedConnection(_Base):
         self.sock = plain
 
 
-def _shorter_s(timeout: Any, exchange: _Exchange) -> float:
+def _shorter_s(timeout: Any, exchange: Exchange) -> float:
     """The time for one address. Errors: ConnectTimeoutError if the deadline has passed: nothing was sent."""
     try:
         left_s = exchange.left_s()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.pins import BACKENDS, Backend
-from scenarios.backends.start import RunningBackend, resolve_backend, start_backend
+from scenarios.backends.start import RunningBackend, require_known, resolve_backend, start_backend
 from scenarios.backends.status import BackendStatus, backend_status
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "RunningBackend",
     "backend_status",
     "docker_engine",
+    "require_known",
     "resolve_backend",
     "start_backend",
 ]

@@ -243,6 +243,14 @@ def _require_answers(address: StoreAddress, tolerated: frozenset[str]) -> None:
         store.close()
 
 
+def require_known(name_or_uri: str) -> None:
+    """Raise ConfigError for an unknown name or a bad URI, before anything is started."""
+    if ":" in name_or_uri:
+        parse_store_uri(name_or_uri)
+    else:
+        find_backend(name_or_uri)
+
+
 @contextlib.contextmanager
 def resolve_backend(name_or_uri: str, *, via: str = "native") -> Iterator[RunningBackend]:
     """A backend by name, started and stopped here, or somebody's store by its URI.

@@ -75,3 +75,42 @@ def test_a_run_tells_what_was_measured_of_its_store(capsys: pytest.CaptureFixtur
     assert capabilities["measured"]["replace_race"]["status"] == "kept"
     assert capabilities["measured"]["conditional_delete"] == "refused"
     assert "promised_by_dialect" not in capabilities
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--backend", "ministack", "--backend", "s3://a_b..c"], "two dots"),
+        (["--backend", "ministack", "--backend", "s3://192.168.0.1"], "IP address"),
+        (["--backend", "ministack", "--backend", "ministak"], "ministack"),
+        (["--backend", "ministack", "--contenders", "3", "--processes", "4"], "4 processes for 3 clients"),
+        (["--backend", "ministack", "--contenders", "0"], "0"),
+        (["--backend", "ministack", "--contenders", "9999"], "9999"),
+    ],
+)
+def test_the_impossible_is_refused_before_a_server_is_started(
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2 with what is wrong, and nothing was started for it."""
+
+    def start(*_: object, **__: object) -> None:
+        raise AssertionError("a server was started")
+
+    monkeypatch.setattr("scenarios.backends.start.start_backend", start)
+    assert run(["bench", "contention", "--for", "1s", *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_dummy_credentials_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`doctor` and the notices of a run say that nothing was configured."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with serving(Bucket()) as uri:
+        assert run(["doctor", "--store", uri]) == 0
+        assert capsys.readouterr().out.count("dummy ones are sent") == 1
+        run(["bench", "contention", "--backend", uri, "--for", "1s", "--contenders", "2"])
+        assert capsys.readouterr().out.count("dummy ones are sent") == 1
