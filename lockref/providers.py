@@ -37,7 +37,7 @@ BUILT_IN: Mapping[str, str] = {
 """The locks of this package. `hudi` is the unsafe baseline, answer by answer; `hardened` is the reference."""
 
 ENTRY_POINTS = "lockref.providers"
-CLAIMABLE = ("F1", "F2")
+CLAIMABLE = ("F1", "F2", "L4")
 _METHODS: Mapping[str, tuple[object, ...]] = {"try_lock": (), "lock": (1.0,), "unlock": (), "holds": (), "close": ()}
 """What is called, with what."""
 

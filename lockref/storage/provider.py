@@ -71,6 +71,8 @@ class StorageLock(Contender):
 
     decode_record = staticmethod(lockfile.decode)
     is_reentrant = True
+    # Every loss is reported to the listener (H12).
+    claims = ("L4",)
 
     def __init__(
         self,

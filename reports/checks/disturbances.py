@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from reports.checks.columns import Codes, Events, Flags, Ints
 CLOCK_KINDS = frozenset({"drift", "offset", "step", "freeze", "suspend"})
 PAUSE_KINDS = frozenset({"pause", "suspend"})
 
+NEVER = 2**62
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Disturbances:
     """One entry per FAULT or CLOCK row. kind and phase are codes into `kinds` and `phases`; -1 for none."""
 
@@ -39,6 +42,60 @@ class Disturbances:
         if phases:
             found &= np.isin(self.phase, [code for code, name in enumerate(self.phases) if name in phases])
         return found
+
+    # What befell one process: a look costs what befell it, however many runs are judged at once.
+
+    @cached_property
+    def _by_node(self) -> tuple[Ints, Ints, int]:
+        """Rows in the order of their process, the process of each, and how many nodes there are."""
+        nodes = int(self.node.max()) + 2 if len(self.node) else 1
+        key = self.run * nodes + self.node
+        order = np.argsort(key, kind="stable")
+        return order, key[order], nodes
+
+    @cached_property
+    def _are_crashes(self) -> Flags:
+        return self.are(frozenset({"crash"}), "begin")
+
+    @cached_property
+    def _are_pauses(self) -> tuple[Flags, Flags]:
+        return self.are(PAUSE_KINDS, "begin"), self.are(PAUSE_KINDS, "end")
+
+    def on(self, run: int, node: int) -> Ints:
+        """Positions of what befell this node of this run, in order."""
+        order, key, nodes = self._by_node
+        if node + 1 >= nodes:
+            return np.zeros(0, dtype=np.int64)
+        wanted = run * nodes + node
+        return order[np.searchsorted(key, wanted) : np.searchsorted(key, wanted, side="right")]
+
+    def befell(self, run: int, node: int, after_row: int, before_row: int) -> bool:
+        """True if something befell this node between two rows."""
+        rows = self.row[self.on(run, node)]
+        return bool(np.searchsorted(rows, after_row, side="right") < np.searchsorted(rows, before_row))
+
+    def crashed_ns(self, run: int, node: int, *, after_row: int) -> int:
+        """When this node crashed for the first time after a row; NEVER if it did not."""
+        here = self.on(run, node)
+        hit = here[self._are_crashes[here] & (self.row[here] > after_row)]
+        return int(self.at_ns[hit[0]]) if len(hit) else NEVER
+
+    def paused_ns(self, run: int, node: int, since_ns: int, until_ns: int) -> int:
+        """For how long this node was paused between two instants; overlapping pauses count each."""
+        here = self.on(run, node)
+        begins, ends = self._are_pauses
+        total = 0
+        for begin in here[begins[here]].tolist():
+            over = here[ends[here] & (here > begin) & (self.fault[here] == self.fault[begin])]
+            end = int(self.at_ns[over[0]]) if len(over) else NEVER
+            total += max(0, min(end, until_ns) - max(int(self.at_ns[begin]), since_ns))
+        return total
+
+    def is_paused_for_good(self, run: int, node: int) -> bool:
+        """True if this node was paused more often than it went on."""
+        here = self.on(run, node)
+        begins, ends = self._are_pauses
+        return int(np.count_nonzero(begins[here])) > int(np.count_nonzero(ends[here]))
 
 
 def find_disturbances(events: Events) -> Disturbances:

@@ -18,50 +18,20 @@ import numpy as np
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
-from reports.checks.belief import describe_tenure
+from reports.checks.bounds import Bounds
 from reports.checks.case import Case
 from reports.checks.columns import Flags, Ints
-from reports.checks.disturbances import PAUSE_KINDS
 from reports.checks.honesty import FOREVER
 from reports.checks.nesting import are_inner, grant_left
 from reports.checks.rulings import Ruling, Violations
 from reports.checks.segments import is_first, rows_of_group
-from reports.checks.takeover import PPM, or_zero, rate_allowance
+from reports.checks.takeover import rate_allowance
+from reports.checks.told import check_told
 from reports.checks.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
 from reports.checks.waiting import crash_after, unserved_waits
 
-REAL_SLACK_NS = 1_000_000_000
-"""What a real run is allowed beyond any bound: threads of one process wait for each other there."""
-
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"
-
-
-class Bounds:
-    """The bounds of every run, in true nanoseconds."""
-
-    def __init__(self, case: Case) -> None:
-        runs = case.runs
-        ppm = np.minimum(or_zero(runs.integers("rate_error_ppm")), PPM - 1)
-        names = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "faults_end_ns")
-        known = {name: runs.integers(name) for name in names}
-        slack = np.array([REAL_SLACK_NS if world == "real" else 0 for world in runs.texts("world")], dtype=np.int64)
-
-        def stretched(span: Ints) -> Ints:
-            longer: Ints = span * PPM // (PPM - ppm) + slack
-            return longer
-
-        validity, poll, request, wait, faults_end = (known[name] for name in names)
-        self.has_end = faults_end != ABSENT
-        self.faults_end_ns = np.where(self.has_end, faults_end, FOREVER)
-        self.has_handover = (poll != ABSENT) & (request != ABSENT)
-        self.has_validity = self.has_handover & (validity != ABSENT)
-        self.has_wait = (wait != ABSENT) & (request != ABSENT)
-        self.drift_ns = or_zero(runs.integers("drift_bound_ns"))
-        self.handover_ns = stretched(or_zero(poll) + 2 * or_zero(request))
-        self.validity_ns = stretched(or_zero(validity))
-        self.grant_ns = self.validity_ns + 2 * self.drift_ns + self.handover_ns
-        self.call_ns = stretched(or_zero(wait) + or_zero(request))
 
 
 def check_liveness(case: Case) -> list[Ruling]:
@@ -75,7 +45,7 @@ def check_liveness(case: Case) -> list[Ruling]:
         Ruling(_with_unread(case, bounds, gaps["L1"]), excused=[*untimed, *no_end]),
         Ruling(gaps["L2"], excused=[*untimed, *unread, *no_end]),
         Ruling(gaps["L3"], excused=[(~bounds.has_handover, NO_TIMING), *unread, *no_end]),
-        Ruling(_check_told_in_time(case), excused=unread),
+        Ruling(check_told(case, bounds), excused=unread),
         Ruling(_check_calls_end(case, bounds), excused=[(~bounds.has_wait, NO_TIMING)]),
         Ruling(_check_no_orphans(case, bounds), excused=[*untimed, *unread, *no_end]),
     ]
@@ -267,37 +237,6 @@ def _over_ns(case: Case) -> Ints:
     return over
 
 
-def _check_told_in_time(case: Case) -> Violations:
-    """L4: no client believes beyond the end of the validity that its last applied write promised.
-
-    The clock bound is allowed: the holder's clock may have been set within it since.
-    """
-    truth, tenures = case.truth, case.tenures
-    grants = truth.grants
-    grant = case.grant_of_tenure
-    bad = np.zeros(0, dtype=np.int64)
-    end = np.zeros(0, dtype=np.int64)
-    if len(grants.first):
-        which = np.maximum(grant, 0)
-        end = grants.valid_until_true_ns[which]
-        drift = or_zero(truth.runs.integers("drift_bound_ns"))[tenures.run]
-        allowance = drift + rate_allowance(truth, tenures.run, end - grants.begin_lo_ns[which])
-        bad = np.flatnonzero((grant >= 0) & (end != ABSENT) & (tenures.last_ns > end + allowance))
-
-    def witness(index: int) -> dict[str, Any]:
-        tenure = int(bad[index])
-        late = int(tenures.last_ns[tenure] - end[tenure])
-        return {
-            "text": f"a client still believed {late} ns after its validity had ended",
-            "kind": "told too late",
-            "lock": case.events.text("lock", int(tenures.lock[tenure])),
-            "valid_until_true_ns": int(end[tenure]),
-            "intervals": [describe_tenure(case.events, tenures, tenure)],
-        }
-
-    return Violations(clause="L4", run=tenures.run[bad], at_ns=tenures.last_ns[bad], witness=witness)
-
-
 def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
     """L5: every call returns within the wait timeout and one request timeout; pauses of its process do not count."""
     operations = case.operations
@@ -336,30 +275,16 @@ def _local_ns(case: Case, took: Ints) -> Ints:
 
 def _truly_late(case: Case, bounds: Bounds, suspects: Ints, took: Ints) -> Iterator[int]:
     operations, disturbances = case.operations, case.disturbances
-    begins = disturbances.are(PAUSE_KINDS, "begin")
-    ends = disturbances.are(PAUSE_KINDS, "end")
     for call in suspects.tolist():
+        run, node = int(operations.run[call]), int(operations.node[call])
         if operations.return_row[call] < 0:
-            if crash_after(case, call) is None and not _was_paused_at_end(case, call, begins, ends):
+            # Whose process has crashed, or was paused and never ran on, cannot return.
+            if crash_after(case, call) is None and not disturbances.is_paused_for_good(run, node):
                 yield call
             continue
-        here = (disturbances.run == operations.run[call]) & (disturbances.node == operations.node[call])
-        paused = 0
-        for begin in np.flatnonzero(begins & here).tolist():
-            over = np.flatnonzero(ends & here & (disturbances.fault == disturbances.fault[begin]))
-            over = over[over > begin]
-            end = int(disturbances.at_ns[over[0]]) if len(over) else FOREVER
-            since = max(int(disturbances.at_ns[begin]), int(operations.call_at_ns[call]))
-            paused += max(0, min(end, int(operations.return_at_ns[call])) - since)
-        if int(took[call]) - paused > int(bounds.call_ns[operations.run[call]]):
+        since, until = int(operations.call_at_ns[call]), int(operations.return_at_ns[call])
+        if int(took[call]) - disturbances.paused_ns(run, node, since, until) > int(bounds.call_ns[run]):
             yield call
-
-
-def _was_paused_at_end(case: Case, call: int, begins: Flags, ends: Flags) -> bool:
-    """True if the caller's process was paused and never ran on: nobody can return then."""
-    operations, disturbances = case.operations, case.disturbances
-    here = (disturbances.run == operations.run[call]) & (disturbances.node == operations.node[call])
-    return int(np.count_nonzero(begins & here)) > int(np.count_nonzero(ends & here))
 
 
 def _check_no_orphans(case: Case, bounds: Bounds) -> Violations:

@@ -20,7 +20,7 @@ CLAUSES: Final[dict[str, str]] = {
     "L1": "While a client waits, some grant happens within validity, poll interval and two request times.",
     "L2": "After its holder died, a lock is granted again within the same bound from the last renewal.",
     "L3": "After an acknowledged release a waiter is granted within poll interval and two request times.",
-    "L4": "A holder that cannot prove ownership is told no later than its deadline.",
+    "L4": "A holder that cannot prove ownership is told no later than its deadline, and no other is told so.",
     "L5": "Every call ends within its timeout plus one request timeout.",
     "L6": "An acquire that ended in error or unknown leaves no grant beyond one validity.",
     "F1": "At most K grants go to others while a connected client waits.",

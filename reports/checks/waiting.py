@@ -18,6 +18,7 @@ from lockref.history import Op
 from lockref.stores.port import Outcome
 from reports.checks.case import Case
 from reports.checks.columns import Flags, Ints
+from reports.checks.disturbances import NEVER
 from reports.checks.honesty import FOREVER
 
 
@@ -74,12 +75,7 @@ def _busy_until(case: Case, over_ns: Ints) -> Ints:
 
 def crash_after(case: Case, call: int) -> int | None:
     """When the caller's node crashed after this call began; None if it did not."""
-    operations, disturbances = case.operations, case.disturbances
-    crashes = disturbances.are(frozenset({"crash"}), "begin")
-    hit = np.flatnonzero(
-        crashes
-        & (disturbances.run == operations.run[call])
-        & (disturbances.node == operations.node[call])
-        & (disturbances.row > operations.call_row[call])
-    )
-    return int(disturbances.at_ns[hit[0]]) if len(hit) else None
+    operations = case.operations
+    run, node = int(operations.run[call]), int(operations.node[call])
+    crashed = case.disturbances.crashed_ns(run, node, after_row=int(operations.call_row[call]))
+    return None if crashed == NEVER else crashed

@@ -36,6 +36,7 @@ class Tenure:
     version: str
     attempts: int = 0
     believes: bool = True
+    is_reported_lost: bool = False
 
 
 class Client:
@@ -152,14 +153,14 @@ class Client:
             if self._on_belief is not None:
                 self._on_belief(self)
         else:
-            self.disbelieve()
+            self.disbelieve(Op.ACQUIRE)
 
     def guard(self) -> bool:
         """Ask the lock whether the next protected write may go out."""
         tenure = self.tenure
         assert tenure is not None, "a guard belongs to a tenure"
         if not self._holds():
-            self.disbelieve()
+            self.disbelieve(Op.GUARD)
             return False
         self._event(Kind.BELIEVED, Op.GUARD, request=tenure.number, tenure=tenure)
         return True
@@ -191,7 +192,7 @@ class Client:
 
     def release(self) -> None:
         """Stop believing, then call `unlock`; also after a loss, as a `with` block would."""
-        self.disbelieve()
+        self.disbelieve(Op.RELEASE)
         tenure, self.tenure = self.tenure, None
         number = self._next_number()
         self._event(Kind.CALL, Op.RELEASE, request=number)
@@ -205,7 +206,7 @@ class Client:
 
     def close(self) -> None:
         """Leave by closing the lock in place of unlocking it: perhaps that releases; in any case nobody uses it now."""
-        self.disbelieve()
+        self.disbelieve(Op.RELEASE)
         tenure, self.tenure = self.tenure, None
         number = self._next_number()
         self._event(Kind.CALL, Op.RELEASE, request=number)
@@ -218,12 +219,12 @@ class Client:
         """After an inner unlock: the tenure around it is the present one again."""
         self.tenure, self._given_back = outer, None
 
-    def disbelieve(self) -> None:
-        """The end of belief, written once in a tenure."""
+    def disbelieve(self, why: Op) -> None:
+        """The end of belief, written once in a tenure. why: what was asked when the lock said no, or the unlock."""
         tenure = self.tenure
         if tenure is not None and tenure.believes:
             tenure.believes = False
-            self._event(Kind.DISBELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
+            self._event(Kind.DISBELIEVED, why, request=tenure.number, tenure=tenure)
 
     def observed(self) -> None:
         """The omniscient observer asks, at an instant of somebody else's choosing.
@@ -239,9 +240,11 @@ class Client:
             self._event(Kind.BELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
 
     def heard(self, event: LockEvent) -> None:
-        """The lock's own report: a loss ends belief at once."""
-        if event.kind is LockEventKind.LOST:
-            self.disbelieve()
+        """The lock's own report: a loss ends belief at once. Written once in a tenure, whatever the guard said (L4)."""
+        tenure = self.tenure
+        if event.kind is LockEventKind.LOST and tenure is not None and not tenure.is_reported_lost:
+            tenure.is_reported_lost, tenure.believes = True, False
+            self._event(Kind.DISBELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
 
 
 def _outcome(error: LockError) -> Outcome:

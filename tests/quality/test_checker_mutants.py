@@ -24,9 +24,16 @@ from tests.unit import (
     test_checks_progress,
     test_checks_real_chain,
     test_checks_safety_core,
+    test_checks_told,
 )
 
-SUITES = (test_checks_safety_core, test_checks_chain_clauses, test_checks_real_chain, test_checks_progress)
+SUITES = (
+    test_checks_safety_core,
+    test_checks_chain_clauses,
+    test_checks_real_chain,
+    test_checks_progress,
+    test_checks_told,
+)
 
 JUDGE_MUTANTS = [
     ("truth", "fits |= was_absent & (state[1:] == DELETED)", "fits |= state[1:] == DELETED"),
@@ -65,7 +72,17 @@ JUDGE_MUTANTS = [
     ("nesting", "& np.isin(operations.outcome, LEAVES)", ""),
     ("liveness", "gaps.until_ns - since > limit", "gaps.until_ns - since >= 10 * limit"),
     ("liveness", "int(waited.max()) > limit[gap]", "int(waited.max()) >= limit[gap]"),
-    ("liveness", "tenures.last_ns > end + allowance", "tenures.last_ns >= end + allowance"),
+    ("told", "(tenures.last_ns[known] > end + _allow", "(tenures.last_ns[known] >= end + _allow"),
+    ("told", "+ bounds.request_ns[run]", ""),
+    ("told", "return min(reported, until) > due + paused", "return min(reported, until) > due"),
+    ("told", "until = min(over, disturbances.crashed_ns(run, node, after_row=int(operations.call_row[acquire])))", "until = over"),  # noqa: E501
+    ("told", "(at - grants.begin_hi_ns[grant] > half)", "(at - grants.begin_hi_ns[grant] >= half)"),
+    ("told", "& (ended > at)", ""),
+    ("told", "0 <= answer < before_row", "0 <= answer"),
+    ("told", "not disturbances.befell(run, node, since_row, until_row)", "True"),
+    ("told", "if abs(apart) > bound_ns:", "if apart > bound_ns:"),
+    ("told", "(operations.op[calls] == Op.RELEASE) & ", ""),
+    ("told", "& (operations.task[calls] != operations.task[acquire])", ""),
     ("liveness", "took > bounds.call_ns[operations.run]", "took > 2 * bounds.call_ns[operations.run]"),
     ("liveness", "(over > limit) & bounds.has_end", "(over >= limit) & bounds.has_end"),
     ("vacuity", "(within[0] - within[1] > landed)", "(within[0] - within[1] >= landed)"),

@@ -147,7 +147,7 @@ def test_a_cycle_leaves_the_rows_of_the_contract() -> None:
         ("effect", "write", "applied"),
         ("believed", "guard", "none"),
         ("effect", "write", "applied"),
-        ("disbelieved", "none", "none"),
+        ("disbelieved", "release", "none"),
         ("call", "release", "none"),
         ("return", "release", "applied"),
     ]
@@ -177,7 +177,7 @@ def test_the_guard_stops_the_work_but_not_the_release() -> None:
     rows = live(ScriptedLock([True], says=[True, True, False]))
     assert [kind for kind, op, _ in rows if kind == "effect"] == ["effect"]
     assert rows[-3:] == [
-        ("disbelieved", "none", "none"),
+        ("disbelieved", "guard", "none"),
         ("call", "release", "none"),
         ("return", "release", "applied"),
     ]
@@ -187,6 +187,7 @@ def test_a_grant_that_is_over_on_return_is_never_believed() -> None:
     """H3: granted, but the guard says no at once: no BELIEVED row."""
     rows = live(ScriptedLock([True], says=[False, False]))
     assert not [row for row in rows if row[0] == "believed"]
+    assert ("disbelieved", "acquire", "none") in rows
 
 
 def test_a_client_may_ask_again_after_a_loss() -> None:
@@ -237,23 +238,28 @@ def test_no_wait_outlasts_the_run() -> None:
     assert 0 < lock.waited[0] <= 2
 
 
-def test_a_reported_loss_ends_belief_once() -> None:
-    """L4: LOST writes one DISBELIEVED for the tenure under way, and none outside of one."""
-    recorder, runtime = Recorder(), ThreadRuntime()
-    client = Client(
+def _client(recorder: Recorder, lock: ScriptedLock) -> Client:
+    runtime = ThreadRuntime()
+    return Client(
         node="n1",
         task="main",
         runtime=runtime,
         recorder=recorder,
         true_ns=runtime.monotonic_ns,
         next_number=itertools.count(1).__next__,
-        provider=ScriptedLock([True]),
+        provider=lock,
         link=LocalLink(
             ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k"), runtime.mutex()
         ),
         reads_first=False,
         lock="k",
     )
+
+
+def test_a_reported_loss_ends_belief_once() -> None:
+    """L4: LOST writes one DISBELIEVED for the tenure under way, and none outside of one."""
+    recorder = Recorder()
+    client = _client(recorder, ScriptedLock([True]))
     lost = LockEvent(kind=LockEventKind.LOST)
     client.heard(lost)
     client.acquire(10**9)
@@ -262,6 +268,18 @@ def test_a_reported_loss_ends_belief_once() -> None:
     client.heard(lost)
     kinds = [row["kind"] for row in to_table([recorder]).to_pylist()]
     assert kinds == ["call", "return", "believed", "disbelieved"]
+
+
+def test_a_report_is_recorded_whatever_the_guard_has_said() -> None:
+    """L4: after a no of the guard the listener still has to hear of the loss, and the record shows that it did."""
+    recorder = Recorder()
+    client = _client(recorder, ScriptedLock([True], says=[True, False]))
+    client.acquire(10**9)
+    assert not client.guard()
+    client.heard(LockEvent(kind=LockEventKind.LOST))
+    client.release()
+    rows = [(row["kind"], row["op"]) for row in to_table([recorder]).to_pylist()]
+    assert [op for kind, op in rows if kind == "disbelieved"] == ["guard", "none"]
 
 
 def test_a_machine_without_threads_refuses_so_many() -> None:

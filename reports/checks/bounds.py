@@ -1,0 +1,46 @@
+"""The bounds that clauses about time use, per run, in true nanoseconds.
+
+They come from the runs table and are promised in local seconds, so they are
+stretched by 1/(1-ρ). A real run is allowed one second more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lockref.history import ABSENT
+from reports.checks.case import Case
+from reports.checks.columns import Ints
+from reports.checks.honesty import FOREVER
+from reports.checks.takeover import PPM, or_zero
+
+REAL_SLACK_NS = 1_000_000_000
+"""What a real run is allowed beyond any bound: threads of one process wait for each other there."""
+
+
+class Bounds:
+    """The bounds of every run, in true nanoseconds."""
+
+    def __init__(self, case: Case) -> None:
+        runs = case.runs
+        ppm = np.minimum(or_zero(runs.integers("rate_error_ppm")), PPM - 1)
+        names = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "faults_end_ns")
+        known = {name: runs.integers(name) for name in names}
+        slack = np.array([REAL_SLACK_NS if world == "real" else 0 for world in runs.texts("world")], dtype=np.int64)
+
+        def stretched(span: Ints) -> Ints:
+            longer: Ints = span * PPM // (PPM - ppm) + slack
+            return longer
+
+        validity, poll, request, wait, faults_end = (known[name] for name in names)
+        self.has_end = faults_end != ABSENT
+        self.faults_end_ns = np.where(self.has_end, faults_end, FOREVER)
+        self.has_handover = (poll != ABSENT) & (request != ABSENT)
+        self.has_validity = self.has_handover & (validity != ABSENT)
+        self.has_wait = (wait != ABSENT) & (request != ABSENT)
+        self.drift_ns = or_zero(runs.integers("drift_bound_ns"))
+        self.handover_ns = stretched(or_zero(poll) + 2 * or_zero(request))
+        self.validity_ns = stretched(or_zero(validity))
+        self.grant_ns = self.validity_ns + 2 * self.drift_ns + self.handover_ns
+        self.request_ns = stretched(or_zero(request))
+        self.call_ns = stretched(or_zero(wait) + or_zero(request))

@@ -1,0 +1,284 @@
+"""Told: does a holder learn in time that it has lost its grant, and is it told of no loss that never was (L4)?
+
+Three questions about one tenure:
+
+- Did its guard say yes after its deadline? The deadline is the end of the
+  validity of its last applied write, with the clock bound, since the holder's
+  clock may have been set within it.
+- Did the lock report the loss by then? Only for locks that claim to (`claims`
+  of the runs table has L4): a listener is optional. One request timeout is
+  allowed beyond the deadline, since a renewal without an answer may be what
+  the lock waits for, and every pause of the process. A client that has called
+  its lock again by then learns it there.
+- Did the lock let go although nothing was wrong? A guard's no, or a reported
+  loss, is *without cause* if a renewal has landed lately, its answer came, and
+  nothing on record speaks against the grant. Work is dropped then that need
+  not have been. What a lock may have for reasons: see `_is_undisturbed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lockref.history import ABSENT, Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks.belief import describe_tenure
+from reports.checks.bounds import Bounds
+from reports.checks.case import Case
+from reports.checks.columns import Flags, Ints
+from reports.checks.honesty import FOREVER
+from reports.checks.rulings import Violations
+from reports.checks.segments import renumber
+from reports.checks.takeover import or_zero, rate_allowance
+from reports.checks.truth import describe_write
+
+CLAIM = "L4"
+"""Of a provider that reports every loss to its listener."""
+
+TOO_LATE, NEVER_TOLD, WITHOUT_CAUSE = range(3)
+KINDS = ("told too late", "loss not reported", "told without cause")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found in some tenures: the kind, the acquires that began them, and at which true time each went wrong.
+
+    row: the event that shows it, -1 for a silence.
+    """
+
+    kind: int
+    operation: Ints
+    at_ns: Ints
+    due_ns: Ints
+    row: Ints
+
+
+def check_told(case: Case, bounds: Bounds) -> Violations:
+    """L4: one violation per tenure and kind."""
+    parts = [_told_too_late(case), _never_told(case, bounds), _told_without_cause(case)]
+    kind = np.concatenate([np.full(len(part.operation), part.kind) for part in parts])
+    operation, at_ns, due_ns, row = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("operation", "at_ns", "due_ns", "row")
+    )
+    events, operations, tenures = case.events, case.operations, case.tenures
+    place = {int(which): number for number, which in enumerate(tenures.operation.tolist())}
+
+    def witness(index: int) -> dict[str, Any]:
+        acquire = int(operation[index])
+        who = events.text("node", int(operations.node[acquire]))
+        apart = abs(int(at_ns[index]) - int(due_ns[index]))
+        text = (
+            f"a client still believed {apart} ns after its validity had ended",
+            f"{who} lost its grant and was not told within {apart} ns after its validity had ended",
+            f"{who} was told that it had lost its grant {apart} ns before its validity ended, without a cause",
+        )[int(kind[index])]
+        believed = place.get(acquire)
+        grant = int(operations.grant[acquire])
+        return {
+            "text": text,
+            "kind": KINDS[int(kind[index])],
+            "lock": events.text("lock", int(operations.lock[acquire])),
+            "valid_until_true_ns": int(due_ns[index]),
+            "told_seq": None if row[index] < 0 else int(events.integers("seq")[row[index]]),
+            "intervals": [] if believed is None else [describe_tenure(events, tenures, believed)],
+            "writes": [describe_write(case.truth, int(case.truth.grants.last[grant]))],
+        }
+
+    return Violations(clause="L4", run=operations.run[operation], at_ns=at_ns, witness=witness)
+
+
+def _allowance_ns(case: Case, grant: Ints) -> Ints:
+    """Per grant: how far the holder's clock may be off at its deadline."""
+    truth, grants = case.truth, case.truth.grants
+    run = grants.run[grant]
+    span = np.where(
+        grants.valid_until_true_ns[grant] == ABSENT, 0, grants.valid_until_true_ns[grant] - grants.begin_lo_ns[grant]
+    )
+    allowance: Ints = or_zero(truth.runs.integers("drift_bound_ns"))[run] + rate_allowance(truth, run, span)
+    return allowance
+
+
+def _nothing(kind: int) -> _Found:
+    none = np.zeros(0, dtype=np.int64)
+    return _Found(kind, none, none, none, none)
+
+
+def _told_too_late(case: Case) -> _Found:
+    """Tenures whose guard said yes after their deadline."""
+    tenures, grants = case.tenures, case.truth.grants
+    if len(grants.first) == 0:
+        return _nothing(TOO_LATE)
+    known = np.flatnonzero(case.grant_of_tenure >= 0)
+    grant = case.grant_of_tenure[known]
+    end = grants.valid_until_true_ns[grant]
+    late = (end != ABSENT) & (tenures.last_ns[known] > end + _allowance_ns(case, grant))
+    known, end = known[late], end[late]
+    return _Found(TOO_LATE, tenures.operation[known], tenures.last_ns[known], end, tenures.last_row[known])
+
+
+def _never_told(case: Case, bounds: Bounds) -> _Found:
+    """Tenures of locks that claim to report losses, lost and not reported by the deadline and one request timeout."""
+    operations, grants = case.operations, case.truth.grants
+    claimed = _claims_reports(case)
+    acquires = np.flatnonzero(operations.is_granted & (operations.grant >= 0) & claimed[operations.run])
+    if len(acquires) == 0:
+        return _nothing(NEVER_TOLD)
+    grant, run = operations.grant[acquires], operations.run[acquires]
+    end = grants.valid_until_true_ns[grant]
+    due = np.where(end == ABSENT, 0, end + _allowance_ns(case, grant)) + bounds.request_ns[run]
+    reported = _first_rows(case, (Op.NONE,))[acquires]
+    at = case.events.integers("at_ns")
+    reported_ns = np.where(reported >= 0, at[np.maximum(reported, 0)], FOREVER)
+    over = np.minimum(_next_call_ns(case)[acquires], case.end_ns[run])
+    silent = np.flatnonzero((end != ABSENT) & (np.minimum(reported_ns, over) > due))
+    bad = [
+        one
+        for one in silent.tolist()
+        if _was_awake_and_silent(case, int(acquires[one]), int(due[one]), int(reported_ns[one]), int(over[one]))
+    ]
+    return _Found(NEVER_TOLD, acquires[bad], due[bad], end[bad], np.full(len(bad), -1, dtype=np.int64))
+
+
+def _was_awake_and_silent(case: Case, acquire: int, due: int, reported: int, over: int) -> bool:
+    """True if the process lived and ran until long enough after its deadline, and nothing was reported by then."""
+    operations, disturbances = case.operations, case.disturbances
+    run, node = int(operations.run[acquire]), int(operations.node[acquire])
+    since = int(operations.return_at_ns[acquire])
+    until = min(over, disturbances.crashed_ns(run, node, after_row=int(operations.call_row[acquire])))
+    paused = disturbances.paused_ns(run, node, since, min(until, reported))
+    return min(reported, until) > due + paused
+
+
+def _told_without_cause(case: Case) -> _Found:
+    """Tenures whose guard said no, or whose loss was reported, while a renewal that had landed was good for long."""
+    events, operations, grants = case.events, case.operations, case.truth.grants
+    said = _first_rows(case, (Op.GUARD, Op.ACQUIRE))
+    reported = _first_rows(case, (Op.NONE,))
+    reported = np.where(_claims_reports(case)[operations.run], reported, -1)
+    row = np.where((said < 0) | ((reported >= 0) & (reported < said)), reported, said)
+    asked = np.flatnonzero((row >= 0) & operations.is_granted & (operations.grant >= 0))
+    if len(asked) == 0:
+        return _nothing(WITHOUT_CAUSE)
+    grant, at = operations.grant[asked], events.integers("at_ns")[row[asked]]
+    half = case.runs.integers("validity_ns")[operations.run[asked]] // 2
+    end = grants.valid_until_true_ns[grant]
+    ended = np.where(grants.end_lo_ns[grant] == ABSENT, FOREVER, grants.end_lo_ns[grant])
+    odd = (half > 0) & (end != ABSENT) & (end - at > half) & (at - grants.begin_hi_ns[grant] > half) & (ended > at)
+    record = _Record(case) if odd.any() else None
+    bad: list[int] = []
+    due: list[int] = []
+    for one in np.flatnonzero(odd).tolist():
+        assert record is not None, "made where it is needed"
+        acquire = int(asked[one])
+        good_until = record.good_until_ns(int(grant[one]), int(row[acquire]))
+        if good_until - int(at[one]) > half[one] and record.is_undisturbed(acquire, int(row[acquire]), int(half[one])):
+            bad.append(one)
+            due.append(good_until)
+    return _Found(WITHOUT_CAUSE, asked[bad], at[bad], np.array(due, dtype=np.int64), row[asked[bad]])
+
+
+class _Record:
+    """What one process did and heard, for the question whether its lock had a reason to let go."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        events, operations = case.events, case.operations
+        self._replied = events.index_by_request(events.rows(Kind.REPLIED))
+        sent = events.rows(Kind.SENT)
+        key = events.lock_key[sent] * (events.text_count("node") + 1) + events.codes("node")[sent]
+        order = np.argsort(key, kind="stable")
+        self._sent, self._sent_key = sent[order], key[order]
+        place = events.lock_key[operations.call_row] * (events.text_count("node") + 1) + operations.node
+        order = np.argsort(place, kind="stable")
+        self._calls, self._call_key = order, place[order]
+
+    def good_until_ns(self, grant: int, before_row: int) -> int:
+        """The end of the validity that the last renewal promised whose answer came before this row; ABSENT for none."""
+        events, chain, grants = self._case.events, self._case.truth.chain, self._case.truth.grants
+        for write in range(int(grants.last[grant]), int(grants.first[grant]), -1):
+            answer = int(self._replied[events.request_keys(chain.row[write : write + 1])][0])
+            if 0 <= answer < before_row and events.numbers("outcome")[answer] == Outcome.APPLIED:
+                return int(chain.valid_until_true_ns[write])
+        return ABSENT
+
+    def is_undisturbed(self, acquire: int, until_row: int, span_ns: int) -> bool:
+        """True if nothing on record from the grant to this row gave the lock a reason to let go.
+
+        Reasons are: a request of its process that was not answered by success, anything that befell the process, a
+        clock that went otherwise than true time by half of `span_ns`, and an unlock by another task of the process.
+        """
+        case = self._case
+        operations, disturbances = case.operations, case.disturbances
+        since_row = int(operations.call_row[acquire])
+        run, node = int(operations.run[acquire]), int(operations.node[acquire])
+        return (
+            not disturbances.befell(run, node, since_row, until_row)
+            and self._all_succeeded(acquire, int(operations.return_row[acquire]), until_row)
+            and self._clocks_agree(int(operations.return_row[acquire]), until_row, span_ns // 2)
+            and not self._unlocked_by_another(acquire, until_row)
+        )
+
+    def _all_succeeded(self, acquire: int, since_row: int, until_row: int) -> bool:
+        events = self._case.events
+        row = self._case.operations.call_row[acquire]
+        key = int(events.lock_key[row]) * (events.text_count("node") + 1) + int(events.codes("node")[row])
+        mine = self._sent[np.searchsorted(self._sent_key, key) : np.searchsorted(self._sent_key, key, side="right")]
+        mine = mine[np.searchsorted(mine, since_row) : np.searchsorted(mine, until_row)]
+        answer = self._replied[events.request_keys(mine)]
+        answered = (answer >= 0) & (answer < until_row)
+        return bool(np.all(answered & (events.numbers("outcome")[np.maximum(answer, 0)] == Outcome.APPLIED)))
+
+    def _clocks_agree(self, since_row: int, until_row: int, bound_ns: int) -> bool:
+        events = self._case.events
+        true = events.integers("at_ns")
+        for name in ("wall_ns", "mono_ns"):
+            clock = events.integers(name)
+            if clock[since_row] == ABSENT or clock[until_row] == ABSENT:
+                continue
+            apart = (int(clock[until_row]) - int(clock[since_row])) - (int(true[until_row]) - int(true[since_row]))
+            if abs(apart) > bound_ns:
+                return False
+        return True
+
+    def _unlocked_by_another(self, acquire: int, until_row: int) -> bool:
+        operations, events = self._case.operations, self._case.events
+        key = int(events.lock_key[operations.call_row[acquire]]) * (events.text_count("node") + 1)
+        key += int(operations.node[acquire])
+        first, last = np.searchsorted(self._call_key, key), np.searchsorted(self._call_key, key, side="right")
+        calls = self._calls[first:last]
+        rows = operations.call_row[calls]
+        calls = calls[np.searchsorted(rows, operations.call_row[acquire]) : np.searchsorted(rows, until_row)]
+        return bool(np.any((operations.op[calls] == Op.RELEASE) & (operations.task[calls] != operations.task[acquire])))
+
+
+def _claims_reports(case: Case) -> Flags:
+    """Per run: the lock claims to report every loss to its listener."""
+    return np.array([CLAIM in claims for claims in case.runs.lists("claims")], dtype=np.bool_)
+
+
+def _first_rows(case: Case, ops: tuple[Op, ...]) -> Ints:
+    """Per operation: the first DISBELIEVED row of its tenure with one of these ops, or -1."""
+    events, operations = case.events, case.operations
+    rows = events.rows(Kind.DISBELIEVED)
+    rows = rows[np.isin(events.numbers("op")[rows], ops)]
+    acquire = operations.by_request[events.request_keys(rows)]
+    found = np.full(len(operations.op), -1, dtype=np.int64)
+    # Where an index repeats, numpy keeps the last value assigned.
+    found[acquire[acquire >= 0][::-1]] = rows[acquire >= 0][::-1]
+    return found
+
+
+def _next_call_ns(case: Case) -> Ints:
+    """Per operation: when its client called the lock the next time; FOREVER if it did not."""
+    operations = case.operations
+    client, _ = renumber(
+        case.events.lock_key[operations.call_row], operations.node.astype(np.int64), operations.task.astype(np.int64)
+    )
+    order = np.argsort(client, kind="stable")
+    following = np.full(len(order), FOREVER, dtype=np.int64)
+    same = client[order][1:] == client[order][:-1]
+    following[order[:-1]] = np.where(same, operations.call_at_ns[order[1:]], FOREVER)
+    return following
