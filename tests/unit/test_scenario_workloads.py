@@ -216,7 +216,7 @@ def test_a_close_while_holding_is_a_client_that_gave_up() -> None:
     """U16, L1: belief ends, and whether the lock is free is not known."""
     rows = live(ScriptedLock([True]), replace(HABITS, last_start_ns=1), life=closes)
     assert rows[-3:] == [
-        ("disbelieved", "none", "none"),
+        ("disbelieved", "release", "none"),
         ("call", "release", "none"),
         ("return", "release", "ambiguous"),
     ]
