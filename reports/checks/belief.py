@@ -2,8 +2,14 @@
 
 A tenure's belief is held on the closed interval from its first to its last
 BELIEVED event: belief does not come back within a tenure, so whoever said yes
-at both ends said yes in between, asked or not. Closed, because two clients
-that say yes at one instant do overlap, however short it is.
+at both ends said yes in between, asked or not.
+
+Two clients overlap if one of them said yes after the other had begun to, and
+before the other's last yes. Where the intervals share one instant only, time
+does not tell. In a simulation the order of events does: a last yes, then the
+other's first, is a hand-over at one instant; a first yes, then the other's
+last, is an overlap that lasted 0 ns. In a real run nothing orders two readings
+of one clock by two clients, so a touch convicts nobody there.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lockref.history import ABSENT, Kind
-from reports.checks.columns import Codes, Events, Ints
+from reports.checks.columns import Codes, Events, Flags, Ints, Runs
 from reports.checks.operations import Operations
 from reports.checks.rulings import Violations
 from reports.checks.segments import suspicious_groups
@@ -92,11 +98,11 @@ def find_tenures(events: Events, operations: Operations) -> Tenures:
     )
 
 
-def overlapping(tenures: Tenures) -> tuple[Ints, Ints]:
+def overlapping(tenures: Tenures, is_simulated: Flags) -> tuple[Ints, Ints]:
     """Pairs (holder, intruder): each tenure that begins inside an earlier one of another client, with the longest such.
 
-    Touching counts: the intervals are closed. A tenure is reported once,
-    however many it overlaps.
+    is_simulated: per run, whether events that share an instant are in order. A tenure is reported once, however many
+    it overlaps.
     """
     count = len(tenures.first_ns)
     close = np.zeros(count, dtype=np.bool_)
@@ -105,35 +111,43 @@ def overlapping(tenures: Tenures) -> tuple[Ints, Ints]:
     holders: list[int] = []
     intruders: list[int] = []
     for rows in suspicious_groups(tenures.group, close):
-        begin, end, client = tenures.first_ns[rows], tenures.last_ns[rows], tenures.client[rows]
-        latest = np.maximum.accumulate(end)
-        # The position that set the latest end so far: advances only where the maximum grows.
-        grew = np.concatenate(([True], end[1:] > latest[:-1]))
-        setter = np.maximum.accumulate(np.where(grew, np.arange(len(end)), 0))
-        candidates = np.flatnonzero(begin[1:] <= latest[:-1]) + 1
-        for position in candidates.tolist():
-            holder = int(setter[position - 1])
-            if client[holder] == client[position]:
-                holder = _earlier_other(begin, end, client, position, latest)
-            if holder >= 0:
-                holders.append(rows.start + holder)
-                intruders.append(rows.start + position)
+        is_ordered = bool(is_simulated[tenures.run[rows.start]])
+        # The tenure that reaches farthest so far, and the farthest one of any other client.
+        farthest, other = -1, -1
+        for position in range(rows.start, rows.stop):
+            holder = other if farthest >= 0 and tenures.client[farthest] == tenures.client[position] else farthest
+            if holder >= 0 and _still_believed(tenures, holder, position, is_ordered):
+                holders.append(holder)
+                intruders.append(position)
+            if farthest < 0 or _reaches_farther(tenures, position, farthest):
+                if farthest >= 0 and tenures.client[farthest] != tenures.client[position]:
+                    other = farthest
+                farthest = position
+            elif tenures.client[farthest] != tenures.client[position] and (
+                other < 0 or _reaches_farther(tenures, position, other)
+            ):
+                other = position
     return np.array(holders, dtype=np.int64), np.array(intruders, dtype=np.int64)
 
 
-def _earlier_other(begin: Ints, end: Ints, client: Ints, position: int, latest: Ints) -> int:
-    """The nearest earlier tenure of another client that reaches `position`, or -1; stops where none can reach it."""
-    for earlier in range(position - 1, -1, -1):
-        if latest[earlier] < begin[position]:
-            return -1
-        if client[earlier] != client[position] and end[earlier] >= begin[position]:
-            return earlier
-    return -1
+def _still_believed(tenures: Tenures, holder: int, intruder: int, is_ordered: bool) -> bool:
+    """True if the holder said yes after the intruder's first yes."""
+    last, first = tenures.last_ns[holder], tenures.first_ns[intruder]
+    if last != first:
+        return bool(last > first)
+    return is_ordered and bool(tenures.last_row[holder] > tenures.first_row[intruder])
 
 
-def check_belief_exclusion(events: Events, tenures: Tenures) -> Violations:
+def _reaches_farther(tenures: Tenures, one: int, other: int) -> bool:
+    if tenures.last_ns[one] != tenures.last_ns[other]:
+        return bool(tenures.last_ns[one] > tenures.last_ns[other])
+    return bool(tenures.last_row[one] > tenures.last_row[other])
+
+
+def check_belief_exclusion(events: Events, runs: Runs, tenures: Tenures) -> Violations:
     """S3: no two clients believe at one instant. One violation per intruding tenure."""
-    holders, intruders = overlapping(tenures)
+    is_simulated = np.array([world != "real" for world in runs.texts("world")], dtype=np.bool_)
+    holders, intruders = overlapping(tenures, is_simulated)
 
     def witness(index: int) -> dict[str, Any]:
         holder, intruder = int(holders[index]), int(intruders[index])

@@ -80,6 +80,12 @@ class Disturbances:
         hit = here[self._are_crashes[here] & (self.row[here] > after_row)]
         return int(self.at_ns[hit[0]]) if len(hit) else NEVER
 
+    def last_crash_row(self, run: int, node: int, *, before_row: int) -> int:
+        """The row of this node's last crash before a row; -1 if there was none."""
+        here = self.on(run, node)
+        hit = here[self._are_crashes[here] & (self.row[here] < before_row)]
+        return int(self.row[hit[-1]]) if len(hit) else -1
+
     def paused_ns(self, run: int, node: int, since_ns: int, until_ns: int) -> int:
         """For how long this node was paused between two instants; overlapping pauses count each."""
         here = self.on(run, node)

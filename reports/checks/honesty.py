@@ -10,11 +10,11 @@ for a *denial* it counts at most until its validity is over everywhere, that is
 until the stamp plus twice the clock bound (a careful contender adds the bound,
 and its clock may be behind by as much). Raising is always honest.
 
-Almost every denial is settled by intervals. The few that are not are looked at
-one by one: the store may have shown a stale state, the contender's clock may
-be further behind than declared (late, not dishonest), the caller may have
-lost a race against a write that is no grant, or the grant may be its own, from
-before its process crashed.
+Almost every denial is settled by intervals. The others are looked at one by one
+(`reports.checks.denials`): the store may have shown a stale state, the
+contender's clock may be further behind than declared (late, not dishonest), the
+caller may have lost a race against a write that is no grant, or the grant may
+be its own, from before its process crashed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.columns import NO_TEXT, Flags, Ints
+from reports.checks.columns import Flags, Ints
+from reports.checks.denials import Excuses
 from reports.checks.disturbances import Disturbances
 from reports.checks.nesting import are_inner
 from reports.checks.operations import Operations
 from reports.checks.rulings import Violations
-from reports.checks.segments import last_at_or_before, renumber, rows_of_group
+from reports.checks.segments import last_at_or_before, renumber
 from reports.checks.takeover import or_zero, rate_allowance
-from reports.checks.truth import LIVE, Truth, describe_write
+from reports.checks.truth import Truth, describe_write
 
 FOREVER = 2**62
 
@@ -132,12 +133,9 @@ def check_honesty(truth: Truth, operations: Operations, called_in: Ints, disturb
 
     # Where somebody unrecorded writes, it may be that one's grant.
     denied = np.flatnonzero(operations.is_denied & readable & ~truth.has_holes[operations.run])
-    unexplained = denied[~meets_another_grant(truth, operations, denied, until=force_end_ns(truth))]
-    excused = [
-        _is_excused(truth, operations, int(one)) or _is_kept_out_by_its_past(truth, operations, disturbances, int(one))
-        for one in unexplained
-    ]
-    lies.append((DENIED, unexplained[~np.array(excused, dtype=np.bool_)]))
+    force_end = force_end_ns(truth)
+    unexplained = denied[~meets_another_grant(truth, operations, denied, until=force_end)]
+    lies.append((DENIED, unexplained[~_are_excused(truth, operations, disturbances, unexplained, force_end)]))
 
     own = np.flatnonzero(called_in >= 0)
     call = called_in[own]
@@ -206,6 +204,17 @@ def _describe_tokens(truth: Truth, operations: Operations, one: int, row: int) -
     }
 
 
+def _are_excused(
+    truth: Truth, operations: Operations, disturbances: Disturbances, which: Ints, force_end: Ints
+) -> Flags:
+    """Per denial of `which`: it was honest, although no interval explains it."""
+    if len(which) == 0:
+        return np.zeros(0, dtype=np.bool_)
+    everything = np.arange(len(truth.grants.first))
+    excuses = Excuses(truth, operations, disturbances, force_end_ns=force_end, end_ns=grants_end(truth, everything))
+    return np.array([excuses.excuse(one) for one in which.tolist()], dtype=np.bool_)
+
+
 def grants_end(truth: Truth, which: Ints) -> Ints:
     """The latest instant at which these grants ended in the chain; FOREVER while open."""
     if len(truth.grants.first) == 0:
@@ -251,83 +260,3 @@ def _false_releases(truth: Truth, operations: Operations, readable: Flags) -> In
     kept = which[held]
     false: Ints = kept[~are_inner(operations, tenure, kept, row_count=truth.events.count)]
     return false
-
-
-def _is_excused(truth: Truth, operations: Operations, one: int) -> bool:
-    """True if a denial that no interval explains was still an honest one."""
-    events, chain = truth.events, truth.chain
-    call_row, return_row = int(operations.call_row[one]), int(operations.return_row[one])
-    rows = np.arange(call_row, return_row + 1)
-    rows = rows[events.lock_key[rows] == events.lock_key[call_row]]
-    kind, op, outcome = events.numbers("kind")[rows], events.numbers("op")[rows], events.numbers("outcome")[rows]
-    mine = (events.codes("node")[rows] == operations.node[one]) & (events.codes("task")[rows] == operations.task[one])
-    replies = mine & (kind == Kind.REPLIED)
-
-    lost = replies & (op != Op.READ) & (outcome == Outcome.PRECONDITION_FAILED)
-    here = rows_of_group(chain.group, int(events.lock_key[call_row]))
-    during = here[
-        (chain.at_hi_ns[here] >= operations.call_at_ns[one]) & (chain.at_lo_ns[here] <= operations.return_at_ns[one])
-    ]
-    if lost.any() and bool(np.any(chain.node[during] != operations.node[one])):
-        return True
-
-    reads = rows[replies & (op == Op.READ) & (outcome == Outcome.APPLIED)]
-    if any(_is_stale_denial(truth, here, int(read), int(operations.node[one])) for read in reads):
-        return True
-    return _is_slow_clock(truth, operations, one)
-
-
-def _is_kept_out_by_its_past(truth: Truth, operations: Operations, disturbances: Disturbances, one: int) -> bool:
-    """True if the grant in force was the caller's own, of a process that had crashed: its successor must wait, too."""
-    events, grants, call_row = truth.events, truth.grants, int(operations.call_row[one])
-    crashed = disturbances.row[
-        disturbances.are(frozenset({"crash"}), "begin")
-        & (disturbances.run == operations.run[one])
-        & (disturbances.node == operations.node[one])
-        & (disturbances.row < call_row)
-    ]
-    here = rows_of_group(grants.group, int(events.lock_key[call_row]))
-    own = here[
-        (grants.node[here] == operations.node[one])
-        & (grants.begin_lo_ns[here] <= operations.return_at_ns[one])
-        & (force_end_ns(truth)[here] >= operations.call_at_ns[one])
-    ]
-    # What was sent before the crash may have landed after it.
-    return bool(len(crashed)) and bool(np.any(truth.chain.sent_row[grants.first[own]] < crashed[-1]))
-
-
-def _is_stale_denial(truth: Truth, here: Ints, read: int, node: int) -> bool:
-    """True if the store answered this read with a state that was gone, and that state was somebody else's grant."""
-    events, chain = truth.events, truth.chain
-    version = int(events.codes("version")[read])
-    if version == NO_TEXT or len(here) == 0:
-        return False
-    sent = int(events.sent_by_request[events.request_keys(np.array([read]))][0])
-    begin = int(events.integers("at_ns")[sent if sent >= 0 else read])
-    end = int(events.integers("at_ns")[read])
-    current = here[(chain.at_lo_ns[here] <= end)]
-    before = current[chain.at_hi_ns[current] < begin]
-    in_force = current[chain.at_hi_ns[current] >= begin].tolist() + before[-1:].tolist()
-    if any(int(chain.version[one]) == version for one in in_force):
-        return False
-    shown = before[chain.version[before] == version]
-    return bool(len(shown)) and int(chain.state[shown[-1]]) == LIVE and int(chain.node[shown[-1]]) != node
-
-
-def _is_slow_clock(truth: Truth, operations: Operations, one: int) -> bool:
-    """True if by the caller's own wall clock another's unreplaced grant had not lapsed when the call began."""
-    grants, events = truth.grants, truth.events
-    call_row = int(operations.call_row[one])
-    wall = int(events.integers("wall_ns")[call_row])
-    if wall == ABSENT:
-        return False
-    here = rows_of_group(grants.group, int(events.lock_key[call_row]))
-    ends = grants_end(truth, here)
-    here = here[
-        (grants.begin_lo_ns[here] <= operations.return_at_ns[one])
-        & (ends >= operations.call_at_ns[one])
-        & ((grants.node[here] != operations.node[one]) | (grants.task[here] != operations.task[one]))
-    ]
-    stamp = events.integers("valid_until_ns")[truth.chain.row[grants.last[here]]]
-    drift = or_zero(truth.runs.integers("drift_bound_ns"))[operations.run[one]]
-    return bool(np.any((stamp != ABSENT) & (wall <= stamp + drift)))

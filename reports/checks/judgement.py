@@ -75,7 +75,7 @@ def _judge(case: Case) -> Judgement:
     safety = [
         Ruling(check_truth_exclusion(truth), excused=unreadable, undecided=[(truth.has_holes, UNRECORDED)]),
         Ruling(check_token_order(truth, revived), excused=[(has_no_tokens(truth), TOKENLESS), *unreadable]),
-        Ruling(check_belief_exclusion(case.events, case.tenures)),
+        Ruling(check_belief_exclusion(case.events, case.runs, case.tenures)),
         Ruling(check_effect_exclusion(case.events, truth, operations, case.effects)),
         Ruling(check_early_takeover(truth), excused=unreadable),
         Ruling(check_ownership(truth, operations, revived, case.tenure_of_release), excused=unreadable),

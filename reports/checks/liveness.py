@@ -24,7 +24,7 @@ from reports.checks.columns import Flags, Ints
 from reports.checks.honesty import FOREVER
 from reports.checks.nesting import are_inner, grant_left
 from reports.checks.rulings import Ruling, Violations
-from reports.checks.segments import is_first, rows_of_group
+from reports.checks.segments import is_first, renumber, rows_of_group
 from reports.checks.takeover import rate_allowance
 from reports.checks.told import check_told
 from reports.checks.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
@@ -149,14 +149,23 @@ def _gap_violations(case: Case, bounds: Bounds) -> dict[str, Violations]:
 def _holder_died(case: Case, gaps: _Gaps) -> Flags:
     """Per gap: the node of the grant before it crashed after that grant began and before the gap ended."""
     died = np.zeros(len(gaps.run), dtype=np.bool_)
-    crashes = np.flatnonzero(case.disturbances.are(frozenset({"crash"}), "begin"))
-    grants = case.truth.grants
-    for crash in crashes.tolist():
-        at = case.disturbances.at_ns[crash]
-        known = np.flatnonzero((gaps.grant >= 0) & (gaps.run == case.disturbances.run[crash]) & (gaps.until_ns >= at))
-        holder = gaps.grant[known]
-        hit = (grants.node[holder] == case.disturbances.node[crash]) & (grants.begin_lo_ns[holder] <= at)
-        died[known[hit]] = True
+    grants, disturbances = case.truth.grants, case.disturbances
+    crashes = np.flatnonzero(disturbances.are(frozenset({"crash"}), "begin"))
+    known = np.flatnonzero(gaps.grant >= 0)
+    holder = gaps.grant[known]
+    place, _ = renumber(
+        np.concatenate((grants.run[holder], disturbances.run[crashes])),
+        np.concatenate((grants.node[holder], disturbances.node[crashes])).astype(np.int64),
+    )
+    split = len(known)
+    order = np.argsort(place[:split], kind="stable")
+    places = place[:split][order]
+    # A crash concerns the grants of its own process alone.
+    for number, crash in enumerate(crashes.tolist()):
+        at = disturbances.at_ns[crash]
+        here = order[rows_of_group(places, int(place[split + number]))]
+        hit = (gaps.until_ns[known[here]] >= at) & (grants.begin_lo_ns[holder[here]] <= at)
+        died[known[here[hit]]] = True
     return died
 
 
@@ -168,16 +177,30 @@ def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, 
     if len(long_gaps):
         acquires = np.flatnonzero(operations.op == Op.ACQUIRE)
         keys = case.events.lock_key[operations.call_row[acquires]]
-        order = np.argsort(keys, kind="stable")
+        order = np.lexsort((operations.call_at_ns[acquires], keys))
         acquires, keys = acquires[order], keys[order]
-        until = _over_ns(case)
+        over = _over_ns(case)[acquires]
+        begin = operations.call_at_ns[acquires]
+        waiting: dict[int, tuple[Ints, Ints]] = {}
         for gap in long_gaps.tolist():
-            waiting = acquires[rows_of_group(keys, int(gaps.group[gap]))]
-            begin = np.maximum(operations.call_at_ns[waiting], since[gap])
-            waited = np.minimum(until[waiting], gaps.until_ns[gap]) - begin
-            if len(waited) and int(waited.max()) > limit[gap]:
-                longest = int(np.argmax(waited))
-                bad.append((gap, int(waiting[longest]), int(waited[longest])))
+            start, stop = (int(np.searchsorted(keys, gaps.group[gap], side=side)) for side in ("left", "right"))
+            free, until = int(since[gap]), int(gaps.until_ns[gap])
+            # Who called before: the one that waits longest. Who called since: each, gaps of a lock do not overlap.
+            first = start + int(np.searchsorted(begin[start:stop], free, side="right"))
+            last = start + int(np.searchsorted(begin[start:stop], until - limit[gap]))
+            longest, waited = -1, 0
+            if first > start:
+                if start not in waiting:
+                    waiting[start] = _latest_so_far(over[start:stop])
+                latest, who = waiting[start]
+                longest = start + int(who[first - 1 - start])
+                waited = min(int(latest[first - 1 - start]), until) - free
+            if last > first:
+                spans = np.minimum(over[first:last], until) - begin[first:last]
+                if int(spans.max()) > waited:
+                    longest, waited = first + int(np.argmax(spans)), int(spans.max())
+            if longest >= 0 and waited > limit[gap]:
+                bad.append((gap, int(acquires[longest]), waited))
 
     def witness(index: int) -> dict[str, Any]:
         gap, call, waited = bad[index]
@@ -191,6 +214,13 @@ def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, 
 
     where = np.array([gap for gap, _, _ in bad], dtype=np.int64)
     return Violations(clause=clause, run=gaps.run[where], at_ns=since[where] + limit[where], witness=witness)
+
+
+def _latest_so_far(over: Ints) -> tuple[Ints, Ints]:
+    """Per acquire of one lock, in the order of calls: the latest end of all up to here, and whose it is."""
+    latest: Ints = np.maximum.accumulate(over)
+    is_new = np.concatenate(([True], over[1:] > latest[:-1]))
+    return latest, np.maximum.accumulate(np.where(is_new, np.arange(len(over)), 0))
 
 
 def _with_unread(case: Case, bounds: Bounds, known: Violations) -> Violations:

@@ -112,18 +112,17 @@ def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flag
     # Nearly every grant was sent by the very task that called; only the others need the wider question.
     if bool(np.all(called_in >= 0)):
         return revived
-    for position in np.flatnonzero((called_in < 0) & ~sent_in_acquire(truth, operations)).tolist():
-        start = int(np.searchsorted(grants.group, grants.group[position], side="left"))
-        same = (grants.owner[start:position] == grants.owner[position]) & (
-            grants.token[start:position] == grants.token[position]
-        )
-        if not same.any():
-            continue
-        previous = start + int(np.flatnonzero(same)[-1])
-        ended_by = int(grants.end[previous])
-        # A deletion by hand ends a grant like any other (H15); what was overwritten by hand may be anything.
-        is_touched_by_hand = ended_by >= 0 and chain.node[ended_by] == operator and chain.state[ended_by] != DELETED
-        revived[position] = not is_touched_by_hand
+    same, _ = renumber(grants.group, grants.owner.astype(np.int64), grants.token)
+    order = np.argsort(same, kind="stable")
+    previous = np.full(len(same), -1, dtype=np.int64)
+    previous[order[1:]] = np.where(same[order][1:] == same[order][:-1], order[:-1], -1)
+    back = np.flatnonzero((called_in < 0) & (previous >= 0) & ~sent_in_acquire(truth, operations))
+    ended_by = np.maximum(grants.end[previous[back]], 0)
+    # A deletion by hand ends a grant like any other (H15); what was overwritten by hand may be anything.
+    is_touched_by_hand = (
+        (grants.end[previous[back]] >= 0) & (chain.node[ended_by] == operator) & (chain.state[ended_by] != DELETED)
+    )
+    revived[back] = ~is_touched_by_hand
     return revived
 
 
@@ -163,26 +162,55 @@ def _foreign_tasks(truth: Truth, operations: Operations, tenure_of_release: Ints
     is_own = chain.node[ends] == grants.node[held]
     retired = np.isin(chain.state[ends], (RELEASED, DELETED)) & (chain.sent_row[ends] >= 0)
     sender = events.codes("task")[np.maximum(chain.sent_row[ends], 0)]
-    fouls = []
-    for place in np.flatnonzero(is_own & retired & (sender != grants.task[held])).tolist():
-        grant, sent = int(held[place]), int(chain.sent_row[ends[place]])
-        same_lock = (operations.run == grants.run[grant]) & (operations.lock == grants.lock[grant])
-        on_node = np.flatnonzero(same_lock & (operations.node == grants.node[grant]))
-        mine = on_node[operations.task[on_node] == sender[place]]
-        unlock = mine[
-            (operations.op[mine] == Op.RELEASE)
-            & (operations.call_row[mine] < sent)
-            & ((operations.return_row[mine] < 0) | (operations.return_row[mine] > sent))
-        ]
-        others = on_node[(operations.grant[on_node] == grant) & operations.is_granted[on_node]]
-        others = others[operations.task[others] != sender[place]]
-        if len(unlock) == 0 or len(others) == 0:
-            continue
-        tenure = int(tenure_of_release[unlock[-1]])
-        earlier = mine[(operations.op[mine] == Op.RELEASE) & (mine < unlock[-1])]
-        if tenure < 0 or bool(np.any(tenure_of_release[earlier] == tenure)):
-            fouls.append(int(ends[place]))
-    return np.array(fouls, dtype=np.int64)
+    other = is_own & retired & (sender != grants.task[held])
+    held, ends, sender = held[other], ends[other], sender[other].astype(np.int64)
+    unlock = _unlock_under_way(truth, operations, held, chain.sent_row[ends], sender)
+    tenure = np.where(unlock >= 0, tenure_of_release[np.maximum(unlock, 0)], -1)
+    # The first release of each tenure, so that a later one is known to have given nothing back.
+    first_release = np.full(len(operations.op) + 1, len(operations.op), dtype=np.int64)
+    releases = np.flatnonzero(tenure_of_release >= 0)[::-1]
+    first_release[tenure_of_release[releases]] = releases
+    is_idle = (tenure < 0) | (first_release[tenure] < unlock)
+    fouls: Ints = ends[(unlock >= 0) & is_idle & _was_given_to_another(truth, operations, held, sender)]
+    return fouls
+
+
+def _unlock_under_way(truth: Truth, operations: Operations, held: Ints, sent: Ints, task: Ints) -> Ints:
+    """Per grant of `held`: the RELEASE call of this task of its process that was open when `sent` was, or -1."""
+    grants, events = truth.grants, truth.events
+    found = np.full(len(held), -1, dtype=np.int64)
+    releases = np.flatnonzero(operations.op == Op.RELEASE)
+    if len(held) == 0 or len(releases) == 0:
+        return found
+    client, _ = renumber(
+        np.concatenate((grants.run[held], operations.run[releases])),
+        np.concatenate((grants.lock[held], operations.lock[releases])).astype(np.int64),
+        np.concatenate((grants.node[held], operations.node[releases])).astype(np.int64),
+        np.concatenate((task, operations.task[releases])),
+    )
+    last = last_at_or_before(
+        known_group=client[len(held) :],
+        known_row=operations.call_row[releases],
+        asked_group=client[: len(held)],
+        asked_row=sent,
+        row_count=events.count,
+    )
+    unlock = releases[np.maximum(last, 0)]
+    is_open = (operations.return_row[unlock] < 0) | (operations.return_row[unlock] > sent)
+    return np.where((last >= 0) & is_open, unlock, -1)
+
+
+def _was_given_to_another(truth: Truth, operations: Operations, held: Ints, task: Ints) -> Flags:
+    """Per grant of `held`: some other task of its process was granted it."""
+    granted = np.flatnonzero(operations.is_granted & (operations.grant >= 0))
+    count = len(truth.grants.first)
+    least = np.full(count, 2**31, dtype=np.int64)
+    most = np.full(count, -(2**31), dtype=np.int64)
+    np.minimum.at(least, operations.grant[granted], operations.task[granted])
+    np.maximum.at(most, operations.grant[granted], operations.task[granted])
+    any_at_all = most[held] >= least[held]
+    other: Flags = any_at_all & ((least[held] != task) | (most[held] != task))
+    return other
 
 
 def check_ownership(truth: Truth, operations: Operations, revived: Flags, tenure_of_release: Ints) -> Violations:

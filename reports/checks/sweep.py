@@ -26,7 +26,8 @@ The rules:
 
 Intervals are closed: two clocks may give one reading, and half-open ends would
 then call concurrent operations ordered (the argument is in porcupine's
-model.go). Two operations of one client that touch are concurrent, too; which
+model.go). That favours the accused, as S3 does where two beliefs touch: what
+is concurrent may have happened in either order. Two operations of one client that touch are concurrent, too; which
 release belongs to which grant follows the order in which the client called.
 Validated against brute force in tests/quality/test_sweep_agrees.py.
 """

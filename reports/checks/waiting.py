@@ -10,6 +10,7 @@ for whatever was left to lapse.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,18 +39,67 @@ def unserved_waits(
     busy_until = _busy_until(case, over_ns)
     # A grant counts from its return, a call without an answer from its beginning.
     busy_from = np.where(operations.is_granted, operations.return_at_ns, operations.call_at_ns)
-    busy = acquires[busy_until[acquires] >= 0]
-    for call in acquires.tolist():
-        run, end = int(operations.run[call]), int(over_ns[call])
-        free_from = max(int(operations.call_at_ns[call]), int(since_ns[run]))
-        others = busy[(lock[busy] == lock[call]) & (busy != call)]
-        uses = sorted(zip(busy_from[others].tolist(), busy_until[others].tolist(), strict=True))
-        for used_from, used_to in [*uses, (end, end)]:
-            until = min(used_from, end)
-            if until - free_from > limit_ns[run]:
-                yield call, free_from, until
-                break
-            free_from = max(free_from, used_to)
+    order = acquires[np.argsort(lock[acquires], kind="stable")]
+    for group in np.split(order, np.flatnonzero(np.diff(lock[order])) + 1):
+        run = int(operations.run[group[0]])
+        since, limit = int(since_ns[run]), int(limit_ns[run])
+        busy = group[busy_until[group] >= 0]
+        uses = _Uses(busy.tolist(), busy_from[busy].tolist(), busy_until[busy].tolist(), limit)
+        for call in group.tolist():
+            stretch = uses.free_stretch(call, max(int(operations.call_at_ns[call]), since), int(over_ns[call]), limit)
+            if stretch is not None:
+                yield call, *stretch
+
+
+class _Uses:
+    """The times at which one lock was in use, by whom, in the order in which they began.
+
+    Who asks how long a call found the lock free must leave out that call's own use. The longest reach of all uses so
+    far, and of all but the one that reaches farthest, answer that without looking at every use again.
+    """
+
+    def __init__(self, calls: list[int], begin: list[int], end: list[int], limit: int) -> None:
+        order = sorted(range(len(calls)), key=lambda one: (begin[one], end[one]))
+        self._begin = [begin[one] for one in order]
+        self._farthest: list[int] = []
+        self._reach: list[int] = []
+        self._reach_without: list[int] = []
+        self._long: list[int] = []
+        # By call: the places from which on nothing reaches farther than its use.
+        self._led: dict[int, list[int]] = {}
+        farthest, reach, second = -1, -FOREVER, -FOREVER
+        for place, one in enumerate(order):
+            if place and begin[one] - reach > limit:
+                self._long.append(place)
+            if end[one] > reach:
+                farthest, reach, second = calls[one], end[one], reach
+            else:
+                second = max(second, end[one])
+            self._farthest.append(farthest)
+            self._reach.append(reach)
+            self._reach_without.append(second)
+            self._led.setdefault(farthest, []).append(place)
+
+    def free_stretch(self, call: int, since: int, until: int, limit: int) -> tuple[int, int] | None:
+        """The first stretch longer than `limit`, between two instants, in which nobody but `call` used the lock."""
+        first, last = bisect_right(self._begin, since), bisect_right(self._begin, until)
+        places = {first, last}
+        place = bisect_right(self._long, first)
+        if place < len(self._long) and self._long[place] < last:
+            places.add(self._long[place])
+        led = self._led.get(call, [])
+        places.update(before + 1 for before in led[bisect_left(led, first) : bisect_left(led, last)])
+        for following in sorted(places):
+            free_from = max(since, self._reached(following - 1, call))
+            used_from = min(until, self._begin[following]) if following < len(self._begin) else until
+            if used_from - free_from > limit:
+                return free_from, used_from
+        return None
+
+    def _reached(self, place: int, call: int) -> int:
+        if place < 0:
+            return -FOREVER
+        return self._reach_without[place] if self._farthest[place] == call else self._reach[place]
 
 
 def _busy_until(case: Case, over_ns: Ints) -> Ints:

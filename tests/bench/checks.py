@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from lockref.stores.port import Outcome
 from reports.checks import judge
 from reports.checks.sweep import LockOp, Result, sweep
 from tests.bench.figures import Figure
+from tests.histories import Held, History
 
 SIZES = (10_000, 100_000, 1_000_000)
 CLIENTS = 20
@@ -62,6 +64,82 @@ def _one_run(operations: int) -> Recorder:
                 )  # fmt: skip
                 event(Kind.DISBELIEVED, now, now, now, node, "main", "lock", Op.NONE, **tenure)
     return recorder
+
+
+def unread(acquires: int) -> History:
+    """A lock whose records nobody can read: clients in turn, each waiting from the turn before."""
+    return _cycles(acquires, is_readable=False)
+
+
+def by_helpers(acquires: int) -> History:
+    """A lock that sends its requests from a task of its own."""
+    return _cycles(acquires, helper="io")
+
+
+def lying(acquires: int) -> History:
+    """A lock that denies once in every cycle, though nobody has it."""
+    return _cycles(acquires, is_denying=True)
+
+
+def silent(acquires: int) -> History:
+    """A lock that lets every grant lapse and never gives it back, nor says so."""
+    return _cycles(acquires, is_releasing=False)
+
+
+def reviving(acquires: int) -> History:
+    """A lock whose heartbeat writes its record again after every release."""
+    return _cycles(acquires, is_reviving=True)
+
+
+SHAPES: dict[str, Callable[[int], History]] = {
+    "records that nobody can read": unread,
+    "requests sent by a helper task": by_helpers,
+    "a false denial in every cycle": lying,
+    "every grant lapses unheard": silent,
+    "every grant is revived": reviving,
+}
+"""What once took the square of its size, or could: each with as many violations, or excuses to look for, as cycles."""
+
+
+def _cycles(
+    acquires: int,
+    *,
+    is_readable: bool = True,
+    helper: str = "main",
+    is_denying: bool = False,
+    is_releasing: bool = True,
+    is_reviving: bool = False,
+) -> History:
+    """Clients in turn on one lock; every waiting call begins a turn before it is served."""
+    h = History(
+        run={"validity_ns": 8, "poll_interval_ns": 1, "request_timeout_ns": 1, "wait_timeout_ns": 50,
+             "faults_end_ns": 0, "claims": ["L4"]},
+    )  # fmt: skip
+    for turn in range(acquires):
+        at, node = 40 * turn, f"n{turn % CLIENTS}"
+        owner = f"owner-{node}" if is_readable else ""
+        request = h.call(node, Op.ACQUIRE, at - 30)
+        if is_denying:
+            h.read("liar", at - 12, version=h.version, sent=at - 13)
+            h.fails("liar", call=at - 14, returned=at - 11)
+        version = h.write(node, Op.ACQUIRE, sent=at, applied=at + 1, replied=at + 2, owner=owner, token=turn,
+                          valid_until=at + 8, task=helper)  # fmt: skip
+        h.returns(node, Op.ACQUIRE, at + 3, request, Outcome.APPLIED, owner=owner, token=turn, version=version)
+        held = Held(node, "main", request, owner, turn, version)
+        h.believes(held, at + 3, at + 4)
+        if is_releasing:
+            release = h.call(node, Op.RELEASE, at + 5)
+            h.write(node, Op.RELEASE, sent=at + 6, owner=owner, token=turn)
+            h.returns(node, Op.RELEASE, at + 7, release, Outcome.APPLIED)
+        if is_reviving:
+            h.write(node, Op.RENEW, sent=at + 8, owner=owner, token=turn, valid_until=at + 9, task="heartbeat")
+    return h
+
+
+def growth(shape: Callable[[int], History], sizes: tuple[int, int] = (1_500, 12_000)) -> tuple[float, float, float]:
+    """The exponent with which judging grows between two sizes, and the seconds that each took."""
+    took = [seconds(*shape(size).tables()) for size in sizes]
+    return math.log(took[1] / took[0]) / math.log(sizes[1] / sizes[0]), took[0], took[1]
 
 
 def seconds(events: pa.Table, runs: pa.Table) -> float:
@@ -122,5 +200,17 @@ def measure() -> list[Figure]:
             note="simulating one takes about 2 ms",
         )
     )
+    for name, shape in SHAPES.items():
+        exponent, small, large = growth(shape)
+        figures.append(
+            Figure(
+                name=f"growth exponent, {name}",
+                value=exponent,
+                unit="",
+                aim="<= 1.3",
+                is_met=exponent <= 1.3,
+                note=f"{small * 1e3:.0f} to {large * 1e3:.0f} ms for 8 times as many cycles",
+            )
+        )
     figures.append(Figure(name="sweep 100,000 operations, plain Python", value=sweep_seconds(100_000), unit="s"))
     return figures

@@ -42,9 +42,15 @@ JUDGE_MUTANTS = [
     ("truth", "(token[1:] == token[:-1]) & (state[:-1] == LIVE)", "(token[1:] == token[:-1])"),
     ("truth", "(owner[1:] == owner[:-1]) & (token", "(token"),
     ("belief", "close[1:] = (tenures.first_ns[1:] <= tenures.last_ns[:-1])", "close[1:] = (tenures.first_ns[1:] < tenures.last_ns[:-1])"),  # noqa: E501
-    ("belief", "np.flatnonzero(begin[1:] <= latest[:-1])", "np.flatnonzero(begin[1:] <= end[:-1])"),
-    ("belief", "if client[holder] == client[position]:", "if False:"),
-    ("belief", "end[earlier] >= begin[position]:\n            return earlier", "end[earlier] > begin[position]:\n            return earlier"),  # noqa: E501
+    ("belief", "return is_ordered and bool(", "return bool("),
+    ("belief", "return is_ordered and bool(", "return is_ordered or bool("),
+    ("belief", "tenures.last_row[holder] > tenures.first_row[intruder]", "tenures.last_row[holder] < tenures.first_row[intruder]"),  # noqa: E501
+    ("belief", "return bool(last > first)", "return bool(last < first)"),
+    ("belief", 'world != "real"', "True"),
+    ("belief", "holder = other if farthest >= 0 and tenures.client[farthest] == tenures.client[position] else farthest", "holder = farthest"),  # noqa: E501
+    ("belief", "if farthest >= 0 and tenures.client[farthest] != tenures.client[position]:\n                    other = farthest", "if False:\n                    other = farthest"),  # noqa: E501
+    ("belief", "other < 0 or _reaches_farther(tenures, position, other)", "other < 0"),
+    ("belief", "return bool(tenures.last_ns[one] > tenures.last_ns[other])", "return True"),
     ("effect", "& (condition[1:] != version[:-1])", "& (condition[1:] > version[:-1])"),
     ("effect", "((operation[1:] != operation[:-1]) | (operation[1:] < 0))", "(operation[1:] >= -1)"),
     ("effect", "reason[readable & (grant < 0)] = NO_GRANT", "reason[readable & (grant < -1)] = NO_GRANT"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
@@ -81,16 +82,51 @@ def test_deleting_and_creating_again_continues_the_chain():
     assert h.verdict("S1")["verdict"] == "held"
 
 
-def test_beliefs_that_touch_overlap():
-    """S3: intervals are closed, so two yeses at one instant are an overlap."""
-    h = History()
+def _touching(*, is_simulated: bool, last_yes_first: bool) -> History:
+    """n1's last yes and n2's first yes at 8; which of them is the earlier event is told."""
+    h = History(is_simulated=is_simulated)
     a = h.granted("n1", call=0, applied=1, returned=2)
-    h.believes(a, 2, 8)
     b = h.granted("n2", call=0, applied=7, returned=8, if_version=a.version)
-    h.believes(b, 8, 12)
-    found = h.verdict("S3")
-    assert (found["verdict"], found["at_ns"]) == ("violated", 8)
-    assert found["witness"]["overlap_ns"] == [8, 8]
+    stories = [lambda: h.believes(a, 2, 8), lambda: h.believes(b, 8, 12)]
+    for tell in stories if last_yes_first else reversed(stories):
+        tell()
+    return h
+
+
+@pytest.mark.parametrize(
+    ("is_simulated", "last_yes_first", "expected"),
+    [(True, True, "held"), (True, False, "violated"), (False, True, "held"), (False, False, "held")],
+)
+def test_a_touch_is_an_overlap_where_events_are_in_order_and_the_last_yes_came_second(
+    is_simulated, last_yes_first, expected
+):
+    """S3: in a simulation `seq` tells a hand-over at one instant from an overlap; nothing does in a real run."""
+    found = _touching(is_simulated=is_simulated, last_yes_first=last_yes_first).verdict("S3")
+    assert found["verdict"] == expected
+    if expected == "violated":
+        assert (found["at_ns"], found["witness"]["overlap_ns"]) == (8, [8, 8])
+
+
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_an_overlap_of_one_is_one_in_any_world(is_simulated):
+    """S3: time itself orders a first yes at 8 and a last one at 9."""
+    h = History(is_simulated=is_simulated)
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.believes(a, 2, 9)
+    h.believes(h.granted("n2", call=0, applied=7, returned=8, if_version=a.version), 8, 12)
+    assert h.verdict("S3")["witness"]["overlap_ns"] == [8, 9]
+
+
+def test_many_yeses_at_one_instant_are_in_the_order_of_their_events():
+    """S3: yes by n1, yes by n2, yes by n1 again, all at 5: n1 believed still when n2 had begun to."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=5)
+    b = h.granted("n2", call=0, applied=2, returned=5)
+    h.believes(a, 5, 5)
+    h.believes(b, 5, 5)
+    assert h.verdict("S3")["verdict"] == "held"
+    h.believes(a, 5, 5)
+    assert h.verdict("S3")["count"] == 1
 
 
 def test_beliefs_one_apart_do_not_overlap():
@@ -287,13 +323,29 @@ def test_a_second_intruder_is_seen_behind_the_first():
     assert h.verdict("S3")["count"] == 2
 
 
-def test_touching_counts_behind_ones_own_longest_belief():
-    """S3: n1's own long tenure reaches farthest, but n2's ends at the very instant at which n1's next begins."""
+@pytest.mark.parametrize("begin", [49, 50, 51])
+def test_what_reaches_behind_ones_own_longest_belief_counts(begin):
+    """S3: n1's own long tenure reaches farthest; n2's ends at 50, around the beginning of n1's next."""
     h = History()
     h.believes(h.granted("n1", call=0, applied=1, returned=1), 1, 100)
+    third = h.granted("n1", call=3, applied=begin, returned=begin)
+    h.believes(third, begin, 60)
     h.believes(h.granted("n2", call=0, applied=2, returned=2), 2, 50)
-    h.believes(h.granted("n1", call=3, applied=50, returned=50), 50, 60)
-    assert h.verdict("S3")["count"] == 2
+    # At 50 the first yes of n1's next is on record before n2's last.
+    assert h.verdict("S3")["count"] == (2 if begin <= 50 else 1)
+
+
+def test_a_long_belief_of_one_client_is_met_by_every_other():
+    """S3: behind the farthest reach the farthest of any other client is kept, in whatever order they come."""
+    h = History()
+    spans = {"n1": (1, 100), "n2": (2, 40), "n3": (3, 30), "n4": (4, 90)}
+    for node, (first, last) in spans.items():
+        h.believes(h.granted(node, call=0, applied=first, returned=first), first, last)
+    h.believes(h.granted("n1", call=0, applied=50, returned=50), 50, 60)
+    h.believes(h.granted("n1", call=0, applied=95, returned=95), 95, 96)
+    found = h.verdict("S3")
+    # n2, n3 and n4 meet n1's; n1's second meets n4's; nobody else's reaches n1's third.
+    assert found["count"] == 4
 
 
 def test_a_lost_update_of_a_stranger_counts():

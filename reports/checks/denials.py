@@ -1,0 +1,162 @@
+"""Denials that no interval explains, and what may excuse each of them (S7).
+
+Almost every denial is settled by intervals: another's grant was in force
+during the call. The others are looked at one by one here. Each look costs what
+its own caller did during the call and a few binary searches, so that a lock
+that lies in every cycle is judged in n log n like any other; nothing is cut
+short, and no excuse is left unsearched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lockref.history import ABSENT, Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks.columns import NO_TEXT, Ints
+from reports.checks.disturbances import Disturbances
+from reports.checks.operations import Operations
+from reports.checks.segments import renumber
+from reports.checks.takeover import or_zero
+from reports.checks.truth import LIVE, Truth
+
+
+class Excuses:
+    """What the record holds for a denied caller.
+
+    force_end_ns, end_ns: per grant, until when it may deny others, and when it ended; far away while open.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        operations: Operations,
+        disturbances: Disturbances,
+        *,
+        force_end_ns: Ints,
+        end_ns: Ints,
+    ) -> None:
+        self._truth = truth
+        self._operations = operations
+        self._disturbances = disturbances
+        self._force_end_ns = force_end_ns
+        self._end_ns = end_ns
+        events, chain = truth.events, truth.chain
+        self._drift = or_zero(truth.runs.integers("drift_bound_ns"))
+        self._width = events.count + 1
+        replied = events.rows(Kind.REPLIED)
+        split = len(replied)
+        client, _ = renumber(
+            np.concatenate((events.lock_key[replied], events.lock_key[operations.call_row])),
+            np.concatenate((events.codes("node")[replied], operations.node)).astype(np.int64),
+            np.concatenate((events.codes("task")[replied], operations.task)).astype(np.int64),
+        )
+        self._client = client[split:]
+        # A caller's answers in order: packed, so that one search finds those of one call.
+        self._answer_key = np.sort(client[:split] * self._width + replied)
+        change = np.flatnonzero((chain.node[1:] != chain.node[:-1]) | (chain.group[1:] != chain.group[:-1])) + 1
+        self._change = np.append(change, len(chain.node))
+        made, _ = renumber(chain.group, chain.version.astype(np.int64))
+        self._made = made
+        self._made_key = np.sort(made * self._width + np.arange(len(made)))
+        # Any one chain entry of each (lock, version), to learn the number of the pair.
+        self._example: dict[tuple[int, int], int] = {}
+        first = np.unique(made, return_index=True)[1]
+        for position in first.tolist():
+            self._example[int(chain.group[position]), int(chain.version[position])] = position
+
+    def excuse(self, one: int) -> bool:
+        """True if this denied call, which met no other's grant, was honest all the same."""
+        events = self._truth.events
+        answers = self._answers(one)
+        op, outcome = events.numbers("op")[answers], events.numbers("outcome")[answers]
+        refused = (op != Op.READ) & (outcome == Outcome.PRECONDITION_FAILED)
+        if refused.any() and self._met_a_rival(one):
+            return True
+        reads = answers[(op == Op.READ) & (outcome == Outcome.APPLIED)]
+        node = int(self._operations.node[one])
+        if any(self._is_stale(one, read, node) for read in reads.tolist()):
+            return True
+        return self._has_slow_clock(one) or self._is_kept_out_by_its_past(one)
+
+    def _answers(self, one: int) -> Ints:
+        """REPLIED rows of this caller between call and return."""
+        operations = self._operations
+        base = int(self._client[one]) * self._width
+        first = np.searchsorted(self._answer_key, base + int(operations.call_row[one]))
+        last = np.searchsorted(self._answer_key, base + int(operations.return_row[one]), side="right")
+        return self._answer_key[first:last] - base
+
+    def _chain_of(self, one: int) -> tuple[int, int]:
+        chain, key = self._truth.chain, self._truth.events.lock_key[self._operations.call_row[one]]
+        return int(np.searchsorted(chain.group, key)), int(np.searchsorted(chain.group, key, side="right"))
+
+    def _met_a_rival(self, one: int) -> bool:
+        """True if another node wrote during the call: a race was lost, though not against a grant (E30)."""
+        chain, operations = self._truth.chain, self._operations
+        start, stop = self._chain_of(one)
+        first = start + int(np.searchsorted(chain.at_hi_ns[start:stop], operations.call_at_ns[one]))
+        last = start + int(np.searchsorted(chain.at_lo_ns[start:stop], operations.return_at_ns[one], side="right"))
+        if first >= last:
+            return False
+        if chain.node[first] != operations.node[one]:
+            return True
+        return int(self._change[np.searchsorted(self._change, first, side="right")]) < last
+
+    def _is_stale(self, one: int, read: int, node: int) -> bool:
+        """True if the store answered this read with a state that was gone, and that state was somebody else's grant."""
+        events, chain = self._truth.events, self._truth.chain
+        version = int(events.codes("version")[read])
+        start, stop = self._chain_of(one)
+        example = self._example.get((int(events.lock_key[read]), version))
+        if version == NO_TEXT or example is None:
+            return False
+        sent = int(events.sent_by_request[events.request_keys(np.array([read]))][0])
+        begin = int(events.integers("at_ns")[sent if sent >= 0 else read])
+        end = int(events.integers("at_ns")[read])
+        until = start + int(np.searchsorted(chain.at_lo_ns[start:stop], end, side="right"))
+        # The last write before the read began is in force when it begins.
+        in_force = max(start, start + int(np.searchsorted(chain.at_hi_ns[start:stop], begin)) - 1)
+        base = int(self._made[example]) * self._width
+        place = int(np.searchsorted(self._made_key, base + until)) - 1
+        shown = int(self._made_key[place]) - base if place >= 0 else -1
+        if shown < start or shown >= in_force:
+            return False
+        return int(chain.state[shown]) == LIVE and int(chain.node[shown]) != node
+
+    def _grants_during(self, one: int) -> Ints:
+        """Grants of the lock that began by the return and had not ended by the call."""
+        grants, operations = self._truth.grants, self._operations
+        key = self._truth.events.lock_key[operations.call_row[one]]
+        start, stop = (int(np.searchsorted(grants.group, key, side=side)) for side in ("left", "right"))
+        call = int(operations.call_at_ns[one])
+        last = start + int(np.searchsorted(grants.begin_lo_ns[start:stop], operations.return_at_ns[one], side="right"))
+        first = start + int(np.searchsorted(grants.begin_lo_ns[start:stop], call))
+        # Grants of one lock follow each other; bounds of a real run may let a few neighbours overlap.
+        while first > start and self._end_ns[first - 1] >= call:
+            first -= 1
+        return np.arange(first, max(first, last))
+
+    def _has_slow_clock(self, one: int) -> bool:
+        """True if by the caller's own wall clock another's unreplaced grant had not lapsed when the call began."""
+        events, grants, operations = self._truth.events, self._truth.grants, self._operations
+        wall = int(events.integers("wall_ns")[operations.call_row[one]])
+        if wall == ABSENT:
+            return False
+        here = self._grants_during(one)
+        here = here[(grants.node[here] != operations.node[one]) | (grants.task[here] != operations.task[one])]
+        stamp = events.integers("valid_until_ns")[self._truth.chain.row[grants.last[here]]]
+        drift = int(self._drift[operations.run[one]])
+        return bool(np.any((stamp != ABSENT) & (wall <= stamp + drift)))
+
+    def _is_kept_out_by_its_past(self, one: int) -> bool:
+        """True if the grant in force was its own, of a process that had crashed: its successor must wait, too."""
+        grants, operations = self._truth.grants, self._operations
+        run, node = int(operations.run[one]), int(operations.node[one])
+        crashed_row = self._disturbances.last_crash_row(run, node, before_row=int(operations.call_row[one]))
+        if crashed_row < 0:
+            return False
+        here = self._grants_during(one)
+        own = here[(grants.node[here] == node) & (self._force_end_ns[here] >= operations.call_at_ns[one])]
+        # What was sent before the crash may have landed after it.
+        return bool(np.any(self._truth.chain.sent_row[grants.first[own]] < crashed_row))
