@@ -77,7 +77,7 @@ JUDGE_MUTANTS = [
     ("nesting", "np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))", "0 * np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))"),  # noqa: E501
     ("nesting", "& np.isin(operations.outcome, LEAVES)", ""),
     ("liveness", "gaps.until_ns - since > limit", "gaps.until_ns - since >= 10 * limit"),
-    ("liveness", "int(waited.max()) > limit[gap]", "int(waited.max()) >= limit[gap]"),
+    ("liveness", "and waited > limit[gap]:", "and waited >= limit[gap]:"),
     ("told", "(tenures.last_ns[known] > end + _allow", "(tenures.last_ns[known] >= end + _allow"),
     ("told", "+ bounds.request_ns[run]", ""),
     ("told", "return min(reported, until) > due + paused", "return min(reported, until) > due"),

@@ -348,6 +348,15 @@ def test_a_long_belief_of_one_client_is_met_by_every_other():
     assert found["count"] == 4
 
 
+def test_who_was_outreached_is_still_met():
+    """S3: n2 reaches farther than n1 did, and n2's next tenure begins while n1 still believes."""
+    h = History()
+    h.believes(h.granted("n1", call=0, applied=1, returned=1), 1, 50)
+    h.believes(h.granted("n2", call=0, applied=2, returned=2), 2, 100)
+    h.believes(h.granted("n2", call=3, applied=30, returned=30), 30, 40)
+    assert h.verdict("S3")["count"] == 2
+
+
 def test_a_lost_update_of_a_stranger_counts():
     """S4: two writes whose calls nobody recorded are two writers', not a repeated delivery."""
     h = History()
