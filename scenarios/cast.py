@@ -29,6 +29,13 @@ class Cast:
             other = self._others.get(f"n{number}")
         return self.under_test if other is None else other
 
+    @property
+    def claims(self) -> list[str]:
+        """What every lock of the cast claims: beside one that claims nothing, nothing is promised for the run."""
+        return [
+            claim for claim in self.under_test.claims if all(claim in other.claims for other in self._others.values())
+        ]
+
     def require_virtual_time(self) -> None:
         """Raise ConfigError if any client's lock cannot live in a simulation."""
         for spec in (self.under_test, *self._others.values()):

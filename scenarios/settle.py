@@ -14,6 +14,7 @@ from lockref.provider import LockSettings
 from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
+from scenarios.cast import Cast
 from scenarios.schema import Lock, Scenario, Work
 from scenarios.units import Drawn
 from scenarios.workloads.life import Habits
@@ -77,7 +78,7 @@ class Settled:
             "drift_bound_ns": self.drift_bound_ns,
             "rate_error_ppm": rate_error_ppm(scenario),
             "must_happen": scenario.demanded_of(spec),
-            "claims": list(spec.claims),
+            "claims": Cast(scenario, spec).claims,
             "unsafe": self._unsafe(scenario.lock),
         }
 

@@ -13,6 +13,8 @@ import pytest
 from lockref.cli.evidence import broken_clauses
 from lockref.cli.failures import FailureStore, find_failures
 from lockref.providers import load_provider
+from reports.checks import judge
+from scenarios.batch import simulate_many
 from scenarios.campaign import run_campaign
 from scenarios.load import catalogue, load_scenario
 from scenarios.schema import Scenario
@@ -46,6 +48,14 @@ def test_a_correct_lock_is_not_accused(lock: str) -> None:
         if broken:
             accused[scenario.name] = sorted(broken)
     assert accused == {}
+
+
+def test_a_lock_is_not_held_to_its_claims_for_another_lock_beside_it() -> None:
+    """L4: Hudi's holder reports no loss, and never said that it would; the hardened clients beside it do."""
+    batch = simulate_many(load_scenario("p02"), load_provider("hardened"), range(1, 4))
+    told = [row for row in judge(batch.events, batch.runs).verdicts.to_pylist() if row["clause"] == "L4"]
+    # Hudi's guard says yes too long, and that is all there is to say of it.
+    assert all(row["count"] == 1 and "told too late" in row["witness"] for row in told), told
 
 
 @pytest.mark.parametrize("name", CONTENDED)
