@@ -24,7 +24,7 @@ import numpy as np
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints
-from reports.checks.segments import is_first, rows_of_group, suspicious_groups
+from reports.checks.segments import rows_of_group, suspicious_groups
 
 OPTIONAL_DEPTH = 3
 """How many unanswered writes whose content nobody read may bridge a gap; each costs a factor in the search."""
@@ -225,6 +225,14 @@ def _what_reads_show(events: Events, replied: Ints) -> tuple[dict[int, list[tupl
     return shown, nothing
 
 
+def _sent_by(writes: list[_Write], until_ns: int) -> Iterator[_Write]:
+    """The first of these, which are in order of sending, that were sent by then."""
+    for write in writes:
+        if write.sent_ns > until_ns:
+            return
+        yield write
+
+
 class _Walk:
     """A greedy walk along one lock's chain: certain writes by time of sending, others where they are needed.
 
@@ -236,6 +244,11 @@ class _Walk:
     ) -> None:
         self._certain = certain
         self._maybe = maybe
+        # Those whose version somebody read, by that version; it changes only for what is taken out.
+        self._read: dict[int, list[_Write]] = defaultdict(list)
+        for write in maybe:
+            if not write.is_delete and write.version != NO_TEXT:
+                self._read[write.version].append(write)
         self._contents = contents
         self._seen_absent = seen_absent
 
@@ -250,9 +263,7 @@ class _Walk:
                 if bridge is not None:
                     placed += bridge
                 else:
-                    first = next(
-                        (write for write in waiting if write.sent_ns <= first.until_ns and write.fits(state)), first
-                    )
+                    first = next((write for write in _sent_by(waiting, first.until_ns) if write.fits(state)), first)
             waiting.remove(first)
             placed.append(first)
             state = first.leaves()
@@ -307,11 +318,8 @@ class _Walk:
             made = next(
                 (
                     write
-                    for write in self._maybe
-                    if not write.is_delete
-                    and write.version == target.condition
-                    and write.sent_ns <= target.until_ns
-                    and not any(write is other for other in (*used, *found))
+                    for write in self._read.get(target.condition, ())
+                    if write.sent_ns <= target.until_ns and not any(write is other for other in (*used, *found))
                 ),
                 None,
             )
@@ -335,6 +343,8 @@ class _Walk:
     def _taken(self, writes: list[_Write], target: _Write) -> list[_Write]:
         """These writes did land, in this order, before `target`: what each made and until when is known now."""
         for write, following in zip(reversed(writes), reversed([*writes, target][1:]), strict=True):
+            known = self._read.get(write.version, [])
+            known[:] = [other for other in known if other is not write]
             if not write.is_delete:
                 write.version = following.condition
             write.until_ns = min(write.until_ns, following.until_ns)
@@ -394,21 +404,28 @@ def holes(events: Events, writes: Replies, broken: Flags, *, absent: int, found_
 
     found_nothing: REPLIED rows of readings of locks that found no object.
     """
-    unexplained = np.zeros(len(broken), dtype=np.bool_)
     if not broken.any():
-        return unexplained
+        return np.zeros(len(broken), dtype=np.bool_)
     group, condition = events.lock_key[writes.row], events.codes("if_version")[writes.row]
     at, sent_row = events.integers("at_ns"), events.sent_by_request[events.request_keys(found_nothing)]
     asked_ns = at[np.where(sent_row >= 0, sent_row, found_nothing)]
-    firsts = np.flatnonzero(is_first(group))
-    for position in np.flatnonzero(broken).tolist():
-        start = int(firsts[np.searchsorted(firsts, position, side="right") - 1])
-        wanted = condition[position]
-        if wanted == absent:
-            gone = (asked_ns > writes.at_hi_ns[position - 1]) & (at[found_nothing] <= writes.at_hi_ns[position])
-            unexplained[position] = bool(np.any(gone & (events.lock_key[found_nothing] == group[position])))
-        else:
-            unexplained[position] = not bool(
-                np.any(writes.version[start:position] == wanted) | np.any(condition[start:position] == wanted)
-            )
+    # Where in its lock each version was first made, or first asked for.
+    width = events.text_count("version") + 2
+    before = np.full(len(group), len(group), dtype=np.int64)
+    for named in (writes.version, condition):
+        known, first = np.unique(group * width + named + 1, return_index=True)
+        wanted = group * width + condition + 1
+        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        before = np.minimum(before, np.where(known[place] == wanted, first[place], len(group)))
+    unexplained: Flags = broken & (condition != absent) & (before >= np.arange(len(group)))
+    looks: dict[int, tuple[Ints, Ints]] = {}
+    for position in np.flatnonzero(broken & (condition == absent)).tolist():
+        lock = int(group[position])
+        if lock not in looks:
+            here = np.flatnonzero(events.lock_key[found_nothing] == lock)
+            here = here[np.argsort(asked_ns[here], kind="stable")]
+            looks[lock] = asked_ns[here], np.minimum.accumulate(at[found_nothing[here]][::-1])[::-1]
+        asked, earliest_answer = looks[lock]
+        later = int(np.searchsorted(asked, writes.at_hi_ns[position - 1], side="right"))
+        unexplained[position] = later < len(asked) and earliest_answer[later] <= writes.at_hi_ns[position]
     return unexplained

@@ -91,12 +91,24 @@ def reviving(acquires: int) -> History:
     return _cycles(acquires, is_reviving=True)
 
 
+def unheard(acquires: int) -> History:
+    """A real run in which every grant is answered by silence and found by reading."""
+    return _cycles(acquires, is_heard=False)
+
+
+def forked(acquires: int) -> History:
+    """A real run in which every write names a version that nobody made."""
+    return _cycles(acquires, is_forking=True)
+
+
 SHAPES: dict[str, Callable[[int], History]] = {
     "records that nobody can read": unread,
     "requests sent by a helper task": by_helpers,
     "a false denial in every cycle": lying,
     "every grant lapses unheard": silent,
     "every grant is revived": reviving,
+    "every answer is lost, real run": unheard,
+    "every condition is another, real run": forked,
 }
 """What once took the square of its size, or could: each with as many violations, or excuses to look for, as cycles."""
 
@@ -109,11 +121,14 @@ def _cycles(
     is_denying: bool = False,
     is_releasing: bool = True,
     is_reviving: bool = False,
+    is_heard: bool = True,
+    is_forking: bool = False,
 ) -> History:
     """Clients in turn on one lock; every waiting call begins a turn before it is served."""
     h = History(
         run={"validity_ns": 8, "poll_interval_ns": 1, "request_timeout_ns": 1, "wait_timeout_ns": 50,
              "faults_end_ns": 0, "claims": ["L4"]},
+        is_simulated=is_heard and not is_forking,
     )  # fmt: skip
     for turn in range(acquires):
         at, node = 40 * turn, f"n{turn % CLIENTS}"
@@ -123,7 +138,10 @@ def _cycles(
             h.read("liar", at - 12, version=h.version, sent=at - 13)
             h.fails("liar", call=at - 14, returned=at - 11)
         version = h.write(node, Op.ACQUIRE, sent=at, applied=at + 1, replied=at + 2, owner=owner, token=turn,
-                          valid_until=at + 8, task=helper)  # fmt: skip
+                          valid_until=at + 8, task=helper, if_version="another" if is_forking else None,
+                          reply=None if is_heard else Outcome.AMBIGUOUS)  # fmt: skip
+        if not is_heard:
+            h.read(node, at + 3, version=version, owner=owner)
         h.returns(node, Op.ACQUIRE, at + 3, request, Outcome.APPLIED, owner=owner, token=turn, version=version)
         held = Held(node, "main", request, owner, turn, version)
         h.believes(held, at + 3, at + 4)
