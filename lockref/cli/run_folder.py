@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+import click
+
 import lockref
 from lockref.cli import interrupts
 from lockref.cli.exit_codes import INTERRUPTED
@@ -84,7 +86,9 @@ class RunFolder:
         """Make the folder, write `run.json` with status "running" and point `latest` at it."""
         runs = home / "runs"
         runs.mkdir(parents=True, exist_ok=True)
-        note_killed(runs)
+        for killed in note_killed(runs):
+            if any(is_unfinished(part) for part in (killed, *killed.glob("*/"))):
+                click.echo(f"an earlier run was killed: `lockref check {killed}` judges what it had recorded", err=True)
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         number = 0
         while True:

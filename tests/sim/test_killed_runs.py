@@ -15,8 +15,17 @@ import pytest
 from lockref.cli import contention, interrupts, run_folder, writers
 from lockref.cli.main import run
 from lockref.cli.run_folder import RunFolder
+from lockref.providers import load_provider
+from lockref.runtime import NS_PER_S
+from lockref.spool import SPOOL, begin_spool
+from reports.checks import judge
 from reports.checks.load import load_history
+from reports.checks.tally import tally
+from reports.checks.verdicts import decide
 from reports.formats.results import load_results
+from scenarios import workers
+from scenarios.load import load_scenario
+from scenarios.run import run_real
 
 SHORT_LEASES = """
 version: 1
@@ -83,6 +92,41 @@ def test_a_dead_worker_is_named_and_the_rest_is_judged(
     assert json.loads((folder / "run.json").read_text())["exit_code"] == 5
 
 
+FROZEN = """
+import os, signal
+from lockref import StorageLock
+
+class Frozen(StorageLock):
+    def lock(self, timeout_s):
+        granted = super().lock(timeout_s)
+        if granted and "frozen" not in os.listdir():
+            open("frozen", "x").close()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return granted
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="SIGSTOP is POSIX")
+def test_a_worker_that_answers_no_more_is_named(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frozen with the lock in its hand: it is not waited for beyond the grace, and counts as crashed."""
+    (own_folder / "short.yaml").write_text(SHORT_LEASES)
+    (own_folder / "frozen.py").write_text(FROZEN)
+    monkeypatch.setattr(workers, "GRACE_S", 2)
+    outcome = run_real(
+        load_scenario("short.yaml"),
+        load_provider("frozen.py:Frozen"),
+        own_folder.as_uri(),
+        clients=4,
+        processes=2,
+        duration_ns=NS_PER_S,
+    )
+    [lost] = outcome.lost
+    assert lost.ending == "fell silent and was killed"
+    assert {row["node"] for row in outcome.events.to_pylist() if row["kind"] == "fault"} == set(lost.clients)
+    counts = tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
+    assert "violated" not in decide(counts).clauses.values()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_sigterm_ends_a_bench_like_ctrl_c(own_folder: Path, number: signal.Signals, processes: int) -> None:
@@ -142,8 +186,10 @@ def test_a_run_whose_process_is_gone_was_killed(own_folder: Path, capsys: pytest
         assert run([command, str(folder.path)]) == 5
         assert "was killed: its process ended without a word before anything was recorded" in capsys.readouterr().err
     assert json.loads((folder.path / "run.json").read_text())["status"] == "running"
+    begin_spool(folder.path / SPOOL)
     begun(own_folder)
     assert json.loads((folder.path / "run.json").read_text())["status"] == "killed"
+    assert f"an earlier run was killed: `lockref check {folder.path}`" in capsys.readouterr().err
 
 
 def test_the_clean_up_leaves_folders_that_are_being_written(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,11 +218,6 @@ def test_a_signal_in_a_step_that_must_not_be_torn_comes_after_it() -> None:
 
 def test_a_run_that_is_not_over_is_judged_so_far(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`check` of a folder that its process still writes: the clients' doings so far, and it says so."""
-    from lockref.providers import load_provider
-    from lockref.runtime import NS_PER_S
-    from scenarios.load import load_scenario
-    from scenarios.run import run_real
-
     folder = begun(own_folder)
     outcome = run_real(
         load_scenario("contention"), load_provider("hardened"), "memory:", clients=3, duration_ns=NS_PER_S,
