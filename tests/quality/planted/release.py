@@ -7,6 +7,7 @@ from typing import Any
 
 from lockref.errors import LockLost, LockNotHeld
 from lockref.storage import lease, lockfile
+from lockref.storage.fence import Reserved
 from lockref.storage.lockfile import LockFile
 from lockref.storage.provider import StorageLock
 from lockref.stores.port import Outcome, Version, WriteReply
@@ -24,6 +25,10 @@ class DeletesToRelease(StorageLock):
 
     def _release_write(self, version: Version | None, body: LockFile) -> WriteReply:
         return self._store.delete(self._key)
+
+    def _reserve(self, call: Any, known: Any) -> Reserved:
+        # Without a fence object, which would survive the deletion.
+        return Reserved(lease.next_fence(known, self._fence_seen_max), None)
 
 
 class ConditionallyDeletes(StorageLock):
