@@ -8,9 +8,10 @@ stranger's lock is one `ConfigError` line that says what to change.
 A lock is a class with the methods of `lockref.provider.LockProvider`, made by
 `Class.from_context(context)` where it has that, else by `Class(context)`.
 Optional class attributes: `decode_record` (a `RecordDecoder`; default: RFC-91
-records), `claims` (optional clauses it promises: F1, F2), `is_reentrant` (the
-task that holds may lock again), `needs_real_time` (it has clocks or threads
-that no simulation can turn) and `interface_version`.
+records), `claims` (optional clauses it promises: F1, F1:K, F2), `record_format`
+(the name of its protocol, such as "rfc91"), `is_reentrant` (the task that holds
+may lock again), `needs_real_time` (it has clocks or threads that no simulation
+can turn) and `interface_version`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from lockref.errors import ConfigError, did_you_mean
 from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, ProviderFactory, RecordDecoder
@@ -37,7 +40,7 @@ BUILT_IN: Mapping[str, str] = {
 """The locks of this package. `hudi` is the unsafe baseline, answer by answer; `hardened` is the reference."""
 
 ENTRY_POINTS = "lockref.providers"
-CLAIMABLE = ("F1", "F2", "L4")
+_CLAIM = re.compile(r"F1(:[0-9]{1,9})?|F2|L4")
 _METHODS: Mapping[str, tuple[object, ...]] = {"try_lock": (), "lock": (1.0,), "unlock": (), "holds": (), "close": ()}
 """What is called, with what."""
 
@@ -53,6 +56,8 @@ class ProviderSpec:
     which crosses to another process only if its parts can be pickled.
     needs_real_time: it has clocks or threads of its own, so no simulation can say anything about it.
     is_reentrant: it promises that the task that holds may lock again.
+    record_format: the protocol that its records belong to. Locks that name one
+        format can contend for one object; None: it shares its object with its like only.
     """
 
     name: str
@@ -62,12 +67,12 @@ class ProviderSpec:
     reference: str | None = None
     needs_real_time: bool = False
     is_reentrant: bool = False
+    record_format: str | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.reference is not None:
             return load_provider, (self.reference,)
-        parts = (self.name, self.factory, self.decode, self.claims, self.needs_real_time, self.is_reentrant)
-        return _spec_of_parts, parts
+        return _spec_of_parts, tuple(getattr(self, part) for part in _PARTS)
 
     def require_virtual_time(self) -> None:
         """Raise ConfigError if this lock cannot live in a simulation."""
@@ -78,22 +83,11 @@ class ProviderSpec:
             )
 
 
-def _spec_of_parts(
-    name: str,
-    factory: ProviderFactory,
-    decode: RecordDecoder,
-    claims: tuple[str, ...],
-    needs_real_time: bool,
-    is_reentrant: bool,
-) -> ProviderSpec:
-    return ProviderSpec(
-        name=name,
-        factory=factory,
-        decode=decode,
-        claims=claims,
-        needs_real_time=needs_real_time,
-        is_reentrant=is_reentrant,
-    )
+_PARTS = tuple(part.name for part in fields(ProviderSpec) if part.name != "reference")
+
+
+def _spec_of_parts(*parts: Any) -> ProviderSpec:
+    return ProviderSpec(**dict(zip(_PARTS, parts, strict=True)))
 
 
 def registered() -> dict[str, str]:
@@ -212,8 +206,13 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
             f"provider {name!r} speaks interface version {version!r}; this lockref speaks {INTERFACE_VERSION}"
         )
     claims = getattr(made, "claims", ())
-    if isinstance(claims, str) or not set(claims) <= set(CLAIMABLE):
-        raise ConfigError(f"provider {name!r} claims {claims!r}; expected some of {', '.join(CLAIMABLE)}")
+    if isinstance(claims, str) or not all(isinstance(claim, str) and _CLAIM.fullmatch(claim) for claim in claims):
+        raise ConfigError(
+            f"provider {name!r} claims {claims!r}; expected some of 'F1', 'F1:K' with a whole number K, 'F2' and 'L4'"
+        )
+    record_format = getattr(made, "record_format", None)
+    if record_format is not None and not (isinstance(record_format, str) and record_format):
+        raise ConfigError(f"provider {name!r}: record_format is {record_format!r}; expected a name such as 'rfc91'")
     return ProviderSpec(
         name=name,
         factory=_factory(made, name),
@@ -222,6 +221,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         reference=reference,
         needs_real_time=bool(getattr(made, "needs_real_time", False)),
         is_reentrant=getattr(made, "is_reentrant", False) is True,
+        record_format=record_format,
     )
 
 

@@ -21,6 +21,23 @@ class Cast:
         self._count = scenario.clients
         self._others = {client: load_provider(reference) for client, reference in scenario.providers.items()}
 
+    @property
+    def misfit(self) -> str:
+        """Why these locks cannot share one object; empty if they can.
+
+        Two protocols on one object are simply two locks: what happens then says nothing about either.
+        """
+        own = self.under_test.record_format
+        for client, other in self._others.items():
+            if other.name == self.under_test.name:
+                continue
+            if own is None:
+                name = self.under_test.name
+                return f"{client} runs {other.name} on the same object, and {name} declares no record_format"
+            if other.record_format != own:
+                return f"{client} runs {other.name}, whose records are {other.record_format}, not {own}"
+        return ""
+
     def of(self, client: str) -> ProviderSpec:
         """Of more clients than the scenario has, as a real run may have, the same mixture: n7 of six is as n1."""
         other = self._others.get(client)

@@ -31,13 +31,20 @@ class Model(BaseModel):
 
 
 class When(Model):
-    """A place in a client's life instead of an instant: its `nth` request of kind `op`, at cut point `cut`."""
+    """A place in a client's life instead of an instant: its `nth` request of kind `op`, at cut point `cut`.
+
+    after, before: only requests made in that span count. Locks renew and look as
+    often as they like, so the third renewal is no instant; the first one after
+    6 s is.
+    """
 
     client: ClientName
     op: StoreOp | None = None
     nth: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     cut: Cut
     service: Service | None = None
+    after: Duration | None = None
+    before: Duration | None = None
 
 
 class _Fault(Model):

@@ -34,7 +34,13 @@ def plan_entry(fault: FaultSpec, *, number: int, draw: Draws) -> dict[str, Any]:
         if isinstance(value, Drawn):
             entry[_WORDS.get(word, f"{word}_ns")] = draw(value, f"faults.{number - 1}.{word}")
         elif isinstance(value, BaseModel):
-            entry[word] = value.model_dump(exclude_none=True)
+            entry[word] = {
+                (f"{key}_ns" if isinstance(part, Drawn) else key): (
+                    draw(part, f"faults.{number - 1}.{word}.{key}") if isinstance(part, Drawn) else part
+                )
+                for key, part in value
+                if part is not None
+            }
         elif isinstance(fault, CorruptObject) and name == "body":
             choice = draw(_choice_of(fault), f"faults.{number - 1}.body")
             entry[word] = fault.bodies[choice].encode(fault.charset)
@@ -55,6 +61,8 @@ def is_same_for_all_seeds(scenario: Scenario) -> bool:
     quantities: list[Any] = [scenario.heal_at, *scenario.clock.drift.values(), *scenario.clock.offset.values()]
     for fault in scenario.faults:
         quantities += [getattr(fault, name) for name in type(fault).model_fields]
+        if fault.when is not None:
+            quantities += [fault.when.after, fault.when.before]
         if isinstance(fault, CorruptObject):
             quantities.append(_choice_of(fault))
     return scenario.swarm is None and all(not isinstance(value, Drawn) or value.is_constant for value in quantities)

@@ -180,9 +180,11 @@ def conclude(
     digest: str = "",
     allowed: Sequence[int] = (),
     failed: LockrefError | None = None,
+    skipped: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """End a command that judged runs: describe its folder, print the document or the folder's path; its exit code.
 
+    skipped: scenarios that do not apply to the lock, with the reason.
     failed: what ended it early. It is raised again where nothing was judged
     before; otherwise it is said, and what was judged still counts: a proven
     failure is not hidden by a server that then went away.
@@ -194,6 +196,8 @@ def conclude(
         console.say(f"ended early: {printable(str(failed), limit=4000, keep_newlines=True)}", style="bad")
         code = worst((code, failed.exit_code))
     document = document_of(results, digest=digest, folder=folder.path)
+    if skipped:
+        document["skipped"] = [{"scenario": name, "reason": reason} for name, reason in skipped.items()]
     status = "finished" if failed is None else "failed"
     folder.describe(status=status, verdict=document["verdict"], exit_code=code)
     if os.environ.get("GITHUB_ACTIONS") == "true":

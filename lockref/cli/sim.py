@@ -58,7 +58,7 @@ def command(
     lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
     from lockref.cli.campaigns import campaign_results, conclude, judge_thresholds, say_results, write_run
-    from lockref.cli.console import Console
+    from lockref.cli.console import Console, printable
     from lockref.cli.failures import FailureStore
     from lockref.cli.options import exit_codes
     from lockref.cli.progress import seed_progress
@@ -68,6 +68,7 @@ def command(
     from reports.checks.verdicts import counted
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
+    from scenarios.cast import Cast
     from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks
 
     console = Console(ctx.obj, as_json=as_json)
@@ -95,9 +96,14 @@ def command(
 
     all_results: list[Results] = []
     digests: list[str] = []
+    skipped: dict[str, str] = {}
     failed: LockrefError | None = None
     with _folder(about, resume=resume, console=console) as folder:
         for name, scenario in loaded.items():
+            if misfit := Cast(scenario, spec).misfit:
+                skipped[scenario.name] = misfit
+                console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(misfit)}")
+                continue
             own_seeds = seeds_for(scenario, seeds, SEEDS)
             part = folder if len(loaded) == 1 else folder.part(scenario.name)
             checkpoint = Checkpoint(
@@ -147,7 +153,7 @@ def command(
                 console.say(f"what was finished is in {folder.path}", style="dim")
                 raise KeyboardInterrupt
         digest = digests[0] if len(digests) == 1 else batch_digest(digests)
-        code = conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed)
+        code = conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed, skipped=skipped)
         if failed is None:
             remove_chunks(folder.path)
         return code

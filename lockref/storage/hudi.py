@@ -35,6 +35,7 @@ class HudiLock:
     """
 
     decode_record = staticmethod(decode)
+    record_format = "rfc91"
 
     def __init__(self, context: LockContext) -> None:
         StorageLockConfig.from_settings(context.settings)

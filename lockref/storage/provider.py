@@ -70,6 +70,7 @@ class StorageLock(Contender):
     """
 
     decode_record = staticmethod(lockfile.decode)
+    record_format = "rfc91"
     is_reentrant = True
     # Every loss is reported to the listener (H12).
     claims = ("L4",)

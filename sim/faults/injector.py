@@ -43,6 +43,7 @@ class Injector:
         self._is_counting = any(
             fault.when is not None or getattr(fault, "probability", 1.0) < 1.0 for fault in plan.faults
         )
+        self._windowed = [s for s in self.states if s.fault.when is not None and s.fault.when.has_window]
         for state in self.states:
             fault = state.fault
             if fault.is_request_fault:
@@ -102,6 +103,8 @@ class Injector:
             counts[client, op, service], counts[client, op, None], counts[client, None, service],
             counts[client, None, None],
         )  # fmt: skip
+        for state in self._windowed:
+            self._count_in_window(state, exchange)
         if self._triggers["c0"]:
             self._reach("c0", exchange)
 
@@ -110,8 +113,9 @@ class Injector:
     ) -> tuple[int, bool, int | None]:
         """The request leaves: which faults strike it, how long it takes, whether it arrives, whether twice."""
         for state in self._requests:
-            if state.kind not in exchange.struck and self._is_struck(state, exchange):
-                exchange.struck[state.kind] = state
+            # Asked in any case: what its filter lets through is counted, whichever fault of its kind strikes.
+            if self._is_struck(state, exchange):
+                exchange.struck.setdefault(state.kind, state)
         struck = exchange.struck
         if struck:
             delay = struck.get("delay")
@@ -253,7 +257,23 @@ class Injector:
         ):
             return False
         state.armed += 1
+        if trigger.has_window:
+            return state.chosen is exchange
         return exchange.ordinals[(trigger.service is None) + 2 * (trigger.op is None)] == trigger.nth
+
+    def _count_in_window(self, state: ArmedFault, exchange: Exchange) -> None:
+        """Note the request that a trigger with a window means, as it is made: counting is the same at every cut."""
+        trigger = state.fault.when
+        assert trigger is not None, "only triggers have windows"
+        if (
+            trigger.client == exchange.client
+            and trigger.op in (None, exchange.op)
+            and trigger.service in (None, exchange.service)
+            and trigger.is_open(self._world.kernel.now_ns)
+        ):
+            state.passed += 1
+            if state.passed == trigger.nth:
+                state.chosen = exchange
 
     def _reach(self, cut: str, exchange: Exchange) -> None:
         for state in self._triggers[cut]:

@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 
 
 class ArmedFault:
-    """One fault of the plan with its counts. passed: requests that its filter let through so far."""
+    """One fault of the plan with its counts.
 
-    __slots__ = ("armed", "fault", "fired", "kind", "mattered", "passed")
+    passed: requests that its filter let through so far. chosen: the
+    request that a trigger with a window waits for, once that was made.
+    """
+
+    __slots__ = ("armed", "chosen", "fault", "fired", "kind", "mattered", "passed")
 
     def __init__(self, fault: v.Fault) -> None:
         self.fault = fault
@@ -37,6 +41,7 @@ class ArmedFault:
         self.fired = 0
         self.mattered = 0
         self.passed = 0
+        self.chosen: object | None = None
 
     def has_mattered(self) -> None:
         self.mattered += 1

@@ -46,7 +46,9 @@ class _Model(BaseModel):
 class Trigger(_Model):
     """A place in a client's life: its `nth` request of kind `op` to `service`, at cut point `cut`.
 
-    op None: any; service None: any. Counting starts with the run and goes on through restarts.
+    op None: any; service None: any. Counting starts with the run and goes on
+    through restarts. after_ns, before_ns: only requests that are made from
+    then on, or before then, in true time, are counted at all.
     """
 
     client: str
@@ -54,6 +56,16 @@ class Trigger(_Model):
     nth: _Count = 1
     cut: Cut = "c0"
     service: str | None = None
+    after_ns: _Instant | None = None
+    before_ns: _Instant | None = None
+
+    @property
+    def has_window(self) -> bool:
+        return self.after_ns is not None or self.before_ns is not None
+
+    def is_open(self, now_ns: int) -> bool:
+        """True if a request that is made now counts."""
+        return (self.after_ns or 0) <= now_ns and (self.before_ns is None or now_ns < self.before_ns)
 
 
 class Fault(_Model):

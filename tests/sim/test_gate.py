@@ -63,3 +63,24 @@ def test_a_scenario_that_is_asked_for_by_name_is_judged_by_everything(capsys: py
     """Whoever names a scenario asks what happens there; that no lock keeps a clause is said beside the verdict."""
     assert run(["sim", "e05", "--seeds", "1..3"]) == 1
     assert "the hardened lock is not known to keep" in capsys.readouterr().out
+
+
+def test_two_protocols_on_one_object_are_no_scenario_for_either(capsys: pytest.CaptureFixture[str]) -> None:
+    """A correct lock with its own records was accused in p01; now it is told that this does not apply to it: exit 0."""
+    plain = "tests.quality.planted.strangers:PlainLock"
+    assert run(["sim", "p01", "p02", "--provider", plain, "--seeds", "1..3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "not_applicable"
+    assert [part["scenario"] for part in told["skipped"]] == ["p01-beside-hudi-contenders", "p02-beside-hudi-holder"]
+    assert "record_format" in told["skipped"][0]["reason"]
+    assert run(["sim", "p01", "--provider", "hudi", "--seeds", "1..3"]) == 1
+
+
+@pytest.mark.parametrize("habit", ["RenewsFiveTimesAsOften", "RenewsTenTimesAsOften", "RenewsRarely", "GivesNoTokens"])
+@pytest.mark.parametrize("scenario", ["h15", "e07", "u09", "e05", "h19"])
+def test_no_scenario_counts_the_habits_of_the_reference(scenario: str, habit: str) -> None:
+    """A lock that renewed five times as often was accused of S2 in h15: the deletion came by count of renewals."""
+    loaded = load_scenario(scenario)
+    spec = load_provider(f"tests.quality.planted.habits:{habit}")
+    campaign = run_campaign(loaded, spec, range(1, 13), keep_runs=0, spared=loaded.spared)
+    assert campaign.tally.findings == []

@@ -284,3 +284,29 @@ def test_what_was_never_answered_is_not_at_c4():
     )
     assert scene.counts("g")[1] == 0
     assert scene.log[1][0] == "second"
+
+
+def test_nth_counts_what_passes_whatever_else_strikes_it():
+    """A request that another fault of the kind struck is counted all the same: the second is the second."""
+    scene = two_writes(
+        v.Error(id="f1", client="n1", nth=1, status=503), v.Error(id="f2", client="n1", nth=2, status=429)
+    )
+    assert [entry[2] for entry in scene.log[:2]] == [503, 429]
+
+
+def test_of_two_faults_of_a_kind_the_first_strikes():
+    """Both let the request through; one answer is given."""
+    scene = two_writes(
+        v.Error(id="f1", client="n1", nth=1, status=503), v.Error(id="f2", client="n1", nth=1, status=429)
+    )
+    assert scene.log[0][2] == 503
+    assert [entry[1] for entry in scene.world.fault_counts.values()] == [1, 0]
+
+
+def test_a_trigger_with_a_window_counts_only_what_is_made_in_it():
+    """`after` and `before`: the first request from 15 ms on is the second of all; none comes after 1 s."""
+    second = v.Trigger(client="n1", cut="c3", after_ns=15 * MS, before_ns=1000 * MS)
+    scene = two_writes(v.LoseReply(id="f", when=second))
+    assert [entry[1] for entry in scene.log[:2]] == [Outcome.APPLIED, Outcome.AMBIGUOUS]
+    never = v.Trigger(client="n1", cut="c3", after_ns=5000 * MS)
+    assert two_writes(v.LoseReply(id="f", when=never)).log == UNDISTURBED

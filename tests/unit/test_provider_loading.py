@@ -12,6 +12,7 @@ from lockref.provider import INTERFACE_VERSION
 from lockref.providers import load_provider, provider_from, registered
 from lockref.screening import ScreenedDecoder
 from lockref.storage import lockfile
+from lockref.storage.provider import StorageLock
 
 METHODS = """
     grant = None
@@ -164,3 +165,17 @@ def test_what_a_module_prints_while_imported_is_not_on_standard_output(
     path = file_with(tmp_path, f"print(1)\nclass Mine:{METHODS}")
     load_provider(f"{path}:Mine")
     assert capsys.readouterr() == ("", "1\n")
+
+
+@pytest.mark.parametrize("claims", [("F1",), ("F1:8", "F2"), ()])
+def test_claims_are_taken_as_documented(claims: tuple[str, ...]) -> None:
+    """`F1:K` is a claim like the others (docs/spec.md)."""
+    made = type("Claims", (StorageLock,), {"claims": claims})
+    assert provider_from(made, name="x").claims == tuple(sorted(claims))
+
+
+@pytest.mark.parametrize("claims", ["F1", ("F3",), ("F1:",), ("F1:-1",), (1,)])
+def test_other_claims_are_refused(claims: object) -> None:
+    """With what is expected."""
+    with pytest.raises(ConfigError, match="F1:K"):
+        provider_from(type("Claims", (StorageLock,), {"claims": claims}), name="x")

@@ -25,6 +25,19 @@ CORRECT = (
     f"{HERE}.strangers:HiddenLock",
     f"{HERE}.entered:CountingLock",
     f"{HERE}.watching:WatchingLock",
+    f"{HERE}.habits:RenewsThreeTimesAsOften",
+    f"{HERE}.habits:RenewsFiveTimesAsOften",
+    f"{HERE}.habits:RenewsTenTimesAsOften",
+    f"{HERE}.habits:PlainRenewsFiveTimesAsOften",
+    f"{HERE}.habits:RenewsRarely",
+    f"{HERE}.habits:RenewsWhenUsed",
+    f"{HERE}.habits:HasItsOwnKey",
+    f"{HERE}.habits:PollsFiveTimesAsOften",
+    f"{HERE}.habits:ReadsBeforeEachWrite",
+    f"{HERE}.habits:LooksTwice",
+    f"{HERE}.habits:VerifiesEachWrite",
+    f"{HERE}.habits:CountsFromZero",
+    f"{HERE}.habits:GivesNoTokens",
 )
 """Locks that no scenario may flag where the hardened lock holds."""
 
