@@ -35,10 +35,7 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
         frame = trace.tb_frame
         module = str(frame.f_globals.get("__name__", ""))
         room = module.split(".")[0]
-        is_library = room in sys.stdlib_module_names or any(
-            folder in frame.f_code.co_filename for folder in _LIBRARY_PATHS
-        )
-        if room not in _ROOMS and (room == own or not is_library):
+        if room not in _ROOMS and (room == own or not _is_library(room, frame.f_code.co_filename)):
             return True
         if is_stranger and module.startswith(_LOCKS):
             return True
@@ -46,11 +43,32 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
     return False
 
 
+def place_of(error: BaseException, provider: ProviderSpec) -> str:
+    """`file.py:17`, where in the lock's own code it was raised, or called what raised; empty if nowhere in it."""
+    made = getattr(provider.factory, "made", provider.factory)
+    own = str(getattr(made, "__module__", "")).split(".")[0]
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code, module = trace.tb_frame.f_code, str(trace.tb_frame.f_globals.get("__name__", ""))
+        room = module.split(".")[0]
+        is_foreign = room not in _ROOMS and (room == own or not _is_library(room, code.co_filename))
+        if is_foreign or (own in _ROOMS and module == getattr(made, "__module__", "")):
+            place = f"{code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def _is_library(room: str, file: str) -> bool:
+    return room in sys.stdlib_module_names or any(folder in file for folder in _LIBRARY_PATHS)
+
+
 def blamed(error: BaseException, provider: ProviderSpec, where: str) -> ConfigError:
     """The one line that tells the lock's author. where: what is known of the place, for the reader."""
     words = " ".join(str(error).split())[:_WORDS_MAX]
     notes = "; ".join([where, *getattr(error, "__notes__", ())])
+    place = place_of(error, provider)
+    what = f"{type(error).__name__} at {place}" if place else type(error).__name__
     return ConfigError(
-        f"provider {provider.name!r} raised {type(error).__name__}: {words} ({notes}); "
-        "a lock answers with LockError and its subclasses"
+        f"provider {provider.name!r} raised {what}: {words} ({notes}); a lock answers with LockError and its subclasses"
     )

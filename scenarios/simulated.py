@@ -224,19 +224,23 @@ def run_simulated(
         if world.kernel.stands_still:
             raise ConfigError(
                 f"provider {provider.name!r}: {world.kernel.events:,} steps and virtual time hardly moves "
-                f"(seed {seed}; last at {world.kernel.last_event}); a loop must wait for more than a moment"
+                f"(scenario {scenario.name}, seed {seed}; last at {world.kernel.last_event}); "
+                "a loop must wait for more than a moment"
             ) from error
         is_cut_off = True
     except StuckError as error:
-        raise ConfigError(f"{error} (seed {seed})") from error
-    except (ConfigError, DeterminismError):
+        raise ConfigError(f"{error} (scenario {scenario.name}, seed {seed})") from error
+    except ConfigError as error:
+        # Such as a guard that takes its time: whose, where and when is known here only.
+        raise ConfigError(f"provider {provider.name!r}: {error} (scenario {scenario.name}, seed {seed})") from error
+    except DeterminismError:
         raise
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # A stranger's lock may raise anything.
         if not is_providers_fault(error, provider):
             raise
-        raise blamed(error, provider, f"seed {seed}") from error
+        raise blamed(error, provider, f"scenario {scenario.name}, seed {seed}") from error
     finally:
         world.close()
     row = {

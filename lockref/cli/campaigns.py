@@ -13,7 +13,7 @@ from lockref.cli.exit_codes import INCONCLUSIVE, exit_code, worst
 from lockref.cli.failures import Stored
 from reports.checks.load import write_history
 from reports.checks.spec import CLAUSES
-from reports.checks.verdicts import joint_verdict
+from reports.checks.verdicts import counted, joint_verdict
 from reports.formats.block import failure_block
 from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
@@ -181,10 +181,12 @@ def conclude(
     allowed: Sequence[int] = (),
     failed: LockrefError | None = None,
     skipped: Mapping[str, str] = MappingProxyType({}),
+    errors: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """End a command that judged runs: describe its folder, print the document or the folder's path; its exit code.
 
     skipped: scenarios that do not apply to the lock, with the reason.
+    errors: scenarios that could not be run to their end, with the error; they have been told.
     failed: what ended it early. It is raised again where nothing was judged
     before; otherwise it is said, and what was judged still counts: a proven
     failure is not hidden by a server that then went away.
@@ -193,9 +195,14 @@ def conclude(
         raise failed
     code = code_of(results, allowed)
     if failed is not None:
-        console.say(f"ended early: {printable(str(failed), limit=4000, keep_newlines=True)}", style="bad")
         code = worst((code, failed.exit_code))
+    if errors:
+        console.say(f"{counted(len(errors), 'scenario')} could not be run: {', '.join(errors)}", style="bad")
+    elif failed is not None:
+        console.say(f"ended early: {printable(str(failed), limit=4000, keep_newlines=True)}", style="bad")
     document = document_of(results, digest=digest, folder=folder.path)
+    if errors:
+        document["errors"] = [{"scenario": name, "error": error} for name, error in errors.items()]
     if skipped:
         document["skipped"] = [{"scenario": name, "reason": reason} for name, reason in skipped.items()]
     status = "finished" if failed is None else "failed"

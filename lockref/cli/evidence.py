@@ -8,7 +8,7 @@ shrunk run, whose times and figures are not those of the run that found it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,33 @@ if TYPE_CHECKING:
     from reports.checks.tally import Finding
     from reports.formats.results import Timeline
     from scenarios.simulated import RunOutcome
+
+
+AROUND = ("S3", "S6")
+"""Clauses whose failures are told with what the store saw: who wrote, on which condition, with what success."""
+
+WRITES_SHOWN = 6
+
+
+def store_writes(events: pa.Table, lock: str, at_ns: int) -> list[dict[str, Any]]:
+    """The writes of `lock` nearest to an instant, at most `WRITES_SHOWN`, in the order of the record.
+
+    What was applied is told as the store did it, anything else as its client heard it.
+    """
+    chosen = events.filter(
+        pc.and_(
+            pc.and_(pc.equal(events["lock"], lock), pc.is_in(events["kind"], pa.array(["applied", "replied"]))),
+            pc.invert(pc.is_in(events["op"], pa.array(["read", "none", "guard"]))),
+        )
+    ).to_pylist()
+    told = [row for row in chosen if (row["kind"] == "applied") == (row["outcome"] == "applied")]
+    sender = {row["request"]: row["task"] for row in chosen if row["kind"] == "replied"}
+    nearest = sorted(told, key=lambda row: abs(row["at_ns"] - at_ns))[:WRITES_SHOWN]
+    names = ("at_ns", "node", "op", "if_version", "outcome", "version")
+    return [
+        {**{name: row[name] for name in names if row[name] not in (None, "")}, "task": sender.get(row["request"], "")}
+        for row in sorted(nearest, key=lambda row: row["seq"])
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +98,18 @@ class JudgedRun:
         own = self._by_clause[finding.clause]
         shown = self._events.filter(pc.is_in(self._events["kind"], pa.array(KINDS_SHOWN)))
         begin_ns: int = pc.min(self._events["at_ns"]).as_py()
+        witness = own.witness
+        if finding.clause in AROUND and own.at_ns is not None:
+            writes = store_writes(self._events, str(witness.get("lock", "")), own.at_ns)
+            witness = {**witness, "store": writes}
         return Evidence(
-            finding=replace(finding, kind=own.kind, at_ns=own.at_ns, witness=own.witness),
+            finding=replace(finding, kind=own.kind, at_ns=own.at_ns, witness=witness),
             begin_ns=begin_ns,
             timeline=build_timeline(
                 shown.to_pylist(),
                 grants=self._judgement.grants.to_pylist(),
                 moment_ns=own.at_ns,
-                witness=own.witness,
+                witness=witness,
                 origin_ns=begin_ns,
             ),
         )

@@ -97,6 +97,7 @@ def command(
     all_results: list[Results] = []
     digests: list[str] = []
     skipped: dict[str, str] = {}
+    errors: dict[str, str] = {}
     failed: LockrefError | None = None
     with _folder(about, resume=resume, console=console) as folder:
         for name, scenario in loaded.items():
@@ -124,8 +125,15 @@ def command(
                     spared=scenario.spared if take_all else frozenset(),
                 )
             except LockrefError as error:
-                failed = error
-                break
+                # A lock that fails in one scenario may still break its word in the next one.
+                failed = failed or error
+                errors[scenario.name] = str(error)
+                if len(loaded) > 1:
+                    console.say(
+                        f"ERROR        {scenario.name}: {printable(str(error), limit=4000, keep_newlines=True)}",
+                        style="bad",
+                    )
+                continue
             failures = FailureStore(scenario, spec, source=name)
             results = campaign_results(campaign, provenance=about, store_failure=failures.store)
             judge_thresholds(scenario, *campaign.kept, results)
@@ -153,7 +161,9 @@ def command(
                 console.say(f"what was finished is in {folder.path}", style="dim")
                 raise KeyboardInterrupt
         digest = digests[0] if len(digests) == 1 else batch_digest(digests)
-        code = conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed, skipped=skipped)
+        code = conclude(
+            console, folder, all_results, digest=digest, allowed=allowed, failed=failed, skipped=skipped, errors=errors
+        )
         if failed is None:
             remove_chunks(folder.path)
         return code

@@ -154,6 +154,10 @@ def check_belief_exclusion(events: Events, runs: Runs, tenures: Tenures) -> Viol
         begin = int(tenures.first_ns[intruder])
         end = int(min(tenures.last_ns[holder], tenures.last_ns[intruder]))
         names = [events.text("node", int(tenures.node[which])) for which in (holder, intruder)]
+        if names[0] == names[1]:
+            # Two tasks of one process: the node alone names neither.
+            tasks = [events.text("task", int(tenures.task[which])) for which in (holder, intruder)]
+            names = [f"{node}/{task}" for node, task in zip(names, tasks, strict=True)]
         return {
             "text": f"{names[0]} and {names[1]} both believed for {end - begin} ns",
             "lock": events.text("lock", int(tenures.lock[intruder])),

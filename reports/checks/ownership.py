@@ -226,7 +226,7 @@ def check_ownership(truth: Truth, operations: Operations, revived: Flags, tenure
             verb = "renewed" if chain.is_renewal[here] else ("", "released", "deleted", "overwrote")[chain.state[here]]
             kind, text = f"{verb} by another", f"{events.text('node', int(chain.node[here]))} {verb} another's grant"
         else:
-            kind, text = "revived", f"an ended grant of {events.text('owner', int(chain.owner[here]))} came back"
+            kind, text = "revived", f"an ended grant of {events.text('node', int(chain.node[here]))} came back"
         return {
             "text": text,
             "kind": kind,

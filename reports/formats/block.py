@@ -59,6 +59,7 @@ def _witness_lines(witness: dict[str, Any], origin_ns: int) -> list[str]:
             when = f"at {told(at)}" if isinstance(at, int) else ""
             state = str(entry.get("state") or entry.get("outcome") or "")
             lines.append(f"{name[:-1]:<10} {_who(entry)}  {short(state, 40)} {when}".rstrip())
+    lines += [f"{'store':<10} {_store_write(entry, told)}" for entry in _entries(witness.get("store"))]
     overlap = witness.get("overlap_ns")
     if isinstance(overlap, list) and len(overlap) == 2 and all(isinstance(edge, int) for edge in overlap):
         length = duration(overlap[1] - overlap[0])
@@ -91,13 +92,28 @@ def _store_lines(witness: dict[str, Any], told: Callable[[int], str]) -> list[st
     return lines
 
 
+def _store_write(entry: dict[str, Any], told: Callable[[int], str]) -> str:
+    """One write at the store: when, who, what, on which condition, and what came of it."""
+    condition = f"if {short(str(entry['if_version']), 12)}" if entry.get("if_version") else "unconditional"
+    if entry.get("if_version") == "absent":
+        condition = "if absent"
+    made = f" as {short(str(entry['version']), 12)}" if entry.get("version") else ""
+    outcome = str(entry.get("outcome") or "unknown").replace("_", " ")
+    return f"{told(int(entry['at_ns']))}  {_place(entry)} {entry.get('op', '')} {condition}: {outcome}{made}"
+
+
+def _place(entry: dict[str, Any]) -> str:
+    node, task = short(str(entry.get("node") or "?"), 40), str(entry.get("task") or "")
+    return node if task in ("", "main") else f"{node}/{short(task, 24)}"
+
+
 def _entries(value: Any) -> list[dict[str, Any]]:
     found = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
     return found[:_INTERVALS_MAX]
 
 
 def _who(entry: dict[str, Any]) -> str:
-    who = short(str(entry.get("node") or "?"), 40)
+    who = _place(entry)
     if entry.get("token") is not None:
         return f"{who}  token {entry['token']}"
-    return f"{who}  owner {short(str(entry['owner']), 40)}" if entry.get("owner") else who
+    return who if entry.get("node") or not entry.get("owner") else f"{who}  owner {short(str(entry['owner']), 40)}"
