@@ -11,7 +11,7 @@ import dataclasses
 from typing import Any
 
 from lockref.provider import Grant, LockContext, RecordView
-from lockref.runtime import MonoNs
+from lockref.runtime import NS_PER_MS, MonoNs
 from lockref.storage.provider import StorageLock
 from lockref.stores.port import Version
 from tests.quality.planted.strangers import PlainLock, decode_line
@@ -57,6 +57,17 @@ class RenewsRarely(PlainLock):
     def __init__(self, context: LockContext) -> None:
         super().__init__(context)
         self.settings = dataclasses.replace(self.settings, renew_interval_ns=self.settings.validity_ns // 3)
+
+    def begin(self, version: Version, mono_ns: int, wall_ns: int, until_ms: int) -> None:
+        """A renewal that could not raise the stamp, for the wall clock was set back, makes nothing longer (H19)."""
+        is_renewal, before_ns, stamped_ms = (
+            self.version is not None and self.until_ms > 0,
+            self.mono_end_ns,
+            self.until_ms,
+        )
+        super().begin(version, mono_ns, wall_ns, until_ms)
+        if is_renewal:
+            self.mono_end_ns = min(self.mono_end_ns, before_ns + (until_ms - stamped_ms) * NS_PER_MS)
 
 
 class RenewsWhenUsed(PlainLock):

@@ -181,12 +181,8 @@ class PlainLock:
 
     def begin(self, version: Version, mono_ns: int, wall_ns: int, until_ms: int) -> None:
         usable_ns = self.settings.validity_ns - self.settings.drift_bound_ns
-        mono_end_ns = mono_ns + usable_ns
-        if self.version is not None and self.until_ms:
-            # A renewal that could not raise the stamp, for the wall clock was set back, makes nothing longer (H19).
-            mono_end_ns = min(mono_end_ns, self.mono_end_ns + (until_ms - self.until_ms) * NS_PER_MS)
         self.version, self.until_ms = version, until_ms
-        self.mono_end_ns, self.wall_end_ns = mono_end_ns, wall_ns + usable_ns
+        self.mono_end_ns, self.wall_end_ns = mono_ns + usable_ns, wall_ns + usable_ns
 
     # Keeping.
 
