@@ -194,7 +194,7 @@ BUGS = (
     Bug("stubborn:SleepsUntilTheStamp", "L5 M3", "e35", "L5"),
     # what lands late
     Bug("late:RenewsWhatItFinds", "S6 E18", "h11", "S6"),
-    Bug("late:PlainRenewsWhatItFinds", "S6 H15", "h15", "S2 S6", 20),
+    Bug("late:PlainRenewsWhatItFinds", "S6 H15", "e30", "S6"),
     Bug("late:RenewsWithoutConditionWhenLate", "S6 A7", "h11", "S2 S5 S6", 20),
     Bug("late:TakesTheAnswerForTheNextGrant", "H11 M27", "e03", "S3"),
     Bug("late:RefusedReleaseIsDone", "H7 E18", "h11", "S7"),

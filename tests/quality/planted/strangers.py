@@ -242,10 +242,7 @@ class PlainLock:
                 if not self.is_mine(seen):
                     return
                 assert seen.version is not None
-                if seen.version != version:
-                    # A renewal of ours was under way and came first: nothing to wait for.
-                    version = seen.version
-                    continue
+                version = seen.version
             self.runtime.sleep(self.timeout_ns)
         raise ReleaseFailed("the store did not take the release")
 
