@@ -109,12 +109,12 @@ def at_once(data: bytes) -> Answer:
     return lambda connection, _over: connection.sendall(data)
 
 
-def dripped(first: bytes, drop: bytes, last: bytes) -> Answer:
-    """`first` at once, then `drop` again and again for two seconds, then `last`: a complete reply in the end."""
+def dripped(first: bytes, drop: bytes, last: bytes, *, drips: int = DRIPS) -> Answer:
+    """`first` at once, then `drop` again and again, then `last`: a complete reply in the end."""
 
     def answer(connection: socket.socket, over: threading.Event) -> None:
         connection.sendall(first)
-        for _ in range(DRIPS):
+        for _ in range(drips):
             if over.wait(DRIP_S):
                 return
             connection.sendall(drop)
@@ -146,6 +146,17 @@ DRIPPING = {
     ),
     "the body of an error": dripped(ERROR, b"x", b"x"),
 }
+
+
+LONG_DRIPS = 400
+LONG = dripped(
+    b"HTTP/1.1 200 OK\r\n" + GOOD_HEADERS + b"Content-Length: %d\r\n\r\n" % (len(BODY) + LONG_DRIPS),
+    b" ",
+    BODY,
+    drips=LONG_DRIPS,
+)
+"""For tests in which other requests must be answered in time, on a crowded machine as well: 20 s."""
+LONG_TIMEOUT_MS = 3_000
 
 
 @contextlib.contextmanager
@@ -191,10 +202,10 @@ def test_a_dripping_server_is_late_as_a_whole(scheme: str, what: str) -> None:
 @both
 def test_a_deadline_belongs_to_one_request(scheme: str) -> None:
     """A kept connection serves the next request under that one's own deadline, and a late one is not used again."""
-    answers = [at_once(GOOD), at_once(GOOD), DRIPPING["a body"], at_once(GOOD)]
-    with serving(*answers) as server, store_at(scheme, server) as store:
+    answers = [at_once(GOOD), at_once(GOOD), LONG, at_once(GOOD)]
+    with serving(*answers) as server, store_at(scheme, server, timeout_ms=LONG_TIMEOUT_MS) as store:
         assert store.read("key").outcome is Outcome.APPLIED
-        assert threading.Event().wait(1.2 * TIMEOUT_MS / 1000) is False
+        assert threading.Event().wait(1.2 * LONG_TIMEOUT_MS / 1000) is False
         assert store.read("key").outcome is Outcome.APPLIED
         assert server.connections == 1
         assert store.read("key").outcome is Outcome.AMBIGUOUS
@@ -258,12 +269,12 @@ def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
 def test_the_deadline_holds_under_tls(certificate, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply through TLS is a reply, a dripping one is late, and a foreign certificate is still refused."""
     path, context = certificate
-    with serving(at_once(GOOD), DRIPPING["a body"], context=context) as server:
+    with serving(at_once(GOOD), LONG, context=context) as server:
         with store_at("s3", server, protocol="https") as stranger:
             refused = stranger.put_if_absent("key", b"x")
             assert (refused.outcome, "SSLError" in refused.reason) == (Outcome.AMBIGUOUS, True)
         monkeypatch.setenv("AWS_CA_BUNDLE", str(path))
-        with store_at("s3", server, protocol="https", timeout_ms=1_200) as store:
+        with store_at("s3", server, protocol="https", timeout_ms=LONG_TIMEOUT_MS) as store:
             assert store.read("key").body == BODY
             assert store.read("key").outcome is Outcome.AMBIGUOUS
 
