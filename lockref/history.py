@@ -129,6 +129,7 @@ RUNS_SCHEMA = pa.schema(
         pa.field("claims", pa.list_(pa.string()), nullable=False),
         pa.field("digest", pa.string()),
         pa.field("unsafe", pa.string()),
+        pa.field("event_count", pa.int64()),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -139,7 +140,8 @@ nothing disturbs the run (the liveness clauses start there; null: they do not
 apply). `rate_error_ppm` is the largest clock rate error (ρ). `must_happen`
 names the situations without which the run proves nothing; `claims` the
 optional clauses the provider declares (F1, F2). `unsafe` says what RFC-91 would
-forbid about the lock's timing; null where it forbids nothing.
+forbid about the lock's timing; null where it forbids nothing. `event_count` is how many
+events the run recorded: a record with fewer was cut off, one with more is damaged.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

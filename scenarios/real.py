@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
-from lockref.history import ABSENT, Kind, Recorder, detail, runs_table
+from lockref.history import ABSENT, Kind, Recorder, detail, digests, runs_table
 from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
@@ -146,6 +146,8 @@ def run_real(
         faults_end_ns=max((worker.at_ns for worker in told.lost), default=row["faults_end_ns"]),
         end_ns=end_ns,
         is_cut_off=told.cut_ns is not None or bool(told.unfinished),
+        digest=digests(events).get(0),
+        event_count=len(events),
     )
     return RealOutcome(
         events=events,

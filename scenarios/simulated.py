@@ -255,6 +255,7 @@ def run_simulated(
         "end_ns": world.kernel.now_ns,
         "is_cut_off": is_cut_off,
         "digest": world.recorder.digest(),
+        "event_count": len(world.recorder),
     }
     return RunOutcome(
         seed=seed,

@@ -138,7 +138,7 @@ def _differences(analysed: Results, judged: Results) -> list[str]:
         )
     if analysed.damaged > judged.damaged:
         found.append(
-            f"the kept history has lost records of {counted(analysed.damaged, 'run')} since it was judged: "
+            f"the kept record of {counted(analysed.damaged, 'run')} was damaged since it was judged: "
             "latencies, fairness and figures are without them"
         )
     if analysed.verdict == "violated" != judged.verdict:

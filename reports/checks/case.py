@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from reports.checks.belief import Tenures, find_tenures
-from reports.checks.columns import Events, Ints, Runs, complete_runs
+from reports.checks.columns import Events, Ints, Runs, require_columns
 from reports.checks.disturbances import Disturbances, find_disturbances
 from reports.checks.effect import Effects, find_effects
 from reports.checks.honesty import tenure_of_release
+from reports.checks.integrity import Records, inspect_records
 from reports.checks.operations import Operations, join_operations
 from reports.checks.ownership import call_of_grant
 from reports.checks.truth import Truth
@@ -29,6 +31,7 @@ class Case:
     tenures: Tenures
     effects: Effects
     disturbances: Disturbances
+    records: Records
 
     @cached_property
     def call_of_grant(self) -> Ints:
@@ -60,10 +63,16 @@ class Case:
         return found
 
 
-def open_case(events: pa.Table, runs: pa.Table) -> Case:
-    """Take a history apart. Raises HistoryUnreadable for tables of another shape."""
-    facts = Runs(complete_runs(events, runs))
-    history = Events(events, facts.number)
+def open_case(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] | None = None) -> Case:
+    """Take a history apart; runs whose record is damaged are left out of everything but `records`.
+
+    known_damage: run number to what is wrong with it, as found elsewhere.
+    Raises HistoryUnreadable for tables of another shape.
+    """
+    require_columns(events, runs)
+    records = inspect_records(events, runs, known_damage=known_damage)
+    facts = Runs(records.runs)
+    history = Events(records.events, facts.number)
     truth = Truth(history, facts)
     operations = join_operations(history, truth)
     return Case(
@@ -74,4 +83,5 @@ def open_case(events: pa.Table, runs: pa.Table) -> Case:
         tenures=find_tenures(history, operations),
         effects=find_effects(history, operations),
         disturbances=find_disturbances(history),
+        records=records,
     )

@@ -44,16 +44,23 @@ def _same_texts(first: pa.Array, second: pa.Array) -> bool:
     return addresses[0] == addresses[1] or bool(first.equals(second))
 
 
+def require_columns(events: pa.Table, runs: pa.Table) -> None:
+    """Raise HistoryUnreadable for tables that are no history; what may be null in the runs table may be absent."""
+    missing = [name for name in SCHEMA.names if name not in events.column_names]
+    if missing:
+        raise HistoryUnreadable(f"judged a table without the column {missing[0]!r}: a history has {SCHEMA.names}")
+    missing = [field.name for field in RUNS_SCHEMA if not field.nullable and field.name not in runs.column_names]
+    if missing:
+        raise HistoryUnreadable(f"judged a runs table without the column {missing[0]!r}")
+
+
 class Events:
     """A history table as arrays, in the order (run, seq). `run` counts rows of the runs table.
 
-    Raises HistoryUnreadable for a table that is not a history.
+    Raises HistoryUnreadable for words that no history has. The table must have every column (`require_columns`).
     """
 
     def __init__(self, table: pa.Table, run_numbers: Ints) -> None:
-        missing = [name for name in SCHEMA.names if name not in table.column_names]
-        if missing:
-            raise HistoryUnreadable(f"judged a table without the column {missing[0]!r}: a history has {SCHEMA.names}")
         for field in SCHEMA:
             if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(table.schema.field(field.name).type):
                 position = table.column_names.index(field.name)
@@ -267,14 +274,9 @@ class Runs:
     """The runs table as arrays, one entry per run; ABSENT for null."""
 
     def __init__(self, table: pa.Table) -> None:
-        missing = [name for name in RUNS_SCHEMA.names if name not in table.column_names]
-        if missing:
-            raise HistoryUnreadable(f"judged a runs table without the column {missing[0]!r}")
         self.table = table
         self.count = len(table)
         self.number = self.integers("run")
-        if len(np.unique(self.number)) != self.count:
-            raise HistoryUnreadable("judged a runs table that names one run twice")
 
     def integers(self, name: str) -> Ints:
         array = _array(self.table.column(name))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reports.checks.belief import check_belief_exclusion
 from reports.checks.case import Case, open_case
@@ -21,10 +22,12 @@ from reports.checks.fairness import check_fairness, fairness_table
 from reports.checks.guilt import check_truth_exclusion, pointed_at_store
 from reports.checks.handoff import handoffs_table
 from reports.checks.honesty import check_honesty
+from reports.checks.integrity import altered
 from reports.checks.latency import calls_table
 from reports.checks.liveness import check_liveness
 from reports.checks.ownership import check_ownership, find_revivals
-from reports.checks.rulings import Ruling, verdict_table
+from reports.checks.rulings import Ruling, verdict_table, with_damaged
+from reports.checks.spec import VIOLATED
 from reports.checks.tables import grants_table, tenures_table
 from reports.checks.takeover import check_early_takeover
 from reports.checks.tokens import check_token_order, has_no_tokens
@@ -41,7 +44,9 @@ class Judgement:
 
     verdicts: `VERDICT_SCHEMA`, every run and clause. classes: run, class.
     reach: `REACH_SCHEMA`. grants, tenures: see reports.checks.tables.
-    cut_off: numbers of the runs whose record ended early; judged up to there.
+    records: `RECORD_SCHEMA`, which runs are whole, which cut off and judged up
+    to there, which damaged. A damaged run is in no other table but `verdicts`,
+    where every clause of it is inconclusive.
     """
 
     verdicts: pa.Table
@@ -49,23 +54,29 @@ class Judgement:
     reach: pa.Table
     grants: pa.Table
     tenures: pa.Table
-    cut_off: tuple[int, ...]
+    records: pa.Table
 
 
 def judge(events: pa.Table, runs: pa.Table) -> Judgement:
     """Judge many runs at once.
 
     events: `lockref.history.SCHEMA`, rows in any order; runs: `RUNS_SCHEMA`.
-    A run without a row in `runs` is judged by defaults. Raises
+    Where `runs` is empty, all runs are judged by defaults. A run whose record is
+    damaged (`reports.checks.integrity`) is not judged. Raises
     HistoryUnreadable for tables of another shape.
     """
-    return _judge(open_case(events, runs))
+    return judge_with_handoffs(events, runs)[0]
 
 
 def judge_with_handoffs(events: pa.Table, runs: pa.Table) -> tuple[Judgement, pa.Table]:
     """As `judge`, and the hand-offs of `measure`, from one reading of the history."""
     case = open_case(events, runs)
-    return _judge(case), handoffs_table(case)
+    judgement = _judge(case)
+    accused = judgement.verdicts["run"].filter(pc.equal(judgement.verdicts["verdict"], VIOLATED))
+    if tampered := altered(case.records, set(accused.to_pylist())):
+        case = open_case(events, runs, known_damage=tampered)
+        judgement = _judge(case)
+    return judgement, handoffs_table(case)
 
 
 def _judge(case: Case) -> Judgement:
@@ -85,7 +96,10 @@ def _judge(case: Case) -> Judgement:
     broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}
     rulings = [*safety, *check_liveness(case), *check_fairness(case)]
     return Judgement(
-        verdicts=verdict_table(case.runs.number, pointed_at_store(rulings, safety[0].violations, truth)),
+        verdicts=with_damaged(
+            verdict_table(case.runs.number, pointed_at_store(rulings, safety[0].violations, truth)),
+            case.records.damaged,
+        ),
         classes=class_table(
             case.runs.number,
             overlapped=broken["S3"],
@@ -96,7 +110,7 @@ def _judge(case: Case) -> Judgement:
         reach=reach_table(case),
         grants=grants_table(truth),
         tenures=tenures_table(case),
-        cut_off=tuple(case.runs.number[case.runs.is_cut_off].tolist()),
+        records=case.records.table,
     )
 
 

@@ -10,7 +10,10 @@ single event is not a history. Nothing here repairs or guesses at an event's con
 
 A loss can look like a broken lock (without its release a grant is replaced too
 early), so a run that lost a record is not judged at all; a record that does not
-even name its run may have been any run's.
+even name its run may have been any run's. Whether `seq` is still the key that
+it must be is asked where runs are judged (`reports.checks.integrity`). Records
+that carry no `seq` at all, such as lines written by hand, are numbered here in
+their order in the file.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ import pyarrow.parquet as pq
 from lockref.errors import HistoryUnreadable, NothingRecorded
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
 from lockref.spool import SPOOL, is_spool, read_spool, remove_spool
+from reports.checks.integrity import renumbered
 from reports.checks.verdicts import counted
 
 EVENTS, RUNS = "events", "runs"
@@ -109,8 +113,9 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
         events = _history_columns(_read_parquet(events_path), events_path, notes)
     else:
         events = _read_lines(events_path, notes)
-    runs = runs_table([]) if runs_path is None else _read_runs(runs_path)
-    runs = _described(events, runs, notes)
+    events = _numbered(events, notes)
+    runs = _inferred(events, notes) if runs_path is None else _read_runs(runs_path)
+    runs = _marked(runs, notes)
     if notes.nameless:
         notes.damaged.update(runs["run"].to_pylist())
     if notes.damaged:
@@ -144,9 +149,8 @@ def _recording(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
     if len(events) == 0:
         raise NothingRecorded(f"{folder}: the run ended, or was looked at, before anything was recorded; run it again")
     runs_path = _beside(folder / f"{EVENTS}.parquet")
-    runs = runs_table([]) if runs_path is None else _read_runs(runs_path)
     notes.cut_off.append(0)
-    runs = _described(events, runs, notes)
+    runs = _marked(_inferred(events, notes) if runs_path is None else _read_runs(runs_path), notes)
     last_ns = pc.max(events["at_ns"])
     place = runs.column_names.index("end_ns")
     return events, runs.set_column(place, RUNS_SCHEMA.field("end_ns"), pc.fill_null(runs["end_ns"], last_ns)), notes
@@ -230,7 +234,7 @@ def _history_columns(table: pa.Table, path: Path, notes: Notes) -> pa.Table:
         bad |= wrong
     if bad.all() and len(events):
         raise HistoryUnreadable(f"{path} holds no event of a history ({_most_common(notes)})")
-    return events.filter(pa.array(~bad)).cast(SCHEMA) if bad.any() else events.cast(SCHEMA)
+    return events.filter(pa.array(~bad)) if bad.any() else events
 
 
 def _wrong_rows(events: pa.Table) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
@@ -260,7 +264,7 @@ def _most_common(notes: Notes) -> str:
 
 def _absent_column(wanted: pa.Field, count: int, path: Path) -> pa.Array:
     if wanted.name == "seq":
-        return pa.array(range(count), pa.int64())
+        return pa.nulls(count, pa.int64())
     if wanted.name in ENUM_COLUMNS:
         return pa.array(["none"] * count).dictionary_encode()
     if not wanted.nullable:
@@ -278,10 +282,10 @@ def _lines(path: Path) -> Iterator[tuple[bytes, bool]]:
 def _read_lines(path: Path, notes: Notes) -> pa.Table:
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
     last_run: int | None = None
-    for number, (line, is_complete) in enumerate(_lines(path)):
+    for line, is_complete in _lines(path):
         if not line.strip():
             continue
-        event, problem = _parsed(line, number)
+        event, problem = _parsed(line)
         if problem:
             if not is_complete and len(line) < LINE_BYTES_MAX and last_run is not None:
                 notes.cut_off.append(last_run)
@@ -303,10 +307,10 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
         is_text = pa.types.is_dictionary(wanted.type)
         array = pa.array(columns[wanted.name], pa.string() if is_text else wanted.type)
         arrays.append(array.dictionary_encode() if is_text else array)
-    return pa.table(arrays, schema=SCHEMA)
+    return pa.table(arrays, names=SCHEMA.names)
 
 
-def _parsed(line: bytes, number: int) -> tuple[dict[str, Any], str]:
+def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
     """An event with every column; or what could be read of it, its run first, and why the line is none."""
     try:
         said = json.loads(line)
@@ -320,7 +324,7 @@ def _parsed(line: bytes, number: int) -> tuple[dict[str, Any], str]:
         if value is None:
             if name in REQUIRED:
                 return event, f"no {name}"
-            value = number if name == "seq" else "none" if name in _NAMES else None
+            value = "none" if name in _NAMES else None
         elif name in _NAMES:
             if not isinstance(value, str) or value not in _NAMES[name]:
                 return event, f"unknown {name}"
@@ -382,22 +386,43 @@ def _run_row(path: Path, number: int, line: bytes) -> dict[str, Any]:
     return row
 
 
-def _described(events: pa.Table, runs: pa.Table, notes: Notes) -> pa.Table:
-    """The runs with rows for those that nobody described, and those cut off marked so."""
-    known = runs["run"].to_pylist()
-    strangers = sorted(set(pc.unique(events["run"]).to_pylist()) - set(known))
+def _numbered(events: pa.Table, notes: Notes) -> pa.Table:
+    """Events with a `seq` each: counted where a run carries none at all, set aside where only some rows lack it."""
+    unnumbered = _flags(pc.is_null(events["seq"]))
+    if not unnumbered.any():
+        return events.cast(SCHEMA)
+    run = events["run"].to_numpy()
+    partly = np.intersect1d(run[unnumbered], run[~unnumbered])
+    lost = unnumbered & np.isin(run, partly)
+    if lost.any():
+        notes.quarantined["no seq, where other events of the run have one"] += int(lost.sum())
+        notes.damaged.update(partly.tolist())
+    counted_anew = renumbered(events)["seq"].to_numpy()
+    known = pc.fill_null(events["seq"], 0).to_numpy()
+    place = events.column_names.index("seq")
+    seq = pa.array(np.where(unnumbered, counted_anew, known))
+    return events.set_column(place, SCHEMA.field("seq"), seq).filter(pa.array(~lost)).cast(SCHEMA)
+
+
+def _inferred(events: pa.Table, notes: Notes) -> pa.Table:
+    """Rows for runs that nobody described."""
+    told = events.filter(pc.equal(events["kind"].cast(pa.string()), "applied"))
+    simulated = set(pc.unique(told["run"]).to_pylist())
+    strangers = sorted(pc.unique(events["run"]).to_pylist())
     notes.inferred = len(strangers)
-    if strangers:
-        told = events.filter(pc.equal(events["kind"].cast(pa.string()), "applied"))
-        simulated = set(pc.unique(told["run"]).to_pylist())
-        runs = pa.concat_tables([runs, runs_table(_inferred_row(run, run in simulated) for run in strangers)])
-    if notes.cut_off:
-        marked = [
-            bool(flag) or run in notes.cut_off
-            for run, flag in zip(runs["run"].to_pylist(), runs["is_cut_off"].to_pylist(), strict=True)
-        ]
-        place = runs.column_names.index("is_cut_off")
-        runs = runs.set_column(place, RUNS_SCHEMA.field("is_cut_off"), pa.array(marked))
+    return runs_table(_inferred_row(run, run in simulated) for run in strangers)
+
+
+def _marked(runs: pa.Table, notes: Notes) -> pa.Table:
+    """The runs, those whose last line is torn marked as cut off: they end with their last whole event."""
+    if not notes.cut_off:
+        return runs
+    is_torn = pc.is_in(runs["run"], value_set=pa.array(notes.cut_off, pa.int64()))
+    for name, values in (
+        ("is_cut_off", pc.or_(runs["is_cut_off"], is_torn)),
+        ("end_ns", pc.if_else(is_torn, pa.scalar(None, pa.int64()), runs["end_ns"])),
+    ):
+        runs = runs.set_column(runs.column_names.index(name), RUNS_SCHEMA.field(name), values)
     return runs
 
 

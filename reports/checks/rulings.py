@@ -8,7 +8,7 @@ batch with a million violations costs what its runs cost.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lockref.history import ABSENT
 from reports.checks.columns import Flags, Ints
-from reports.checks.spec import HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
+from reports.checks.spec import CLAUSES, HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
 
 VERDICT_SCHEMA: Final = pa.schema(
     [
@@ -64,6 +64,28 @@ class Ruling:
 
 def _canonical(witness: dict[str, Any]) -> str:
     return json.dumps(witness, separators=(",", ":"), sort_keys=True)
+
+
+def with_damaged(verdicts: pa.Table, damaged: Mapping[int, str]) -> pa.Table:
+    """These verdicts, and every clause inconclusive for runs whose record is damaged; ordered by run.
+
+    damaged: run number to what is wrong with its record.
+    """
+    if not damaged:
+        return verdicts
+    rows = [
+        {
+            "run": run,
+            "clause": clause,
+            "verdict": INCONCLUSIVE,
+            "count": 0,
+            "witness": _canonical({"reason": f"the record is damaged: {why}"}),
+        }
+        for run, why in sorted(damaged.items())
+        for clause in CLAUSES
+    ]
+    joined = pa.concat_tables([verdicts, pa.Table.from_pylist(rows, VERDICT_SCHEMA)])
+    return joined.take(pa.array(np.argsort(joined["run"].to_numpy(), kind="stable")))
 
 
 def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:

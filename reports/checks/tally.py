@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reports.checks.integrity import CUT_OFF, DAMAGED
 from reports.checks.judgement import Judgement
 from reports.checks.spec import SAFETY
 from reports.checks.verdicts import Counts, Party
@@ -121,11 +122,14 @@ def tally_runs(
 ) -> Tally:
     """As `tally`, where the events themselves are no longer at hand."""
     told = fault_kinds or {}
+    state = {row["run"]: row for row in judgement.records.to_pylist()}
+    unfit = {run: row["why"] for run, row in state.items() if row["state"] == DAMAGED}
     result = Tally(
-        runs=len(runs),
-        damaged=damaged,
+        runs=len(state) - len(unfit),
+        damaged=damaged + len(unfit),
+        damage={f"run {run}": why for run, why in unfit.items()},
         nameless=nameless,
-        cut_off=sum(runs["is_cut_off"].to_pylist()),
+        cut_off=sum(row["state"] == CUT_OFF for row in state.values()),
         events=event_count,
         classes=Counter(judgement.classes["class"].to_pylist()),
         spared=spared,
@@ -133,15 +137,19 @@ def tally_runs(
     parties: dict[int, Party] = {}
     for row in runs.select(["run", "scenario", "provider", "must_happen", "unsafe"]).to_pylist():
         parties[row["run"]] = party = (row["scenario"], row["provider"])
-        result.demand(party, row["must_happen"])
-        result.note_unsafe(row["unsafe"])
-    counted = judgement.verdicts.group_by(["clause", "verdict"]).aggregate([("run", "count")])
+        if row["run"] not in unfit:
+            result.demand(party, row["must_happen"])
+            result.note_unsafe(row["unsafe"])
+    verdicts = judgement.verdicts.filter(
+        pc.invert(pc.is_in(judgement.verdicts["run"], value_set=pa.array(sorted(unfit), pa.int64())))
+    )
+    counted = verdicts.group_by(["clause", "verdict"]).aggregate([("run", "count")])
     for row in counted.to_pylist():
         result.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["run_count"]
     for row in judgement.reach.to_pylist():
-        party = parties[row["run"]]
+        party = parties.get(row["run"], ("", ""))
         result.reach_situation(party, row["situation"], runs=int(row["count"] > 0), count=row["count"])
-    broken = judgement.verdicts.filter(pc.equal(judgement.verdicts["verdict"], "violated")).to_pylist()
+    broken = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).to_pylist()
     findings = []
     for row in broken:
         if row["clause"] in spared:

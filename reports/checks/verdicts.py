@@ -22,6 +22,9 @@ from reports.checks.spec import CLAUSES, FAIRNESS, HELD, INCONCLUSIVE, LIVENESS,
 GRANT: Final = "grant"
 """The situation without which a run proves nothing, demanded or not."""
 
+DAMAGE_TOLD_MAX: Final = 5
+"""Damaged runs that are told by name; the rest is counted."""
+
 Party = tuple[str, str]
 """Scenario and provider. What must happen must happen to each: another lock's crash proves nothing about this one."""
 
@@ -34,7 +37,8 @@ class Counts:
     """What was counted over some runs: all that a verdict is made of.
 
     runs: those that were judged. damaged: runs that were not, because their
-    record has a loss. nameless: records set aside that name no run. cut_off:
+    record is damaged. damage: of those of which it is known, what is wrong, by
+    the name of the run. nameless: records set aside that name no run. cut_off:
     judged runs whose record ends early. broken_runs: judged runs in which any
     safety clause broke.
     verdicts: clause to verdict to runs.
@@ -50,6 +54,7 @@ class Counts:
 
     runs: int = 0
     damaged: int = 0
+    damage: dict[str, str] = field(default_factory=dict)
     nameless: int = 0
     cut_off: int = 0
     broken_runs: int = 0
@@ -62,8 +67,11 @@ class Counts:
 
     @property
     def notices(self) -> list[str]:
-        """What a reader of the verdict must be told, whatever it is."""
-        return [f"unsafe timing, by the scenario's own wish: {told}" for told in self.unsafe]
+        """What a reader must be told whatever the verdict: forbidden timing, and damage, of a few runs by name."""
+        damage = [f"{name} not judged: {why}" for name, why in list(self.damage.items())[:DAMAGE_TOLD_MAX]]
+        if rest := len(self.damage) - len(damage):
+            damage.append(f"{counted(rest, 'more run')} not judged, for damage alike")
+        return [*(f"unsafe timing, by the scenario's own wish: {told}" for told in self.unsafe), *damage]
 
     @property
     def reach(self) -> dict[str, Occurred]:
@@ -111,6 +119,7 @@ class Counts:
         """Join the counts of other runs to these."""
         self.runs += other.runs
         self.damaged += other.damaged
+        self.damage |= other.damage
         self.nameless += other.nameless
         self.cut_off += other.cut_off
         self.broken_runs += other.broken_runs
@@ -197,7 +206,7 @@ def _doubts(counts: Counts) -> list[str]:
     """Why these runs prove nothing about safety, whatever the clauses say of them; empty if nothing speaks against."""
     doubts = []
     if counts.damaged:
-        doubts.append(f"{counted(counts.damaged, 'run')} lost records and could not be judged")
+        doubts.append(f"{counted(counts.damaged, 'run')} could not be judged: the record is damaged")
     if counts.nameless:
         doubts.append(f"{counted(counts.nameless, 'record')} could not be assigned to a run")
     if not counts.runs:

@@ -187,7 +187,7 @@ class Results(_Part):
     three, and the reasons, are what `reports.checks.verdicts.decide` says.
     statement: the verdict in one sentence, with its bound.
     speed: how fast a real run was, in one line; empty for virtual time.
-    classes: runs by severity. damaged: runs not judged because they lost records.
+    classes: runs by severity. damaged: runs not judged because their record is damaged.
     """
 
     format: Literal["lockref.results/1"] = "lockref.results/1"

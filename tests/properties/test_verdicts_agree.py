@@ -12,6 +12,7 @@ from lockref.cli.campaigns import code_of, tallied_results
 from lockref.history import runs_table, to_table
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
+from reports.checks.integrity import RECORD_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.tally import Tally, tally
 from reports.formats.results import Results
@@ -74,7 +75,13 @@ def judgement(runs: list[Run]) -> Judgement:
         reach=pa.Table.from_pylist(reach, REACH_SCHEMA),
         grants=pa.table({}),
         tenures=pa.table({}),
-        cut_off=(),
+        records=pa.Table.from_pylist(
+            [
+                {"run": place, "state": "cut off" if run["is_cut_off"] else "whole", "why": None}
+                for place, run in enumerate(runs)
+            ],
+            RECORD_SCHEMA,
+        ),
     )
 
 

@@ -111,7 +111,7 @@ def test_a_lost_line_accuses_nobody(tmp_path):
         found = tally(judge(read, described), read, described, damaged=len(notes.damaged))
         verdicts = decide(found)
         assert (verdicts.safety, verdicts.liveness, found.damaged) == ("inconclusive", "not_applicable", 1)
-        assert verdicts.reasons == ("1 run lost records and could not be judged",)
+        assert verdicts.reasons == ("1 run could not be judged: the record is damaged",)
 
 
 @pytest.mark.parametrize(

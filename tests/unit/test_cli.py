@@ -112,7 +112,7 @@ def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: py
     capsys.readouterr()
     assert run(["check", "h", "--json"]) == 3
     told = document(capsys)
-    assert (told["runs"], told["reasons"]) == (1, ["1 run lost records and could not be judged"])
+    assert (told["runs"], told["reasons"]) == (1, ["1 run could not be judged: the record is damaged"])
     assert "1 record set aside: unknown kind" in told["notices"]  # type: ignore[operator]
 
 

@@ -110,6 +110,6 @@ def test_a_page_says_where_the_kept_history_differs_from_the_judged_one() -> Non
     analysed = Results(verdict="violated", statement="1 of 3 runs broke", runs=3, damaged=2)
     told = "\n".join(_joined(analysed, judged).notices)
     assert "over 10 runs" in told
-    assert "2 runs since it was judged" in told
+    assert "2 runs was damaged since" in told
     assert "judged again, is violated" in told
     assert _joined(Results(verdict="held", statement="", runs=10), judged).notices == []
