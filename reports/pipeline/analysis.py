@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockref.errors import HistoryUnreadable
+from reports.checks.integrity import CUT_OFF, WHOLE
 from reports.pipeline import fairness, latency
 from reports.pipeline.counts import collect_counts, ordered, verdict_counts
 from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run
@@ -118,6 +119,7 @@ class _Analysis:
         self.sources = sources
         self.out = out
         self.is_joint = is_joint
+        self.described: dict[int, Any] = {}
         parts = [sources] if is_joint else [[source] for source in sources]
         self.facts = [Facts(sources={source.index: source.name for source in part}) for part in parts]
 
@@ -129,6 +131,7 @@ class _Analysis:
         with _kept(records.runs), _kept(records.rows):
             self._take_stock(records)
             with _kept(self._judge(records)) as judged:
+                self._set_aside(records, judged)
                 self._measure(judged)
         return self.facts
 
@@ -159,7 +162,7 @@ class _Analysis:
         counts, bad_runs, described = _together(
             lambda: records.rows.groupBy("_source", "problem").count().collect(),
             lambda: records.bad_runs.groupBy("source", "reason").count().collect(),
-            lambda: records.runs.select("run", "scenario", "provider", "is_cut_off", "must_happen", "unsafe").collect(),
+            lambda: records.runs.select("run", "scenario", "provider", "must_happen", "unsafe").collect(),
         )
         for index, problem, count in counts:
             if problem is None:
@@ -182,25 +185,24 @@ class _Analysis:
                 self._part(split_run(run)[0]).damaged.add(run)
         # What names no run may have been any run's of its input.
         suspect = {index for index, problem, _ in counts if problem in NAMELESS}
-        for row in described:
-            index, _ = split_run(row["run"])
-            facts = self._part(index)
-            if index in suspect:
-                facts.damaged.add(row["run"])
-            if row["run"] in facts.damaged:
-                continue
-            facts.counts.runs += 1
-            facts.counts.cut_off += row["is_cut_off"]
-            facts.counts.demand((row["scenario"], row["provider"]), row["must_happen"])
-            facts.counts.note_unsafe(row["unsafe"])
+        self.described = {row["run"]: row for row in described}
+        for run in self.described:
+            if split_run(run)[0] in suspect:
+                self._part(split_run(run)[0]).damaged.add(run)
         for facts in self.facts:
-            facts.counts.damaged = len(facts.damaged)
             facts.counts.nameless = sum(count for (_, reason), count in facts.rejects.items() if reason in NAMELESS)
 
     def _judge(self, records: Records) -> DataFrame:
         from reports.pipeline.verdicts import group_count, judge_groups
         from reports.spark_session import cores
 
+        events, runs = self._register_views(records)
+        event_count = sum(sum(facts.events.values()) for facts in self.facts)
+        run_count = max(1, len(self.described))
+        return judge_groups(events, runs, groups=group_count(events=event_count, runs=run_count, cores=cores()))
+
+    def _register_views(self, records: Records) -> tuple[DataFrame, DataFrame]:
+        """Name the events and runs that are not known to be damaged, and answer them."""
         events, runs = records.events, records.runs
         damaged = sorted(run for facts in self.facts for run in facts.damaged)
         if damaged:
@@ -208,9 +210,33 @@ class _Analysis:
             events, runs = events.join(lost, "run", "left_anti"), runs.join(lost, "run", "left_anti")
         part = "0" if self.is_joint else f"shiftright(run, {RUN_BITS})"
         latency.register_views(self.spark, events, runs, part=part)
-        event_count = sum(sum(facts.events.values()) for facts in self.facts)
-        run_count = max(1, sum(facts.counts.runs for facts in self.facts))
-        return judge_groups(events, runs, groups=group_count(events=event_count, runs=run_count, cores=cores()))
+        return events, runs
+
+    def _set_aside(self, records: Records, judged: DataFrame) -> None:
+        """What the judge says of the records themselves: damaged runs are counted as that and nowhere else."""
+        from reports.pipeline.verdicts import unpacked
+
+        unfit = unpacked(judged, "records").where(f"state <> '{WHOLE}'").collect()
+        for run, state, why in sorted(unfit):
+            index, number = split_run(run)
+            facts = self._part(index)
+            if state == CUT_OFF:
+                facts.counts.cut_off += 1
+            else:
+                facts.damaged.add(run)
+                where = f" of {facts.sources[index]}" if len(facts.sources) > 1 else ""
+                facts.counts.damage[f"run {number}{where}"] = why
+        if any(facts.counts.damage for facts in self.facts):
+            self._register_views(records)
+        for run, row in sorted(self.described.items()):
+            facts = self._part(split_run(run)[0])
+            if run in facts.damaged:
+                continue
+            facts.counts.runs += 1
+            facts.counts.demand((row["scenario"], row["provider"]), row["must_happen"])
+            facts.counts.note_unsafe(row["unsafe"])
+        for facts in self.facts:
+            facts.counts.damaged = len(facts.damaged)
 
     def _measure(self, judged: DataFrame) -> None:
         """Write the tables and count from them. What does not depend on one another runs side by side:

@@ -6,7 +6,8 @@ dropped reply tears the chain of grants), so a run that lost a record is not
 judged at all: it is *damaged* and counts as inconclusive; so do all runs of an
 input where a record does not even name its run. The one exception is a torn
 last line, the usual end of a killed writer: its run is cut off
-there, which the checks understand.
+there, which the checks understand. Whether `seq` is still the key that it must
+be is asked where runs are judged (`reports.checks.integrity`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = tuple(SCHEMA.names)
+UNNUMBERED = 1 << 62
+"""From here on `seq` is no number of the record's but the place in the file of a record that carries none."""
 _INTEGERS = frozenset(("run", *INTEGER_COLUMNS))
 # What a row cannot be without, and how a reader calls its absence.
 _REQUIRED = (("run", "missing run"), ("at_ns", "missing time"), ("node", "missing node"))
@@ -119,7 +122,7 @@ def _checked_events(spark: SparkSession, source: Source) -> DataFrame:
                 number = f"case when {number} between 0 and {RUN_MAX} then {number} + {source.run_base} end"
             elif name == "seq":
                 # Lines written by hand need not be numbered: their order in the file is theirs in time.
-                number = f"coalesce({number}, monotonically_increasing_id())"
+                number = f"coalesce({number}, {UNNUMBERED} + monotonically_increasing_id())"
             typed.append(f"{number} as `{name}`")
         else:
             typed.append(f"coalesce(`{name}`, 'none') as `{name}`" if name in ("op", "outcome") else f"`{name}`")
@@ -211,6 +214,7 @@ def _runs(spark: SparkSession, source: Source) -> DataFrame:
         "provider": "coalesce(provider, '')",
         "world": "coalesce(world, '')",
         "is_cut_off": f"coalesce(is_cut_off, false) or {is_torn}",
+        "end_ns": f"case when not ({is_torn}) then end_ns end",
         "must_happen": "coalesce(must_happen, cast(array() as array<string>))",
         "claims": "coalesce(claims, cast(array() as array<string>))",
     }

@@ -14,11 +14,14 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code uses)
 
 from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
+from reports.checks.integrity import renumbered
+from reports.pipeline.records import UNNUMBERED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -85,7 +88,10 @@ def plain(table: pa.Table) -> pa.Table:
 
 
 def as_history(table: pa.Table) -> pa.Table:
-    """A group's rows, as Spark hands them over, in the history's own schema, by (run, seq)."""
+    """A group's rows, as Spark hands them over, in the history's own schema, by (run, seq).
+
+    Runs of which no event carries a `seq` are numbered in the order of their file.
+    """
     if table.num_columns == 0:
         return to_table([])
     ordered = table.sort_by([("run", "ascending"), ("seq", "ascending")])
@@ -93,7 +99,19 @@ def as_history(table: pa.Table) -> pa.Table:
     for field in SCHEMA:
         column = ordered.column(field.name)
         columns.append(pc.dictionary_encode(column) if pa.types.is_dictionary(field.type) else column)
-    return pa.table(columns, names=SCHEMA.names).cast(SCHEMA)
+    return _numbered(pa.table(columns, names=SCHEMA.names).cast(SCHEMA))
+
+
+def _numbered(history: pa.Table) -> pa.Table:
+    run, seq = history["run"].to_numpy(), history["seq"].to_numpy()
+    bare = seq >= UNNUMBERED
+    if not bare.any():
+        return history
+    # Where only some events of a run carry a number the others stay as they are: the key is none then.
+    wholly = bare & ~np.isin(run, run[~bare])
+    place = history.column_names.index("seq")
+    counted = np.where(wholly, renumbered(history)["seq"].to_numpy(), seq)
+    return history.set_column(place, SCHEMA.field("seq"), pa.array(counted))
 
 
 def _judge_group(events: pa.Table, runs: pa.Table) -> pa.Table:

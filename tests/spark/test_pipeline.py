@@ -17,11 +17,15 @@ from hypothesis import strategies as st
 
 from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table, to_table
+from lockref.providers import load_provider
 from reports.checks import decide, judge
 from reports.checks.load import load_history
 from reports.checks.tally import tally
 from reports.formats.results import load_results
 from reports.pipeline import analyse, analyse_each
+from scenarios.batch import simulate_many
+from scenarios.load import load_scenario
+from tests.damage import ALWAYS_SEEN, DAMAGES, damaged
 from tests.histories import History
 from tests.spark.histories import PLANTS, Scribe, history, run_row
 
@@ -211,6 +215,51 @@ def test_a_lost_record_means_the_same_on_spark_and_in_process(
     assert (results["verdict"], results["damaged"], results["runs"]) == (verdict, damaged, 2 - damaged)
     assert (decide(in_process).safety, in_process.damaged, in_process.runs) == (verdict, damaged, 2 - damaged)
     assert verdicts_of(tmp_path / "out") == judged(read, runs)
+
+
+def test_no_damage_accuses_a_sound_lock_on_spark_either(spark: SparkSession, tmp_path: Path) -> None:
+    """A row lost, doubled or moved, in real simulated histories of a correct lock: both worlds say the same of it."""
+    batch = simulate_many(load_scenario("e08"), load_provider("hardened"), range(1, 13))
+    by_run = {row["run"]: row for row in batch.runs.to_pylist()}
+    damage = dict(zip(sorted(by_run), [*sorted(DAMAGES), None], strict=True))
+    parts = []
+    for run, kind in damage.items():
+        own = batch.events.filter(pc.equal(batch.events["run"], run))
+        parts.append(own if kind is None else damaged(kind, run, own))
+    events = pa.concat_tables(parts).unify_dictionaries()
+    rows = list(by_run.values())
+    # One run has no row, another two.
+    lost, doubled, *_ = sorted(by_run)
+    runs = runs_table([*(row for row in rows if row["run"] != lost), by_run[doubled]])
+    folder = write_parquet(tmp_path / "h", events, runs)
+    results = analyse([folder], tmp_path / "out", spark)
+    counted = tally(judge(events, runs), events, runs)
+    seen = sum(kind in ALWAYS_SEEN for run, kind in damage.items() if run not in (lost, doubled))
+    assert counted.damaged >= seen + 2
+    assert (results["damaged"], results["runs"], results["cut_off"]) == (counted.damaged, counted.runs, counted.cut_off)
+    assert "violated" not in {row["verdict"] for row in verdicts_of(tmp_path / "out")}
+    verdicts = decide(counted)
+    assert (results["verdict"], results["reasons"]) == (verdicts.safety, list(verdicts.reasons))
+    assert results["verdict"] == "inconclusive"
+
+
+def test_hand_written_lines_without_numbers_are_judged_in_their_order(spark: SparkSession, tmp_path: Path) -> None:
+    """`seq` may be left out altogether; where some events of a run have it and others not, the record is damaged."""
+    folder = write_jsonl(tmp_path / "h", *history(["", "stale_write", ""]))
+    path = folder / "events.jsonl"
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for place, record in enumerate(records):
+        if record["run"] != 2 or place % 5 == 0:
+            del record["seq"]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    results = analyse([folder], tmp_path / "out", spark)
+    read, runs, notes = load_history(folder)
+    in_process = tally(judge(read, runs), read, runs, damaged=len(notes.damaged))
+    for found in (
+        (results["verdict"], results["damaged"], results["runs"]),
+        (decide(in_process).safety, in_process.damaged, in_process.runs),
+    ):
+        assert found == ("violated", 1, 2)
 
 
 def test_a_torn_last_line_cuts_its_run_off_and_damages_nobody(spark: SparkSession, tmp_path: Path) -> None:
