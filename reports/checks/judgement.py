@@ -83,14 +83,27 @@ def _judge(case: Case) -> Judgement:
     truth, operations = case.truth, case.operations
     revived = find_revivals(truth, operations, case.call_of_grant)
     unreadable = [(~truth.is_readable, UNREADABLE)]
+    # Behind a hole nobody knows whose grant it was, which token it had, who gave it back, and who was denied rightly.
+    holed = [(truth.has_holes, UNRECORDED)]
+    tokenless = has_no_tokens(truth)
     safety = [
-        Ruling(check_truth_exclusion(truth), excused=unreadable, undecided=[(truth.has_holes, UNRECORDED)]),
-        Ruling(check_token_order(truth, revived), excused=[(has_no_tokens(truth), TOKENLESS), *unreadable]),
+        Ruling(check_truth_exclusion(truth), excused=unreadable, undecided=holed),
+        Ruling(
+            check_token_order(truth, revived),
+            excused=[(tokenless, TOKENLESS), *unreadable],
+            undecided=[(truth.has_holes & ~tokenless, UNRECORDED)],
+        ),
         Ruling(check_belief_exclusion(case.events, case.runs, case.tenures)),
         Ruling(check_effect_exclusion(case.events, truth, operations, case.effects)),
-        Ruling(check_early_takeover(truth), excused=unreadable),
-        Ruling(check_ownership(truth, operations, revived, case.tenure_of_release), excused=unreadable),
-        Ruling(check_honesty(truth, operations, case.call_of_grant, case.disturbances), excused=unreadable),
+        Ruling(check_early_takeover(truth), excused=unreadable, undecided=holed),
+        Ruling(
+            check_ownership(truth, operations, revived, case.tenure_of_release), excused=unreadable, undecided=holed
+        ),
+        Ruling(
+            check_honesty(truth, operations, case.call_of_grant, case.disturbances),
+            excused=unreadable,
+            undecided=holed,
+        ),
     ]
     count = case.runs.count
     broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}

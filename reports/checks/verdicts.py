@@ -225,7 +225,11 @@ def _doubts(counts: Counts) -> list[str]:
 
 def _undecided(counts: Counts) -> list[str]:
     found = {name: counts.verdicts.get(name, Counter())[INCONCLUSIVE] for name in CLAUSES if name not in counts.spared}
-    return [f"{name} could not be decided in {counted(runs, 'run')}" for name, runs in found.items() if runs]
+    by_count: dict[int, list[str]] = {}
+    for name, runs in found.items():
+        if runs:
+            by_count.setdefault(runs, []).append(name)
+    return [f"{', '.join(names)} could not be decided in {counted(runs, 'run')}" for runs, names in by_count.items()]
 
 
 def counted(number: int, noun: str) -> str:
