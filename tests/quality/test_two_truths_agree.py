@@ -15,6 +15,7 @@ import pytest
 from lockref.history import runs_table, to_table
 from lockref.providers import load_provider
 from reports.checks import judge
+from reports.checks.integrity import renumbered
 from scenarios.load import load_scenario
 from scenarios.simulated import run_simulated
 
@@ -30,8 +31,9 @@ def read_both_ways(scenario: str, provider: str, seeds: range) -> tuple[Verdicts
     outcomes = [run_simulated(what, spec, seed) for seed in seeds]
     events = to_table([outcome.recorder for outcome in outcomes], list(seeds))
     rows = [outcome.run_row for outcome in outcomes]
-    unseen = events.filter(pc.not_equal(events["kind"].cast(pa.string()), "applied"))
-    real = runs_table({**row, "world": "real"} for row in rows)
+    # Another record of the same run, with a key of its own: nothing is missing in it.
+    unseen = renumbered(events.filter(pc.not_equal(events["kind"].cast(pa.string()), "applied")))
+    real = runs_table({**row, "world": "real", "event_count": None, "digest": None} for row in rows)
     told, heard = (
         {(row["run"], row["clause"]): row["verdict"] for row in judge(table, runs).verdicts.to_pylist()}
         for table, runs in ((events, runs_table(rows)), (unseen, real))
@@ -60,8 +62,10 @@ def test_both_readings_of_a_run_agree(scenario, provider, seeds):
 
 @pytest.mark.parametrize("scenario", ["h15", "u09"])
 def test_a_deletion_by_hand_leaves_a_real_run_undecided(scenario):
-    """S1, H15: nobody tells of an operator's deletion on a real server; the record has a hole, and nobody is blamed."""
+    """S1, S7, H15: nobody tells of an operator's deletion on a real server: a hole, and nobody is blamed or praised."""
     told, heard = read_both_ways(scenario, "hardened", range(1, 4))
-    assert {(clause, verdict) for (_, clause), verdict in heard.items() if verdict != told[_, clause]} == {
-        ("S1", "inconclusive")
-    }
+    undecided = {clause for key, verdict in heard.items() if verdict != told[key] for clause in [key[1]]}
+    # What broke stays broken: U9's tokens are reused in both readings.
+    broken = {clause for (_, clause), verdict in told.items() if verdict == "violated"}
+    assert undecided == {"S1", "S2", "S5", "S6", "S7"} - broken
+    assert {verdict for (_, clause), verdict in heard.items() if clause in undecided} == {"inconclusive"}
