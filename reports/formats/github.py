@@ -19,13 +19,19 @@ def annotation_lines(results: Sequence[Results]) -> list[str]:
     """Lines to print on standard output, one command each; empty where nothing failed."""
     failed = [(one, failure) for one in results for failure in one.failures]
     lines = [_error(one, failure) for one, failure in failed[:ERRORS_MAX]]
+    # A broken threshold has no failure of its own.
+    lines += [
+        f"::error title=lockref::{_data(f'{short(one.title, 80)} is violated: ' + '; '.join(one.notices))}"
+        for one in results
+        if one.worst == "violated" and not one.failures
+    ][: max(0, ERRORS_MAX - len(lines))]
     if len(failed) > ERRORS_MAX:
         rest = len(failed) - ERRORS_MAX
         lines.append(f"::notice title=lockref::{_data(f'{rest} more distinct failures are in report.html')}")
     lines += [
         f"::warning title=lockref::{_data(f'{short(one.title, 80)} is inconclusive: ' + '; '.join(one.reasons))}"
         for one in results
-        if one.verdict == "inconclusive"
+        if one.worst == "inconclusive" or one.verdict == "inconclusive"
     ][:ERRORS_MAX]
     return lines
 

@@ -44,13 +44,13 @@ def _add_case(suite: ET.Element, results: Results, *, allow_inconclusive: bool) 
     properties = ET.SubElement(case, "properties")
     for name, value in _properties(results, first):
         ET.SubElement(properties, "property", name=name, value=_clean(value))
-    if results.verdict == "violated" or results.liveness == "violated" or results.fairness_claims == "violated":
+    if results.worst == "violated":
         clauses = ", ".join(results.broken)
         said = f"{clauses} violated: {results.statement}" if clauses else results.statement
         failure = ET.SubElement(case, "failure", type=_clean(clauses), message=_clean(said))
         failure.text = _body(results.failures)
         return "failures"
-    if results.verdict == "inconclusive":
+    if results.worst == "inconclusive":
         said = "; ".join(results.reasons) or results.statement
         kind = "skipped" if allow_inconclusive else "error"
         element = ET.SubElement(case, kind, message=_clean(f"inconclusive: {said}"))

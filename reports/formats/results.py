@@ -17,7 +17,7 @@ from lockref.errors import ConfigError, Location
 from lockref.whole import write_whole
 from reports.checks.confidence import bound_95, wilson_95
 from reports.checks.spec import CLAUSES, Verdict
-from reports.checks.verdicts import GRANT, Counts, counted, decide
+from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdict
 
 FORMAT = "lockref.results/1"
 
@@ -226,6 +226,11 @@ class Results(_Part):
     def spared(self) -> dict[str, Clause]:
         """The clauses that were not demanded."""
         return {name: clause for name, clause in self.clauses.items() if not clause.is_demanded}
+
+    @property
+    def worst(self) -> Verdict:
+        """Of safety, liveness and claimed fairness the worst: what a gate that knows one word is told."""
+        return joint_verdict([self.verdict, self.liveness, self.fairness_claims])
 
     @property
     def untold_reasons(self) -> list[str]:

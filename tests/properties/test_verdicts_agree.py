@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections import Counter
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockref.cli.campaigns import code_of, tallied_results
+from lockref.cli.campaigns import code_of, document_of, tallied_results
 from lockref.history import runs_table, to_table
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
 from reports.checks.integrity import RECORD_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.tally import Tally, tally
+from reports.formats.github import annotation_lines
+from reports.formats.junit import junit_xml
 from reports.formats.results import Results
 from reports.pipeline.summary import Facts, summarise
 
@@ -164,3 +167,23 @@ def _twin(run: Run, other: Run) -> bool:
     """True if `other` shows a grant for the scenario and provider of `run`."""
     same = (run["scenario"], run["provider"]) == (other["scenario"], other["provider"])
     return same and other["reach"]["grant"] > 0
+
+
+@given(runs=RUNS, losses=LOSSES)
+@settings(deadline=None, max_examples=100)
+def test_every_gate_is_told_the_same(runs: list[Run], losses: tuple[int, int]) -> None:
+    """Exit code, `--json`, JUnit and annotations agree on what failed, what is open and what passed."""
+    results = told(in_process(runs, losses))
+    code = code_of([results])
+    document = document_of([results], digest="d", folder=None)
+    said = {document["verdict"], document["liveness"], document["fairness_claims"]}
+    assert (document["verdict"] == "violated") == (code == 1)
+    assert ("violated" in said) == (code in (1, 4))
+    assert ("violated" not in said and "inconclusive" in said) == (code == 3)
+    case = ET.fromstring(junit_xml([results]))[0][0]
+    told_by_junit = {element.tag for element in case} - {"properties"}
+    assert told_by_junit == {1: {"failure"}, 4: {"failure"}, 3: {"error"}, 0: set()}[code]
+    annotations = {line.split(" ")[0] for line in annotation_lines([results])}
+    assert ("::error" in annotations) == (code in (1, 4))
+    assert ("::warning" in annotations) >= (code == 3)
+    assert annotations or code == 0
