@@ -155,6 +155,9 @@ _PACK = _ROW.pack
 _SLOT = {name: position for position, name in enumerate(ROW_COLUMNS)}
 
 
+CHILD_SUFFIX = "-child"
+"""What the forked child of node n1 is called: n1-child. A node is a process."""
+
 IF_ABSENT = "absent"
 """`if_version` of a write that requires that there is no object; "" is a write without condition."""
 

@@ -10,8 +10,9 @@ A lock is a class with the methods of `lockref.provider.LockProvider`, made by
 Optional class attributes: `decode_record` (a `RecordDecoder`; default: RFC-91
 records), `claims` (optional clauses it promises: F1, F1:K, F2), `record_format`
 (the name of its protocol, such as "rfc91"), `is_reentrant` (the task that holds
-may lock again), `needs_real_time` (it has clocks or threads that no simulation
-can turn) and `interface_version`.
+may lock again), `is_fork_safe` (it refuses service in a forked child),
+`needs_real_time` (it has clocks or threads that no simulation can turn) and
+`interface_version`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class ProviderSpec:
     is_reentrant: it promises that the task that holds may lock again.
     record_format: the protocol that its records belong to. Locks that name one
         format can contend for one object; None: it shares its object with its like only.
+    is_fork_safe: it promises that a forked child can do nothing with its parent's lock.
     """
 
     name: str
@@ -68,6 +70,7 @@ class ProviderSpec:
     needs_real_time: bool = False
     is_reentrant: bool = False
     record_format: str | None = None
+    is_fork_safe: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.reference is not None:
@@ -222,6 +225,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         needs_real_time=bool(getattr(made, "needs_real_time", False)),
         is_reentrant=getattr(made, "is_reentrant", False) is True,
         record_format=record_format,
+        is_fork_safe=getattr(made, "is_fork_safe", False) is True,
     )
 
 

@@ -28,6 +28,9 @@ CLIENTS_MAX = 1024
 REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
 """What `must_happen` may ask for: the situations that the checks count, and kinds of faults that struck."""
 
+PROMISES = {"reentry": "is_reentrant", "fork": "is_fork_safe"}
+"""Situations that are asked only of a lock which declares that it is made for them, and what it declares."""
+
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,79}$"
 CLAUSE_PATTERN = f"^({'|'.join(CLAUSES)})$"
 ClauseId = Annotated[str, Field(pattern=CLAUSE_PATTERN)]
@@ -108,11 +111,14 @@ class Workload(Model):
     (U6); `careless_thread`: the second of them unlocks even what it was not
     given (H9); `owner_ends`: the thread that locked ends and another goes on (U10);
     `reentrant`: the client locks again while it holds, and unlocks twice (H9);
+    `forks`: its process forks while it holds, and the child uses what it inherited (H9);
     `closes`: it ends its last cycle by closing the lock that it holds (U16).
     """
 
     kind: Literal["list", "counter", "register", "log"] = "register"
-    life: Literal["loop", "relock", "two_threads", "careless_thread", "owner_ends", "reentrant", "closes"] = "loop"
+    life: Literal["loop", "relock", "two_threads", "careless_thread", "owner_ends", "reentrant", "closes", "forks"] = (
+        "loop"
+    )
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
     think: Duration = Drawn("0s..500ms", (), 0, 500_000_000)
@@ -182,6 +188,7 @@ class Scenario(Model):
             or self.clock.offset
             or self.network.loss
             or self.network.duplication
+            or self.workload.life == "forks"
         )
 
     def expected(self, provider: str) -> Mapping[str, str]:
@@ -190,8 +197,8 @@ class Scenario(Model):
         return {"": said} if isinstance(said, str) else dict(said)
 
     def demanded_of(self, spec: ProviderSpec) -> list[str]:
-        """`must_happen`, less what a lock need not let happen: entering it twice is optional."""
-        return [name for name in self.must_happen if name != "reentry" or spec.is_reentrant]
+        """`must_happen`, less what is asked only of locks that promise it, and that this one does not."""
+        return [name for name in self.must_happen if name not in PROMISES or getattr(spec, PROMISES[name])]
 
     @property
     def spared(self) -> frozenset[str]:

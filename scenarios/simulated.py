@@ -22,13 +22,14 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.port import ObjectStore
 from scenarios.blame import blamed, is_providers_fault
 from scenarios.cast import Cast
+from scenarios.forking import inherited
 from scenarios.plan import draw_plan
 from scenarios.schema import Scenario
 from scenarios.settle import Settled, habits_of, settle
 from scenarios.watchdog import StuckError, ends_stuck_steps
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.life import Habits, live, tasks_of
+from scenarios.workloads.life import Habits, forked_child, live, tasks_of
 from scenarios.workloads.resource import Effect, ResourceHost, Write
 from scenarios.workloads.scarcity import runtime_for
 from sim.faults.vocabulary import FaultPlan
@@ -123,13 +124,20 @@ class _Laboratory:
             for client in mine:
                 client.heard(event)
 
-        context = LockContext(
-            runtime=runtime,
-            open_store=lambda timeout_ns: self._connect(node, timeout_ns),
-            settings=self.settings,
-            listener=heard,
-        )
-        provider = self.cast.of(node.name).factory(context)
+        connected: list[tuple[ObjectStore, int]] = []
+
+        def open_store(timeout_ns: int) -> ObjectStore:
+            store = self._connect(node, timeout_ns)
+            connected.append((store, timeout_ns))
+            return store
+
+        context = LockContext(runtime=runtime, open_store=open_store, settings=self.settings, listener=heard)
+        spec = self.cast.of(node.name)
+        provider = spec.factory(context)
+
+        def fork(client: Client) -> None:
+            self._fork(node, client, context, connected, habits)
+
         life = self.scenario.workload.life
         tasks = tasks_of(life)
         for task in tasks:
@@ -145,6 +153,7 @@ class _Laboratory:
                 reads_first=self.reads_first,
                 lock=self.settings.key,
                 on_belief=self._observe,
+                on_fork=fork if spec.is_fork_safe else None,
                 shares_provider=len(tasks) > 1,
                 is_time_virtual=True,
             )
@@ -157,6 +166,74 @@ class _Laboratory:
         # The client has done its work; what its lock says about leaving changes nothing any more.
         with suppress(LockError):
             provider.close()
+
+    def _fork(
+        self,
+        parent: Node,
+        client: Client,
+        context: LockContext,
+        connected: list[tuple[ObjectStore, int]],
+        habits: Habits,
+    ) -> None:
+        """Fork the process of `parent` at this instant, in the task that asks; see `scenarios.forking`."""
+        world, tenure = self.world, client.tenure
+        assert tenure is not None, "a client forks while it holds"
+        child = world.fork(parent)
+        mine: list[Client] = []
+
+        def heard(event: LockEvent) -> None:
+            for each in mine:
+                each.heard(event)
+
+        childs = LockContext(
+            runtime=child.process.runtime,
+            open_store=lambda timeout_ns: self._connect(child, timeout_ns),
+            settings=self.settings,
+            listener=heard,
+        )
+        forking = world.kernel.current
+        task = child.start(lambda: self._live_on(child, mine[0], habits))
+        provider = inherited(
+            client.provider,
+            kernel=world.kernel,
+            exchanged=[
+                (forking, task),
+                (parent, child),
+                (parent.process, child.process),
+                (parent.process.runtime, child.process.runtime),
+                (parent.process.runtime.random, child.process.runtime.random),
+                (parent.process.client_runtime, child.process.client_runtime),
+                (context, childs),
+                (context.runtime, childs.runtime),
+                (context.open_store, childs.open_store),
+                (context.listener, childs.listener),
+                *((store, self._connect(child, timeout_ns)) for store, timeout_ns in connected),
+            ],
+            left_behind=[each for each in parent.process.tasks if each is not forking],
+        )
+        heir = Client(
+            node=child.name,
+            task="main",
+            runtime=child.process.client_runtime,
+            recorder=world.recorder,
+            true_ns=world.true_ns,
+            next_number=child.process.journal.next_number,
+            provider=provider,
+            link=_RemoteLink(self.remote, child, self.host),
+            reads_first=self.reads_first,
+            lock=self.settings.key,
+            on_belief=self._observe,
+            is_time_virtual=True,
+        )
+        heir.inherit(tenure)
+        mine.append(heir)
+        self.clients.append((heir, child.process))
+
+    def _live_on(self, child: Node, heir: Client, habits: Habits) -> None:
+        """A forked child from its first step to its end."""
+        forked_child(heir, habits, child.process.stream("workload/child"))
+        with suppress(LockError):
+            heir.provider.close()
 
     def _connect(self, node: Node, request_timeout_ns: int) -> ObjectStore:
         if not isinstance(request_timeout_ns, int) or request_timeout_ns <= 0:

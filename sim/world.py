@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 
 from lockref.errors import ConfigError
-from lockref.history import Recorder
+from lockref.history import CHILD_SUFFIX, Recorder
 from lockref.provider import RecordDecoder
 from sim.clocks import NodeClock
 from sim.faults.injector import Injector
@@ -83,6 +83,14 @@ class World:
             node = self.nodes[name] = Node(self, name, number=len(self.nodes) + 1, clock=clock)
             self.injector.strike_initial(node)
         return node
+
+    def fork(self, parent: Node) -> Node:
+        """A child process of `parent` on the same machine, which has the same clocks; a node of its own by name."""
+        name = f"{parent.name}{CHILD_SUFFIX}"
+        while name in self.nodes:
+            name += CHILD_SUFFIX
+        child = self.nodes[name] = Node(self, name, number=len(self.nodes) + 1, clock=parent.clock)
+        return child
 
     def object_store(self, *, decode: RecordDecoder, name: str = "store", dialect: str = "s3") -> ObjectStoreService:
         """Add an object store that speaks a dialect: s3, gcs, azure or memory."""

@@ -70,6 +70,7 @@ def command(
     from scenarios.campaign import default_processes, run_campaign
     from scenarios.cast import Cast
     from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks
+    from scenarios.schema import PROMISES
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
@@ -137,8 +138,9 @@ def command(
             failures = FailureStore(scenario, spec, source=name)
             results = campaign_results(campaign, provenance=about, store_failure=failures.store)
             judge_thresholds(scenario, *campaign.kept, results)
-            if unasked := sorted(set(scenario.must_happen) - set(scenario.demanded_of(spec))):
-                results.notices.append(f"{', '.join(unasked)} not asked: {spec.name} does not declare `is_reentrant`")
+            for situation in sorted(set(scenario.must_happen) - set(scenario.demanded_of(spec))):
+                promise = PROMISES[situation]
+                results.notices.append(f"{situation} does not apply: {spec.name} does not declare `{promise}`")
             if campaign.compared:
                 results.notices.append(
                     f"determinism: {counted(campaign.compared, 'seed')} run twice, event for event the same"

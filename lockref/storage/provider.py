@@ -74,6 +74,7 @@ class StorageLock(Contender):
     is_reentrant = True
     # Every loss is reported to the listener (H12).
     claims = ("L4",)
+    is_fork_safe = True
 
     def __init__(
         self,

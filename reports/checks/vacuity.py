@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT, Kind, Op
+from lockref.history import ABSENT, CHILD_SUFFIX, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.belief import Tenures
 from reports.checks.case import Case
@@ -35,6 +35,7 @@ SITUATIONS: Final[dict[str, str]] = {
     "renewal": "a grant was renewed",
     "release": "a grant was released",
     "reentry": "a client gave back one of several entries of the grant that it held",
+    "fork": "a process forked while it held, and its child used what it had inherited",
     "takeover_after_expiry": "an unreleased grant was replaced after its validity had ended",
     "renewal_race": "a renewal was refused, or another write landed while it was under way",
     "lost_reply_acquire": "a granting write took effect and its author was not told",
@@ -102,6 +103,7 @@ def reach_table(case: Case) -> pa.Table:
             )
         ),
         "reentry": _inner_unlocks(case),
+        "fork": _forks(case),
         "takeover_after_expiry": grants.run[replaced[lapsed]],
         "renewal_race": _renewal_races(events, truth),
         "lost_reply_acquire": lost[Op.ACQUIRE],
@@ -150,6 +152,19 @@ def _granted_runs(truth: Truth, operations: Operations) -> Ints:
     """Runs of the grants; where records cannot be read, of the calls that were granted."""
     unread = operations.is_granted & ~truth.is_readable[operations.run]
     return np.concatenate((truth.grants.run, operations.run[unread]))
+
+
+def _forks(case: Case) -> Ints:
+    """Runs of the calls by child processes, once per process."""
+    operations = case.operations
+    node = np.unique(operations.node)
+    is_child = np.array([case.events.text("node", int(code)).endswith(CHILD_SUFFIX) for code in node], dtype=np.bool_)
+    if not is_child.any():
+        return np.zeros(0, dtype=np.int64)
+    of_child = np.isin(operations.node, node[is_child])
+    pairs = np.unique(np.stack((operations.run[of_child], operations.node[of_child].astype(np.int64)), axis=1), axis=0)
+    runs: Ints = pairs[:, 0]
+    return runs
 
 
 def _inner_unlocks(case: Case) -> Ints:

@@ -46,13 +46,14 @@ class Client:
         omniscient observer listens.
     shares_provider: another client uses the same lock object, so that between
         its own tenures nobody can tell for whom `holds` speaks.
+    on_fork: makes a child process with a copy of this client's lock; None where there is none to be had.
     is_time_virtual: time passes only where somebody waits, so that a guard
         that waits or asks the store can be told from a local one.
     """
 
     __slots__ = (
-        "_given_back", "_is_time_virtual", "_link", "_lock", "_next_number", "_on_belief", "_reads_first", "_record",
-        "_shares_provider", "_true_ns", "node", "provider", "runtime", "task", "tenure",
+        "_given_back", "_is_time_virtual", "_link", "_lock", "_next_number", "_on_belief", "_on_fork", "_reads_first",
+        "_record", "_shares_provider", "_true_ns", "node", "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +70,7 @@ class Client:
         reads_first: bool,
         lock: str,
         on_belief: Callable[[Client], None] | None = None,
+        on_fork: Callable[[Client], None] | None = None,
         shares_provider: bool = False,
         is_time_virtual: bool = False,
     ) -> None:
@@ -84,6 +86,7 @@ class Client:
         self._reads_first = reads_first
         self._lock = lock
         self._on_belief = on_belief
+        self._on_fork = on_fork
         self._shares_provider = shares_provider
         self._is_time_virtual = is_time_virtual
         # The tenure before, while no call is under way: a lock that still says yes speaks for it (M27).
@@ -214,6 +217,15 @@ class Client:
             self.provider.close()
         self._event(Kind.RETURN, Op.RELEASE, Outcome.AMBIGUOUS, number)
         self._given_back = tenure
+
+    def fork(self) -> None:
+        """Let this client's process fork now, if it can."""
+        if self._on_fork is not None:
+            self._on_fork(self)
+
+    def inherit(self, parents: Tenure) -> None:
+        """In a forked child: it remembers the grant that its parent had, as if it were its own."""
+        self.tenure = Tenure(self._next_number(), parents.owner, parents.token, parents.version)
 
     def go_on_with(self, outer: Tenure) -> None:
         """After an inner unlock: the tenure around it is the present one again."""

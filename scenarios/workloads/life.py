@@ -120,6 +120,27 @@ def reentrant(client: Client, habits: Habits, stream: Chooser) -> None:
     _cycles(client, habits, stream, acquire)
 
 
+def forks(client: Client, habits: Habits, stream: Chooser) -> None:
+    """Its process forks as soon as it holds, and goes on; what the child does is `forked_child`."""
+
+    def acquire(wait_ns: int) -> None:
+        client.acquire(wait_ns)
+        if client.tenure is not None:
+            client.fork()
+
+    _cycles(client, habits, stream, acquire)
+
+
+def forked_child(client: Client, habits: Habits, stream: Chooser) -> None:
+    """What a child does that does not know that it is one: work behind the guard, unlock in a `finally`, lock again."""
+    work_under_lock(client, habits, stream)
+    client.release()
+    client.acquire(0)
+    if client.tenure is not None:
+        work_under_lock(client, habits, stream)
+        client.release()
+
+
 def closes(client: Client, habits: Habits, stream: Chooser) -> None:
     """Closes its lock while it holds it, and lives on (U16)."""
     runtime = client.runtime
@@ -139,6 +160,7 @@ ONE_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
     "owner_ends": owner_ends,
     "reentrant": reentrant,
     "closes": closes,
+    "forks": forks,
 }
 """The lives of one client per provider, by the name that a scenario gives as `workload.life`."""
 

@@ -38,6 +38,7 @@ CORRECT = (
     f"{HERE}.habits:VerifiesEachWrite",
     f"{HERE}.habits:CountsFromZero",
     f"{HERE}.habits:GivesNoTokens",
+    f"{HERE}.forked:ForkSafeLock",
 )
 """Locks that no scenario may flag where the hardened lock holds."""
 
@@ -267,4 +268,11 @@ BUGS = (
     Bug("leases:ReleasesBlindly", "M4", "h02", "S3 S6"),
     Bug("leases:UnlockInsists", "L5", "h07", "L5"),
     Bug("leases:ForgetsTheToken", "S2", "e02", "S2"),
+    # forked children
+    Bug("forked:ChildBelieves", "H9", "forked-holder", "S3 S4"),
+    Bug("forked:ChildReleases", "H9 S6", "forked-holder", "S6"),
+    Bug("forked:ChildIsTheOwner", "H9 E33", "forked-holder", "S3 S6"),
+    Bug("forked:PlainChild", "H9", "forked-holder", "S3 S6"),
+    Bug("forked:ChildMayNotUnlockOnly", "H9", "forked-holder", "S3 S4"),
+    Bug("forked:ChildLocksAnew", "H9 H22", "forked-holder", "S3"),
 )
