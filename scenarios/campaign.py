@@ -146,7 +146,8 @@ def run_campaign(
         provider=spec.name,
         tally=Tally(spared=spared),
     )
-    total.tally.demand((scenario.name, spec.name), scenario.demanded_of(spec))
+    demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
+    total.tally.demand((scenario.name, spec.name), demands)
     try:
         if checkpoint is not None:
             for chunk in checkpoint.finished():

@@ -231,6 +231,8 @@ _FRIENDLIER = {
     "model_type": "expected a mapping",
     "model_attributes_type": "expected a mapping",
     "list_type": "expected a list",
+    "too_long": "expected fewer entries",
+    "too_short": "expected an entry",
 }
 
 _PATTERNS = {
@@ -311,7 +313,7 @@ def _siblings(path: KeyPath, value: Any) -> list[str]:
     for step in path:
         here = here[step]
         if isinstance(step, int) or model is None:
-            candidates = _models(FaultSpec) if path[0] == "faults" else []
+            candidates = _models(FaultSpec) if path[0] == "faults" else [model] if model is not None else []
         elif step in model.model_fields:
             candidates = _models(model.model_fields[str(step)].annotation)
         else:

@@ -112,12 +112,11 @@ def run_real(
             for part in range(processes)
         ]
         row: dict[str, object] = {
-            **settled.run_row(scenario, spec),
+            **settled.run_row(scenario, spec, clients=count),
             "run": 0,
             "seed": seed,
             "world": "real",
             "backend": str(parse_store_uri(store_uri)),
-            "clients": count,
             # Until the end says otherwise.
             "is_cut_off": True,
         }

@@ -9,13 +9,16 @@ exported JSON Schema (`scenario_schema`) serves editors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from lockref.errors import did_you_mean
 from lockref.providers import ProviderSpec
+from lockref.runtime import NS_PER_S
+from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.spec import CLAUSES, Verdict
 from reports.checks.vacuity import SITUATIONS
 from scenarios.faultspec import FAULT_KINDS, ClientName, FaultSpec, Model
@@ -42,6 +45,61 @@ def _known_situation(name: str) -> str:
             f"is {name!r}; expected one of {', '.join(SITUATIONS)} or fault:<kind>.{did_you_mean(name, REACHABLE)}"
         )
     return name
+
+
+Situation = Annotated[str, AfterValidator(_known_situation)]
+LeastCount = Annotated[int, Field(ge=1, le=COUNT_MAX)]
+Scale = Annotated[float, Field(gt=0, le=1_000_000)]
+
+
+class Floor(Model):
+    """How often a situation must come about in a run, by the size of the run.
+
+    per_client: times its clients. per_second: times its duration; the smaller
+    of the two counts. least, most: bounds of that, whatever the run's size.
+    """
+
+    per_client: Scale | None = None
+    per_second: Scale | None = None
+    least: LeastCount = 1
+    most: LeastCount | None = None
+
+    @model_validator(mode="after")
+    def _grows(self) -> Floor:
+        if self.per_client is None and self.per_second is None:
+            raise ValueError(
+                "grows with nothing; expected such as {per_client: 2, per_second: 5, most: 100}, or a count"
+            )
+        if self.most is not None and self.most < self.least:
+            raise ValueError(f"asks for at least {self.least} and for at most {self.most}")
+        return self
+
+    def count(self, *, clients: int, duration_ns: int) -> int:
+        """The count for a run of so many clients and such a length."""
+        scaled = [
+            scale * size
+            for scale, size in ((self.per_client, clients), (self.per_second, duration_ns / NS_PER_S))
+            if scale is not None
+        ]
+        count = max(self.least, math.ceil(min(scaled)))
+        return count if self.most is None else min(count, self.most)
+
+
+def _form(value: object) -> str:
+    """Which form of a demand, or of its count, was meant; pydantic then complains about that one alone."""
+    return "[mapping]" if isinstance(value, (dict, Floor)) else "[plain]"
+
+
+_Least = Annotated[
+    Annotated[LeastCount, Tag("[plain]")] | Annotated[Floor, Tag("[mapping]")],
+    Discriminator(_form),
+]
+Demand = Annotated[
+    Annotated[Situation, Tag("[plain]")]
+    | Annotated[dict[Situation, _Least], Field(min_length=1, max_length=1), Tag("[mapping]")],
+    Discriminator(_form),
+]
+"""`contention`, `{grant: 100}` or `{grant: {per_second: 5, most: 100}}`."""
 
 
 def _threshold(text: str) -> str:
@@ -151,7 +209,11 @@ class Envelope(Model):
 
 
 class Scenario(Model):
-    """One scenario file."""
+    """One scenario file.
+
+    must_happen: situations without which its runs prove nothing, by name or with the count that is the floor of
+    evidence.
+    """
 
     version: Literal[1]
     name: Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -171,7 +233,7 @@ class Scenario(Model):
     swarm: Swarm | None = None
     envelope: Envelope = Envelope()
     expect: dict[str, Verdict | dict[ClauseId, Verdict]] = Field(default_factory=dict)
-    must_happen: list[Annotated[str, AfterValidator(_known_situation)]] = Field(default_factory=list)
+    must_happen: Annotated[list[Demand], Field(max_length=64)] = Field(default_factory=list)
     thresholds: list[Annotated[str, AfterValidator(_threshold)]] = Field(default_factory=list)
 
     @property
@@ -191,14 +253,28 @@ class Scenario(Model):
             or self.workload.life == "forks"
         )
 
+    def demanded_of(self, spec: ProviderSpec, *, clients: int, duration_ns: int) -> list[str]:
+        """What a run of this lock, of so many clients and such a length, must show, as the runs table says it.
+
+        A situation that is named twice must come about as often as it is asked for most.
+        """
+        unasked = self.unasked_of(spec)
+        least: dict[str, int] = {}
+        for demand in self.must_happen:
+            for situation, floor in ({demand: 1} if isinstance(demand, str) else demand).items():
+                count = floor if isinstance(floor, int) else floor.count(clients=clients, duration_ns=duration_ns)
+                least[situation] = max(count, least.get(situation, 1))
+        return [demand_text(situation, count) for situation, count in least.items() if situation not in unasked]
+
     def expected(self, provider: str) -> Mapping[str, str]:
         """Clause to verdict for a build; the key "" is the verdict as a whole."""
         said = self.expect.get(provider, {})
         return {"": said} if isinstance(said, str) else dict(said)
 
-    def demanded_of(self, spec: ProviderSpec) -> list[str]:
-        """`must_happen`, less what is asked only of locks that promise it, and that this one does not."""
-        return [name for name in self.must_happen if name not in PROMISES or getattr(spec, PROMISES[name])]
+    def unasked_of(self, spec: ProviderSpec) -> list[str]:
+        """What `must_happen` names and only locks that promise it are asked for, which this one does not."""
+        named = {name for demand in self.must_happen for name in ([demand] if isinstance(demand, str) else demand)}
+        return sorted(name for name in named if name in PROMISES and not getattr(spec, PROMISES[name]))
 
     @property
     def spared(self) -> frozenset[str]:

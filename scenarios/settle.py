@@ -66,8 +66,8 @@ class Settled:
         """The same for another length of run."""
         return replace(self, duration_ns=duration_ns)
 
-    def run_row(self, scenario: Scenario, spec: ProviderSpec) -> dict[str, Any]:
-        """The columns of the runs table that both worlds fill in the same way."""
+    def run_row(self, scenario: Scenario, spec: ProviderSpec, *, clients: int) -> dict[str, Any]:
+        """The columns of the runs table that both worlds fill in the same way. clients: so many take part."""
         waits = [scenario.workload.wait, *(work.wait for work in scenario.workload.clients.values() if work.wait)]
         return {
             "scenario": scenario.name,
@@ -77,7 +77,8 @@ class Settled:
             "wait_timeout_ns": max(wait.most for wait in waits),
             "drift_bound_ns": self.drift_bound_ns,
             "rate_error_ppm": rate_error_ppm(scenario),
-            "must_happen": scenario.demanded_of(spec),
+            "clients": clients,
+            "must_happen": scenario.demanded_of(spec, clients=clients, duration_ns=self.duration_ns),
             "claims": Cast(scenario, spec).claims,
             "unsafe": self._unsafe(scenario.lock),
         }

@@ -321,12 +321,11 @@ def run_simulated(
     finally:
         world.close()
     row = {
-        **settled.run_row(scenario, provider),
+        **settled.run_row(scenario, provider, clients=scenario.clients),
         "run": seed,
         "seed": seed,
         "world": "simulated",
         "backend": scenario.store.dialect,
-        "clients": scenario.clients,
         "request_timeout_ns": laboratory.request_timeout_ns,
         "faults_end_ns": world.faults_end_ns,
         "end_ns": world.kernel.now_ns,

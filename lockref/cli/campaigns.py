@@ -18,6 +18,7 @@ from reports.formats.block import failure_block
 from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
 from reports.formats.results import Failure, Results, judged
+from reports.formats.speed import speed_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from scenarios.schema import Scenario
 
 STATEMENT_MAX = 1000
-_TOLD_OF_EACH = {"title", "verdict", "liveness", "fairness_claims", "runs", "statement", "speed", "reasons"}
+_TOLD_OF_EACH = {"title", "verdict", "liveness", "fairness_claims", "runs", "statement", "speed", "answers", "reasons"}
 BLOCKS_MAX = 3
 """Failure blocks shown on the terminal; the rest is counted and stands in results.json."""
 
@@ -143,8 +144,8 @@ def say_results(console: Console, results: Results) -> None:
     )
     for reason in results.untold_reasons:
         console.say(f"  {printable(reason)}")
-    if results.speed:
-        console.say(f"  {printable(results.speed)}")
+    for line in speed_lines(results.speed) if results.speed is not None else ():
+        console.say(f"  {printable(line)}")
     for notice in results.notices:
         console.say(f"  {printable(notice, limit=300)}")
     broken = [f"{name} {clause.violated:,}" for name, clause in results.broken.items()]
@@ -167,7 +168,13 @@ def say_results(console: Console, results: Results) -> None:
 def code_of(results: Sequence[Results], allowed: Sequence[int] = ()) -> int:
     """The exit code that speaks for all of them."""
     return worst(
-        exit_code(safety=each.verdict, liveness=each.liveness, fairness=each.fairness_claims, allowed=allowed)
+        exit_code(
+            safety=each.verdict,
+            liveness=each.liveness,
+            fairness=each.fairness_claims,
+            is_store_lost=each.is_store_lost,
+            allowed=allowed,
+        )
         for each in results
     )
 
@@ -224,6 +231,7 @@ def check_line(history: Path) -> str:
 
 def document_of(results: Sequence[Results], *, digest: str, folder: Path | None) -> dict[str, object]:
     """The `--json` document: the joint verdict, and every scenario's own part where there are several."""
+    speeds = [each.speed and each.speed.model_dump() for each in results]
     document: dict[str, object] = {
         "verdict": joint_verdict({each.verdict for each in results}),
         "liveness": joint_verdict({each.liveness for each in results}),
@@ -236,7 +244,8 @@ def document_of(results: Sequence[Results], *, digest: str, folder: Path | None)
             for failure in each.failures
         ],
         "reasons": [reason for each in results for reason in each.reasons],
-        "speed": [each.speed for each in results if each.speed],
+        "speed": speeds[0] if len(results) == 1 else None,
+        "answers": [answers.model_dump() for each in results for answers in each.answers],
         "notices": [notice for each in results for notice in each.notices],
         "digest": digest,
         "folder": str(folder) if folder else None,

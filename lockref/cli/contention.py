@@ -10,9 +10,8 @@ from lockref.cli.campaigns import check_line, judge_thresholds, say_results, tal
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
-from reports.checks import judge, measure
+from reports.checks import judge
 from reports.checks.tally import tally
-from reports.formats.speed import speed
 from scenarios.backends import BACKENDS, resolve_backend
 from scenarios.batch import history_digest
 from scenarios.run import require_counts, require_undisturbed, run_real
@@ -96,7 +95,6 @@ def contend(
     results.notices += [f"the store {finding.sentence}" for finding in _ignored(running)]
     if backend not in BACKENDS and running.measured and running.measured.credentials:
         results.notices.append(running.measured.credentials)
-    results.speed = speed(measure(outcome.events, outcome.runs), outcome.events)
     judge_thresholds(scenario, outcome.events, outcome.runs, results)
     results.notices += [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
     if outcome.unfinished:

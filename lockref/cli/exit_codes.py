@@ -23,9 +23,12 @@ _RANKING = (
 )  # fmt: skip
 
 
-def exit_code(*, safety: str, liveness: str, fairness: str, allowed: Iterable[int] = ()) -> int:
+def exit_code(
+    *, safety: str, liveness: str, fairness: str, is_store_lost: bool = False, allowed: Iterable[int] = ()
+) -> int:
     """The code for one judged run or campaign, from its verdicts (`reports.checks.verdicts.Verdicts`).
 
+    is_store_lost: the store of a real run never came back; then what could not be decided is the environment's doing.
     allowed: softens a gate: its codes become 0, but never code 1.
     """
     verdicts = (safety, liveness, fairness)
@@ -34,7 +37,9 @@ def exit_code(*, safety: str, liveness: str, fairness: str, allowed: Iterable[in
         codes.append(VIOLATED)
     if "violated" in (liveness, fairness):
         codes.append(NOT_LIVE)
-    if "inconclusive" in verdicts:
+    if is_store_lost:
+        codes.append(BackendUnavailable.exit_code)
+    elif "inconclusive" in verdicts:
         codes.append(INCONCLUSIVE)
     softened = set(allowed) - {VIOLATED}
     return worst(HELD if code in softened else code for code in codes)

@@ -138,7 +138,7 @@ def command(
             failures = FailureStore(scenario, spec, source=name)
             results = campaign_results(campaign, provenance=about, store_failure=failures.store)
             judge_thresholds(scenario, *campaign.kept, results)
-            for situation in sorted(set(scenario.must_happen) - set(scenario.demanded_of(spec))):
+            for situation in scenario.unasked_of(spec):
                 promise = PROMISES[situation]
                 results.notices.append(f"{situation} does not apply: {spec.name} does not declare `{promise}`")
             if campaign.compared:

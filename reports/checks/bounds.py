@@ -24,7 +24,7 @@ class Bounds:
     def __init__(self, case: Case) -> None:
         runs = case.runs
         ppm = np.minimum(or_zero(runs.integers("rate_error_ppm")), PPM - 1)
-        names = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "faults_end_ns")
+        names = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns")
         known = {name: runs.integers(name) for name in names}
         slack = np.array([REAL_SLACK_NS if world == "real" else 0 for world in runs.texts("world")], dtype=np.int64)
 
@@ -32,7 +32,8 @@ class Bounds:
             longer: Ints = span * PPM // (PPM - ppm) + slack
             return longer
 
-        validity, poll, request, wait, faults_end = (known[name] for name in names)
+        validity, poll, request, wait = (known[name] for name in names)
+        faults_end = case.calm_from_ns
         self.has_end = faults_end != ABSENT
         self.faults_end_ns = np.where(self.has_end, faults_end, FOREVER)
         self.has_handover = (poll != ABSENT) & (request != ABSENT)

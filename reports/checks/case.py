@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from lockref.history import Kind
+from reports.checks.answers import Answers, calm_from_ns, find_answers
 from reports.checks.belief import Tenures, find_tenures
 from reports.checks.columns import Events, Ints, Runs, require_columns
 from reports.checks.disturbances import Disturbances, find_disturbances
@@ -52,6 +54,32 @@ class Case:
             starts = np.flatnonzero(np.concatenate(([True], run[1:] != run[:-1])))
             last[run[starts]] = np.maximum(last[run[starts]], np.maximum.reduceat(at, starts))
         return last
+
+    @cached_property
+    def answers(self) -> list[Answers]:
+        """What the store of each real run answered."""
+        return find_answers(self.events, self.runs, self.span_of, self.disturbances)
+
+    @cached_property
+    def calm_from_ns(self) -> Ints:
+        """Per run, from when on nothing disturbed it (F of the clauses), ABSENT for never or unknown.
+
+        Of a real run not before the store's last silence: nobody is accused of waiting for a store that was away.
+        """
+        return calm_from_ns(self.runs, self.answers)
+
+    def span_of(self, run: int) -> tuple[int, int]:
+        """When the clients of a real run first asked for the lock and when they were done, in true time.
+
+        While anything is open at the end of the record, they were not done before the run's own end.
+        """
+        own = slice(*np.searchsorted(self.events.run, (run, run + 1)).tolist())
+        at, kind = self.events.integers("at_ns")[own], self.events.numbers("kind")[own]
+        asked = at[kind == Kind.CALL]
+        begun = int((asked if len(asked) else at).min(initial=int(self.end_ns[run])))
+        opened, closed = (np.isin(kind, pair).sum() for pair in ((Kind.CALL, Kind.SENT), (Kind.RETURN, Kind.REPLIED)))
+        done = int(self.end_ns[run]) if opened > closed or not len(at) else int(at.max())
+        return begun, max(done, begun + 1)
 
     @cached_property
     def grant_of_tenure(self) -> Ints:

@@ -20,6 +20,7 @@ from reports.checks.rulings import Ruling, Violations
 from reports.checks.segments import count_at_or_before, is_first, renumber
 
 UNCLAIMED = "the provider does not claim it"
+STORE_GONE = "the store went away and never came back"
 
 FAIRNESS_SCHEMA = pa.schema(
     [
@@ -88,9 +89,11 @@ def _claims(case: Case) -> tuple[Ints, Flags]:
 def check_fairness(case: Case) -> list[Ruling]:
     """F1 and F2, where claimed."""
     allowed, starve = _claims(case)
+    lost = np.zeros(case.runs.count, dtype=np.bool_)
+    lost[[answers.run for answers in case.answers if answers.is_lost]] = True
     return [
         Ruling(_check_bypass(case, allowed), excused=[(allowed < 0, UNCLAIMED)]),
-        Ruling(_check_starvation(case, starve), excused=[(~starve, UNCLAIMED)]),
+        Ruling(_check_starvation(case, starve & ~lost), excused=[(lost, STORE_GONE), (~starve, UNCLAIMED)]),
     ]
 
 
@@ -101,7 +104,7 @@ def _check_bypass(case: Case, allowed: Ints) -> Violations:
     if bool(np.any(allowed >= 0)):
         calls, counts = bypasses(case)
         run = operations.run[calls]
-        faults_end = case.runs.integers("faults_end_ns")[run]
+        faults_end = case.calm_from_ns[run]
         calm = (faults_end == ABSENT) | (operations.call_at_ns[calls] >= faults_end)
         chosen = calm & (allowed[run] >= 0) & (counts > allowed[run])
         bad, passed = calls[chosen], counts[chosen]
@@ -126,7 +129,7 @@ def _check_starvation(case: Case, claimed: Flags) -> Violations:
     if bool(claimed.any()):
         calls = np.flatnonzero(operations.op == Op.ACQUIRE)
         run = operations.run[calls]
-        faults_end = case.runs.integers("faults_end_ns")[run]
+        faults_end = case.calm_from_ns[run]
         calm = claimed[run] & ((faults_end == ABSENT) | (operations.call_at_ns[calls] >= faults_end))
         calls = calls[calm]
         lock = case.events.lock_key[operations.call_row[calls]]

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reports.checks.answers import answers_table
 from reports.checks.belief import check_belief_exclusion
 from reports.checks.case import Case, open_case
 from reports.checks.classes import checks_tokens, class_table
@@ -28,6 +29,7 @@ from reports.checks.liveness import check_liveness
 from reports.checks.ownership import check_ownership, find_revivals
 from reports.checks.rulings import Ruling, verdict_table, with_damaged
 from reports.checks.spec import VIOLATED
+from reports.checks.speed import speed_table
 from reports.checks.tables import grants_table, tenures_table
 from reports.checks.takeover import check_early_takeover
 from reports.checks.tokens import check_token_order, has_no_tokens
@@ -47,6 +49,7 @@ class Judgement:
     records: `RECORD_SCHEMA`, which runs are whole, which cut off and judged up
     to there, which damaged. A damaged run is in no other table but `verdicts`,
     where every clause of it is inconclusive.
+    answers, speeds: `ANSWERS_SCHEMA` and `SPEED_SCHEMA`, of real runs only.
     """
 
     verdicts: pa.Table
@@ -55,6 +58,8 @@ class Judgement:
     grants: pa.Table
     tenures: pa.Table
     records: pa.Table
+    answers: pa.Table
+    speeds: pa.Table
 
 
 def judge(events: pa.Table, runs: pa.Table) -> Judgement:
@@ -124,6 +129,8 @@ def _judge(case: Case) -> Judgement:
         grants=grants_table(truth),
         tenures=tenures_table(case),
         records=case.records.table,
+        answers=answers_table(case.answers, case.runs),
+        speeds=speed_table(case),
     )
 
 

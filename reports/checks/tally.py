@@ -149,6 +149,8 @@ def tally_runs(
     for row in judgement.reach.to_pylist():
         party = parties.get(row["run"], ("", ""))
         result.reach_situation(party, row["situation"], runs=int(row["count"] > 0), count=row["count"])
+    result.answers += judgement.answers.to_pylist()
+    result.speeds += judgement.speeds.to_pylist()
     broken = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).to_pylist()
     findings = []
     for row in broken:

@@ -2,9 +2,9 @@
 
 A run in which nobody contended proves nothing about contention. Each situation
 is counted per run from the history itself; a scenario names those without
-which its runs prove nothing (`must_happen`), and a batch in which none of a
-scenario's runs reached one of them is inconclusive, as is a batch without a
-single grant. The count is over the batch, not the run: random plans reach rare
+which its runs prove nothing (`must_happen`), some with a count below which
+they are no evidence, and a batch that reached one of them never or too seldom
+is inconclusive, as is a batch without a single grant. The count is over the batch, not the run: random plans reach rare
 situations in some runs only, and the others are still evidence.
 """
 
@@ -30,6 +30,8 @@ from reports.checks.verdicts import GRANT
 
 SITUATIONS: Final[dict[str, str]] = {
     GRANT: "a client became owner",
+    "clients_served": "clients that were granted the lock, each counted once in a run",
+    "handoff": "the lock was granted to another client than the time before",
     "denied": "an acquire returned without a grant",
     "contention": "an acquire met an unended grant of another client, or lost a race for the write",
     "renewal": "a grant was renewed",
@@ -81,6 +83,8 @@ def reach_table(case: Case) -> pa.Table:
     lost = _lost_replies(events, truth)
     reached: dict[str, Ints] = {
         "grant": _granted_runs(truth, operations),
+        "clients_served": _clients_served(case),
+        "handoff": _handoffs(case),
         "denied": operations.run[operations.is_denied],
         "contention": np.concatenate(
             (
@@ -173,6 +177,31 @@ def _inner_unlocks(case: Case) -> Ints:
     releases = np.flatnonzero(operations.op == Op.RELEASE)
     inner = are_inner(operations, case.tenure_of_release, releases, row_count=case.events.count)
     runs: Ints = operations.run[releases[inner]]
+    return runs
+
+
+def _granted_clients(case: Case) -> tuple[Ints, Ints, Ints]:
+    """Per granted call, in the order of the answers of each lock: its position, its lock, its client."""
+    operations, events = case.operations, case.events
+    granted = np.flatnonzero(operations.is_granted)
+    lock = events.lock_key[operations.call_row[granted]]
+    client = events.client_key(operations.node[granted], operations.task[granted])
+    order = np.lexsort((operations.return_row[granted], lock))
+    return granted[order], lock[order], client[order]
+
+
+def _clients_served(case: Case) -> Ints:
+    """Runs of the clients that were granted a lock, once each."""
+    granted, _, client = _granted_clients(case)
+    runs: Ints = np.unique(np.stack((case.operations.run[granted], client)), axis=1)[0]
+    return runs
+
+
+def _handoffs(case: Case) -> Ints:
+    """Runs of the granted calls whose predecessor on the lock was another client's."""
+    granted, lock, client = _granted_clients(case)
+    passed = np.flatnonzero((lock[1:] == lock[:-1]) & (client[1:] != client[:-1])) + 1
+    runs: Ints = case.operations.run[granted[passed]]
     return runs
 
 

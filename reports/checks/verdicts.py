@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from reports.checks.demands import parse_demand
+from reports.checks.outages import is_lost, outage_doubts, outage_notices
 from reports.checks.spec import CLAUSES, FAIRNESS, HELD, INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED, Verdict
 
 GRANT: Final = "grant"
@@ -46,8 +48,10 @@ class Counts:
     reached: by party, what did.
     spared: clauses that are not demanded of these runs, for no lock can keep
     them there: they are counted and told, and decide nothing.
+    answers: rows of `reports.checks.answers.ANSWERS_SCHEMA`, one per real run:
+    what its store answered. speeds: of `reports.checks.speed.SPEED_SCHEMA`.
     doubts: further reasons why these runs prove nothing, as sentences: what
-    the counts above cannot say, such as a store that hardly answered.
+    the counts above cannot say.
     unsafe: what RFC-91 would forbid about the timing of some runs, in words;
     it decides nothing, and stands beside every verdict.
     """
@@ -62,16 +66,19 @@ class Counts:
     demanded: dict[Party, dict[str, int]] = field(default_factory=dict)
     reached: dict[Party, dict[str, Occurred]] = field(default_factory=dict)
     spared: frozenset[str] = frozenset()
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    speeds: list[dict[str, Any]] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
 
     @property
     def notices(self) -> list[str]:
-        """What a reader must be told whatever the verdict: forbidden timing, and damage, of a few runs by name."""
+        """What a reader must be told whatever the verdict: forbidden timing, damage of a few runs by name, silent stores."""
         damage = [f"{name} not judged: {why}" for name, why in list(self.damage.items())[:DAMAGE_TOLD_MAX]]
         if rest := len(self.damage) - len(damage):
             damage.append(f"{counted(rest, 'more run')} not judged, for damage alike")
-        return [*(f"unsafe timing, by the scenario's own wish: {told}" for told in self.unsafe), *damage]
+        unsafe = [f"unsafe timing, by the scenario's own wish: {told}" for told in self.unsafe]
+        return [*unsafe, *damage, *outage_notices(self.answers)]
 
     @property
     def reach(self) -> dict[str, Occurred]:
@@ -83,9 +90,13 @@ class Counts:
         return dict(sorted(total.items()))
 
     @property
-    def required(self) -> set[str]:
-        """The situations that a party's runs demand by name."""
-        return {name for names in self.demanded.values() for name in names}
+    def required(self) -> dict[str, int]:
+        """The situations that a party's runs demand by name, and how often at least."""
+        least: dict[str, int] = {}
+        for demands in self.demanded.values():
+            for name, count in demands.items():
+                least[name] = max(count, least.get(name, 0))
+        return least
 
     @property
     def unreached(self) -> dict[Party, dict[str, Shortfall]]:
@@ -102,8 +113,9 @@ class Counts:
     def demand(self, party: Party, must_happen: Iterable[str]) -> None:
         """Take note of what one run of `party` demands; the runs of a party demand together, not each for itself."""
         demands = self.demanded.setdefault(party, {})
-        for name in must_happen:
-            demands[name] = max(1, demands.get(name, 1))
+        for text in must_happen:
+            name, least = parse_demand(text)
+            demands[name] = max(least, demands.get(name, 1))
 
     def note_unsafe(self, told: str | None) -> None:
         """Take note of a run's forbidden timing, each wording once."""
@@ -132,6 +144,8 @@ class Counts:
             for name, (runs, count) in situations.items():
                 self.reach_situation(party, name, runs=runs, count=count)
         self.spared |= other.spared
+        self.answers += other.answers
+        self.speeds += other.speeds
         self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
         for told in other.unsafe:
             self.note_unsafe(told)
@@ -158,6 +172,8 @@ class Verdicts:
     over L1 to L6 and the fairness that the lock claims; "not applicable" where
     no run could be asked. clauses: each clause over all runs. reasons: why
     something is inconclusive, as sentences; they stay beside a violation, too.
+    is_store_lost: in some run the store went away and never came back; where
+    nothing is violated, that is the environment's failure, not the lock's.
     """
 
     safety: Verdict
@@ -165,6 +181,7 @@ class Verdicts:
     fairness: Verdict
     clauses: Mapping[str, Verdict]
     reasons: tuple[str, ...]
+    is_store_lost: bool = False
 
 
 def decide(counts: Counts) -> Verdicts:
@@ -186,6 +203,7 @@ def decide(counts: Counts) -> Verdicts:
         fairness=_joint(demanded, FAIRNESS),
         clauses=clauses,
         reasons=(*doubts, *_undecided(counts)),
+        is_store_lost=any(is_lost(row) for row in counts.answers),
     )
 
 
@@ -211,6 +229,8 @@ def _doubts(counts: Counts) -> list[str]:
         doubts.append(f"{counted(counts.nameless, 'record')} could not be assigned to a run")
     if not counts.runs:
         return doubts or ["no run could be judged"]
+    # A cause before its consequences: without a store there are no grants.
+    doubts += outage_doubts(counts.answers)
     for party, missing in counts.unreached.items():
         where = f" in {' with '.join(filter(None, party))}" if len(counts.demanded) > 1 and any(party) else ""
         never = [name for name, shortfall in missing.items() if not shortfall.found and name != GRANT]
@@ -218,9 +238,20 @@ def _doubts(counts: Counts) -> list[str]:
             doubts.append(f"no client was ever granted the lock{where}")
         if never:
             doubts.append(f"never happened{where}: {', '.join(never)}")
-        if scarce := [f"{name} {s.found:,} of {s.least:,}" for name, s in missing.items() if s.found]:
-            doubts.append(f"happened too seldom{where}: {', '.join(scarce)}")
+        if scarce := [_scarce(name, shortfall) for name, shortfall in missing.items() if shortfall.found]:
+            doubts.append(f"only {', '.join(scarce)}{where}")
     return doubts + counts.doubts
+
+
+_NOUNS: Final = {GRANT: "grant", "handoff": "hand-off", "clients_served": "client"}
+
+
+def _scarce(situation: str, shortfall: Shortfall) -> str:
+    """`6 grants (at least 100 asked for)`."""
+    noun = _NOUNS.get(situation)
+    what = counted(shortfall.found, noun) if noun else f"{shortfall.found:,} times {situation}"
+    served = " served" if situation == "clients_served" else ""
+    return f"{what}{served} (at least {shortfall.least:,} asked for)"
 
 
 def _undecided(counts: Counts) -> list[str]:

@@ -42,12 +42,13 @@ class Clause(_Part):
 
 
 class Reach(_Part):
-    """A situation: in how many runs it came about, how often, and whether the scenario demands it."""
+    """A situation: in how many runs it came about, how often, whether the scenario demands it, how often at least."""
 
     situation: str
     runs: int
     count: int
     is_required: bool = False
+    least: int = 0
 
 
 class Interval(_Part):
@@ -180,13 +181,103 @@ class Quarantined(_Part):
     records: int
 
 
+class Silence(_Part):
+    """A stretch in which the store served nothing although it was asked; instants from the run's begin.
+
+    unanswered, refused: requests that ended in it. reason: what most of their answers said.
+    """
+
+    begin_ns: int
+    end_ns: int
+    unanswered: int
+    refused: int
+    reason: str = ""
+
+
+class AnswerCount(_Part):
+    """Requests that ended in one stretch of a run."""
+
+    begin_ns: int
+    end_ns: int
+    requests: int
+    unanswered: int
+    refused: int
+
+
+class Answers(_Part):
+    """What the store of one real run answered (`reports.checks.answers`). Instants from the run's begin.
+
+    lost_at_ns: from when on it served nothing to the end. over_time: the whole run, stretch by stretch.
+    """
+
+    run: int
+    run_ns: int
+    requests: int
+    unanswered: int
+    refused: int
+    unanswered_share: float
+    silent_ns: int
+    silent_share: float
+    lost_at_ns: int | None = None
+    silences: list[Silence] = Field(default_factory=list)
+    over_time: list[AnswerCount] = Field(default_factory=list)
+
+
+class ClientSpeed(_Part):
+    """One client of a real run: calls, grants, its longest wait in one call, its longest time without a grant."""
+
+    client: str
+    asked: int
+    granted: int
+    wait_max_ns: int
+    drought_max_ns: int
+
+
+class Speed(_Part):
+    """How fast and how fair a lock was in a real run (`reports.checks.speed`). None where it is unknown.
+
+    Rates are per `answered_ns`, the run's time without the silences of its store. The four shares add up to one.
+    """
+
+    run: int
+    run_ns: int
+    answered_ns: int
+    clients: int
+    clients_asked: int
+    clients_served: int
+    calls: int
+    grants: int
+    grants_per_s: float | None = None
+    requests_per_grant: float | None = None
+    wait_p50_ns: int | None = None
+    wait_p90_ns: int | None = None
+    wait_p99_ns: int | None = None
+    wait_max_ns: int | None = None
+    handoff_p50_ns: int | None = None
+    handoff_p90_ns: int | None = None
+    handoff_p99_ns: int | None = None
+    handoff_max_ns: int | None = None
+    held_share: float
+    handoff_share: float
+    idle_share: float
+    silent_share: float
+    jain: float | None = None
+    longest_wait_ns: int
+    longest_wait_client: str
+    longest_drought_ns: int
+    longest_drought_client: str
+    per_client: list[ClientSpeed] = Field(default_factory=list)
+
+
 class Results(_Part):
     """The whole account.
 
     verdict: of the safety clauses. liveness, fairness_claims: of theirs. All
     three, and the reasons, are what `reports.checks.verdicts.decide` says.
     statement: the verdict in one sentence, with its bound.
-    speed: how fast a real run was, in one line; empty for virtual time.
+    is_store_lost: in a real run the store went away and never came back.
+    answers: what the store of each real run answered. speed: the figures of
+    the one real run; None for virtual time, and for several runs together.
     classes: runs by severity. damaged: runs not judged because their record is damaged.
     """
 
@@ -196,7 +287,9 @@ class Results(_Part):
     liveness: Verdict = "not_applicable"
     fairness_claims: Verdict = "not_applicable"
     statement: str
-    speed: str = ""
+    is_store_lost: bool = False
+    speed: Speed | None = None
+    answers: list[Answers] = Field(default_factory=list)
     reasons: list[str] = Field(default_factory=list)
     runs: int
     events: int = 0
@@ -260,7 +353,7 @@ def load_results(path: Path) -> Results:
 def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: int) -> Results:
     """The account of counted runs, as far as it is about their verdict; the caller adds what else it knows."""
     verdicts = decide(counts)
-    reach = counts.reach
+    reach, least = counts.reach, counts.required
     return Results(
         title=title,
         verdict=verdicts.safety,
@@ -292,9 +385,12 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
         },
         classes=dict(sorted(classes.items())),
         reach=[
-            Reach(situation=name, runs=runs, count=count, is_required=name in counts.required)
+            Reach(situation=name, runs=runs, count=count, is_required=name in least, least=least.get(name, 0))
             for name, (runs, count) in reach.items()
         ],
+        is_store_lost=verdicts.is_store_lost,
+        answers=[Answers.model_validate(row) for row in counts.answers],
+        speed=Speed.model_validate(counts.speeds[0]) if len(counts.speeds) == 1 == counts.runs else None,
         notices=counts.notices,
     )
 

@@ -1,50 +1,100 @@
-"""How fast a lock was on a real server, in one line for the terminal and the head of the page.
-
-Waits of calls that were not granted have no place among the quantiles of those
-that were, so their number is told beside them. Virtual time gets no such line:
-its latencies are the scenario's.
-"""
+"""The figures of a real run in words: lines for the terminal and the Markdown, tables for the page."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from reports.formats.text import duration, seconds, short
 
-from reports.checks.judgement import Measures
-from reports.formats.text import duration
-
-_NS_PER_S = 1_000_000_000
+if TYPE_CHECKING:
+    from reports.formats.results import Answers, Speed
 
 
-def speed(measures: Measures, events: pa.Table) -> str:
-    """Grants per second, waits, hand-offs and requests per grant of `events`; empty where nothing was granted."""
-    asked = measures.calls.filter(pc.equal(measures.calls["op"], "acquire"))
-    answered = asked.filter(pc.is_valid(asked["wait_ns"]))
-    granted = answered.filter(pc.equal(answered["outcome"], "applied"))
-    if not len(granted):
-        return ""
-    begin_ns = pc.min(asked["call_ns"]).as_py()
-    end_ns = pc.max(pc.add(granted["call_ns"], granted["wait_ns"])).as_py()
-    rate = len(granted) * _NS_PER_S / max(end_ns - begin_ns, 1)
-    requests = pc.sum(pc.equal(events["kind"], "sent")).as_py() or 0
-    released = measures.handoffs.filter(pc.equal(measures.handoffs["after"], "release"))
-    told = [f"{_rounded(rate)} grants/s", f"wait {_quantiles(granted['wait_ns'])}"]
-    if len(released):
-        told.append(f"hand-off after release {_quantiles(released['handoff_ns'])}")
-    told.append(f"{_rounded(requests / len(granted))} requests per grant")
-    if len(asked) > len(granted):
-        told.append(f"{len(asked) - len(granted):,} of {len(asked):,} calls not granted")
-    return "; ".join(told)
+def speed_lines(speed: Speed) -> list[str]:
+    """The figures in a few lines. What is unknown is left out: a run without a grant has no wait to tell."""
+    served = f"{speed.clients_served:,} of {speed.clients:,} clients served"
+    if speed.clients_asked < speed.clients:
+        served += f" ({speed.clients - speed.clients_asked:,} never asked)"
+    if speed.grants_per_s is None or speed.requests_per_grant is None:
+        first = [f"{speed.grants:,} grants"]
+    else:
+        first = [f"{_rounded(speed.grants_per_s)} grants/s"]
+        if speed.wait_p50_ns is not None:
+            first.append(f"wait median {duration(speed.wait_p50_ns)}, 99 % {duration(speed.wait_p99_ns)}")
+        if speed.handoff_p50_ns is not None:
+            quantiles = f"median {duration(speed.handoff_p50_ns)}, 99 % {duration(speed.handoff_p99_ns)}"
+            first.append(f"hand-off after release {quantiles}")
+        first.append(f"{_rounded(speed.requests_per_grant)} requests per grant")
+    if speed.calls > speed.grants:
+        first.append(f"{speed.calls - speed.grants:,} of {speed.calls:,} calls not granted")
+    second = [served]
+    if speed.jain is not None:
+        second.append(f"Jain {speed.jain:.2f}")
+    shares = [(speed.held_share, "held"), (speed.handoff_share, "in hand-off"), (speed.idle_share, "idle")]
+    if speed.silent_share:
+        shares.append((speed.silent_share, "without the store"))
+    second.append(", ".join(f"{100 * share:.0f} % {word}" for share, word in shares))
+    third = [
+        f"longest wait {duration(speed.longest_wait_ns)} ({short(speed.longest_wait_client)})",
+        f"longest drought {duration(speed.longest_drought_ns)} ({short(speed.longest_drought_client)})",
+    ]
+    return ["; ".join(parts) for parts in (first, second, third)]
 
 
-def _quantiles(samples: pa.ChunkedArray) -> str:
-    ordered = np.sort(samples.to_numpy())
-    # Nearest rank: a value that occurred, as in the quantiles of the pipeline.
-    at = {share: int(ordered[max(math.ceil(share * len(ordered)), 1) - 1]) for share in (0.5, 0.99)}
-    return f"median {duration(at[0.5])}, 99 % {duration(at[0.99])}"
+def speed_table(speed: Speed) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Header and rows: what was measured, and how much it was."""
+    shares = ("held_share", "handoff_share", "idle_share", "silent_share")
+    rows = [
+        ("clients served", f"{speed.clients_served:,} of {speed.clients:,}"),
+        ("grants", f"{speed.grants:,} of {speed.calls:,} calls"),
+        ("grants per second of answered time", _number(speed.grants_per_s)),
+        ("requests per grant", _number(speed.requests_per_grant)),
+        *((f"wait {name}", duration(getattr(speed, f"wait_{key}_ns"))) for name, key in _QUANTILES),
+        *(
+            (f"hand-off after release {name}", duration(getattr(speed, f"handoff_{key}_ns")))
+            for name, key in _QUANTILES
+        ),
+        *((f"share of time {name.removesuffix('_share')}", f"{100 * getattr(speed, name):.1f} %") for name in shares),
+        ("Jain's index of grants per client", "–" if speed.jain is None else f"{speed.jain:.3f}"),
+        ("longest wait", f"{duration(speed.longest_wait_ns)}, {short(speed.longest_wait_client)}"),
+        ("longest drought", f"{duration(speed.longest_drought_ns)}, {short(speed.longest_drought_client)}"),
+    ]
+    return ("measure", "value"), rows
+
+
+def client_table(speed: Speed) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Every client that asked, the longest drought first."""
+    ranked = sorted(speed.per_client, key=lambda one: (-one.drought_max_ns, one.client))
+    rows = [
+        (
+            short(one.client),
+            f"{one.granted:,}",
+            f"{one.asked:,}",
+            duration(one.wait_max_ns),
+            duration(one.drought_max_ns),
+        )
+        for one in ranked
+    ]
+    return ("client", "grants", "calls", "longest wait", "longest drought"), rows
+
+
+def answers_table(answers: Sequence[Answers]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """What the store of each real run answered, a row for each stretch of time."""
+    rows = [
+        (f"{one.run}", seconds(part.begin_ns), seconds(part.end_ns), f"{part.requests:,}", f"{part.unanswered:,}",
+         f"{100 * part.unanswered / part.requests:.1f} %" if part.requests else "–", f"{part.refused:,}")
+        for one in answers
+        for part in one.over_time
+    ]  # fmt: skip
+    return ("run", "from", "to", "requests", "not answered", "share", "refused"), rows
+
+
+_QUANTILES = (("median", "p50"), ("90 %", "p90"), ("99 %", "p99"), ("longest", "max"))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else _rounded(value)
 
 
 def _rounded(value: float) -> str:

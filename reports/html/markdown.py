@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.whole import write_whole
+from reports.formats.speed import speed_lines
 from reports.formats.text import printable, short
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def _fence(text: str) -> str:
 def _verdict(section: Section) -> list[str]:
     results = section.results
     parts = [f"\n## {plain(results.title)}: {section.banner}\n\n{plain(results.statement)}\n"]
-    told = [results.speed, *results.untold_reasons, *section.notices]
+    figures = speed_lines(results.speed) if results.speed is not None else []
+    told = [*figures, *results.untold_reasons, *section.notices]
     parts += [f"- {plain(line)}\n" for line in told if line]
     if section.clauses:
         parts.append("\n| clause | verdict | runs judged | violated | |\n|---|---|--:|--:|---|\n")
@@ -78,6 +80,8 @@ def _verdict(section: Section) -> list[str]:
 def _details(section: Section) -> list[str]:
     blocks = [
         ("Further failures", "".join(_fence(violation.failure.block) for violation in section.violations[1:])),
+        ("Speed", _table(section.speed)),
+        ("Store", _table(section.store)),
         ("Latency", _table(section.latency)),
         ("Answers", _table(section.outcomes)),
         ("Fairness", _table(section.fairness)),

@@ -15,6 +15,7 @@ from reports.figures import Figure, draw, timeline_svg
 from reports.figures.style import inline
 from reports.figures.timeline import timeline_table
 from reports.formats.results import Clause, Failure, Quantiles, Reach, Results
+from reports.formats.speed import answers_table, client_table, speed_lines, speed_table
 from reports.formats.text import duration, readable, short
 
 TABLE_ROWS_MAX = 400
@@ -87,6 +88,10 @@ class Section:
     violations: list[Violation]
     pictures: list[Picture]
     figures: list[Figure]
+    speed: Table
+    speed_lines: list[str]
+    clients: Table
+    store: Table
     latency: Table
     outcomes: Table
     fairness: Table
@@ -120,6 +125,10 @@ def build_section(results: Results, number: int) -> Section:
         violations=[_violation(failure, f"{anchor}-v{place}") for place, failure in enumerate(results.failures, 1)],
         pictures=[_picture(figure, anchor) for figure in figures],
         figures=figures,
+        speed=Table.cut(speed_table(results.speed) if results.speed is not None else ((), ())),
+        speed_lines=speed_lines(results.speed) if results.speed is not None else [],
+        clients=Table.cut(client_table(results.speed) if results.speed is not None else ((), ())),
+        store=Table.cut(answers_table(results.answers)),
         latency=Table.cut(_latency(results.latency)),
         outcomes=Table.cut(_outcomes(results)),
         fairness=Table.cut(_fairness(results)),

@@ -294,6 +294,8 @@ class _Analysis:
         found = collect_counts(self.spark, verdict_counts())
         for part, facts in enumerate(self.facts):
             facts.count_verdicts(found["verdicts", part], found["reach", part])
+            facts.counts.answers = [_own_run(row) for row in ordered(found["answers", part], "run")]
+            facts.counts.speeds = [_own_run(row) for row in ordered(found["speeds", part], "run")]
             facts.counts.broken_runs = sum(row["runs"] for row in found["broken", part])
             facts.classes = found["classes", part]
             distinct = ordered(found["distinct", part], "clause", "-runs", "cell")
@@ -319,6 +321,11 @@ class _Analysis:
         for failure in failures:
             failure.events, failure.grants = shown.get(failure.run, []), granted.get(failure.run, [])
             failure.begin_ns = failure.events[0]["begin_ns"] if failure.events else 0
+
+
+def _own_run(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its run's number in its own history."""
+    return {**row, "run": split_run(row["run"])[1]}
 
 
 def _by_run(frame: DataFrame) -> dict[int, list[dict[str, Any]]]:

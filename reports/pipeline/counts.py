@@ -50,7 +50,7 @@ def ordered(rows: Iterable[dict[str, Any]], *names: str) -> list[dict[str, Any]]
 def verdict_counts() -> dict[str, str]:
     """How the clauses fared, which situations came about, which distinct failures there are.
 
-    Needs the views `verdicts`, `classes`, `reach` and `cells`.
+    Needs the views `verdicts`, `classes`, `reach`, `answers`, `speeds` and `cells`.
     """
     return {
         "verdicts": """
@@ -66,6 +66,8 @@ def verdict_counts() -> dict[str, str]:
             select part, scenario, provider, situation, count_if(count > 0) as runs, sum(count) as count
             from reach join cells using (run) group by part, scenario, provider, situation
         """,
+        "answers": "select part, answers.* from answers join cells using (run)",
+        "speeds": "select part, speeds.* from speeds join cells using (run)",
         # Distinct: the same clause broken in the same way in the same cell.
         "distinct": """
             select part, clause, cell, kind, count(*) as runs,

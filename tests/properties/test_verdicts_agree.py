@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from lockref.cli.campaigns import code_of, document_of, tallied_results
 from lockref.history import runs_table, to_table
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
+from reports.checks.answers import ANSWERS_SCHEMA
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
 from reports.checks.integrity import RECORD_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
+from reports.checks.speed import SPEED_SCHEMA
 from reports.checks.tally import Tally, tally
 from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
@@ -85,6 +87,8 @@ def judgement(runs: list[Run]) -> Judgement:
             ],
             RECORD_SCHEMA,
         ),
+        answers=ANSWERS_SCHEMA.empty_table(),
+        speeds=SPEED_SCHEMA.empty_table(),
     )
 
 

@@ -445,7 +445,8 @@ def test_situations_are_counted_from_the_history():
     h.fault("n3", 181, "step", "begin", "y")
     h.fault("n3", 182, "crash", "begin", "z")
     assert reached(h) == {
-        "grant": 2, "denied": 1, "contention": 2, "renewal": 1, "release": 1, "takeover_after_expiry": 1,
+        "grant": 2, "clients_served": 2, "handoff": 1,
+        "denied": 1, "contention": 2, "renewal": 1, "release": 1, "takeover_after_expiry": 1,
         "renewal_race": 1, "lost_reply_release": 1, "paused_holder_resumed": 1, "late_write_attempted": 1,
         "rejected_write": 1, "effect": 1, "expired_while_believed": 1, "partition": 1, "clock_fault": 1, "crash": 1,
         "fault:pause": 1, "fault:partition": 1, "fault:step": 1, "fault:crash": 1,

@@ -15,8 +15,11 @@ import pytest
 from reports.figures import draw, timeline_svg
 from reports.figures.timeline import description, timeline_table
 from reports.formats.results import (
+    AnswerCount,
+    Answers,
     Clause,
     ClientCount,
+    ClientSpeed,
     Failure,
     Fairness,
     Interval,
@@ -26,6 +29,8 @@ from reports.formats.results import (
     Reach,
     Results,
     Scatter,
+    Silence,
+    Speed,
     Tick,
     Timeline,
 )  # fmt: skip
@@ -63,11 +68,31 @@ def timeline(name: str = "n1") -> Timeline:
     )  # fmt: skip
 
 
+def speed(name: str) -> Speed:
+    return Speed(
+        run=0, run_ns=10 * SECOND, answered_ns=8 * SECOND, clients=4, clients_asked=3, clients_served=2,
+        calls=9, grants=7, grants_per_s=39.04, requests_per_grant=4.5, wait_p50_ns=MS,
+        wait_p90_ns=MS, wait_p99_ns=2 * MS,
+        wait_max_ns=2 * MS, held_share=0.5, handoff_share=0.25, idle_share=0.05, silent_share=0.2, jain=0.75,
+        longest_wait_ns=3 * SECOND,
+        longest_wait_client=name, longest_drought_ns=4 * SECOND, longest_drought_client=name,
+        per_client=[ClientSpeed(client=name, asked=9, granted=7, wait_max_ns=MS, drought_max_ns=SECOND)],
+    )  # fmt: skip
+
+
+def answers(name: str) -> Answers:
+    return Answers(
+        run=0, run_ns=10 * SECOND, requests=100, unanswered=9, refused=0, unanswered_share=0.09, silent_ns=2 * SECOND,
+        silent_share=0.2, silences=[Silence(begin_ns=SECOND, end_ns=3 * SECOND, unanswered=9, refused=0, reason=name)],
+        over_time=[AnswerCount(begin_ns=0, end_ns=10 * SECOND, requests=100, unanswered=9, refused=0)],
+    )  # fmt: skip
+
+
 def full(name: str = "n1", title: str = "Trial") -> Results:
     """Results with every part filled; `name` goes everywhere a history's text can go."""
     return Results(
         title=title, verdict="violated", liveness="held", statement="1 run of 10 broke a safety clause",
-        speed="39 grants/s", runs=10,
+        speed=speed(name), runs=10, answers=[answers(name)],
         events=1000, clauses={"S4": Clause(verdict="violated", runs=10, violated=1, text="no stale write")},
         classes={"harm": 1, "clean": 9}, reach=[Reach(situation="crash", runs=0, count=0, is_required=True)],
         failures=[
@@ -150,7 +175,7 @@ def test_the_page_is_closed_and_its_anchors_unique(tmp_path: Path) -> None:
 def test_the_page_tells_verdict_bound_and_missing_situations(tmp_path: Path) -> None:
     """Verdict and n in the banner, clause table, reach, failure block, replay, provenance; each figure with a table."""
     page = render([full()], tmp_path).read_text(encoding="utf-8")
-    for text in ("✗ violated", "1 run of 10 broke a safety clause", "39 grants/s", "no stale write",
+    for text in ("✗ violated", "1 run of 10 broke a safety clause", "39.0 grants/s", "no stale write",
                  "demanded, never happened", "LK-1", "unknown kind", "put.if_match", "arguments.n1"):  # fmt: skip
         assert text in page, text
     assert page.count("the figures as a table") == page.count("<figure")

@@ -211,7 +211,7 @@ def test_what_one_client_does_differently_is_its_own() -> None:
     settled = settle(scenario, 1)
     starts = [habits_of(scenario, settled, client).start.least for client in ("n1", "n2")]
     assert starts == [10**9, 3 * 10**9]
-    row = settled.run_row(scenario, load_provider("hardened"))
+    row = settled.run_row(scenario, load_provider("hardened"), clients=3)
     assert row["wait_timeout_ns"] == 9 * 10**9
 
 

@@ -1,0 +1,328 @@
+"""Did the store answer? Measured per real run from what was sent and what came back.
+
+A lock that met a dead store broke nothing, and proved nothing either. So a
+run on a real server says for how long the store answered, and how many
+requests it left without an answer:
+
+    served      applied, precondition failed, conflict, throttled: a 409, a 412
+                and a 429 are answers
+    refused     rejected: the store spoke, and would not do it (401, 403, 501)
+    unanswered  ambiguous (no connection, no reply in time, 5xx), or no reply
+                at all until the end of the record
+
+A *silence* is a stretch of at least `SILENCE_MIN_NS` in which requests were
+open or failed and none was served. It begins with the first such request after
+the last served one. It ends with the next served request, or with the last
+request that failed if nobody asked between. Where nothing failed and an answer
+was only late, the wait must be far longer than requests of that run take, too:
+a slow store is no silent one. A silence that lasts to the end of the run is a
+*loss*: the store never came back.
+
+A simulation cuts its networks on purpose, so only real runs are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lockref.history import ABSENT, Kind
+from lockref.stores.port import Outcome
+from reports.checks.columns import Events, Flags, Ints, Runs
+from reports.checks.disturbances import Disturbances
+
+SILENCE_MIN_NS: Final = 1_000_000_000
+LATE_FACTOR: Final = 5
+"""How many median request times a stretch without a failed request must last to count as a silence."""
+
+BUCKETS_MAX: Final = 120
+_BUCKET_NS: Final = 1_000_000_000
+_FAR: Final = 2**62
+
+_SILENCE = pa.struct(
+    [
+        pa.field("begin_ns", pa.int64(), nullable=False),
+        pa.field("end_ns", pa.int64(), nullable=False),
+        pa.field("unanswered", pa.int64(), nullable=False),
+        pa.field("refused", pa.int64(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+_BUCKET = pa.struct(
+    [
+        pa.field("begin_ns", pa.int64(), nullable=False),
+        pa.field("end_ns", pa.int64(), nullable=False),
+        pa.field("requests", pa.int64(), nullable=False),
+        pa.field("unanswered", pa.int64(), nullable=False),
+        pa.field("refused", pa.int64(), nullable=False),
+    ]
+)
+ANSWERS_SCHEMA: Final = pa.schema(
+    [
+        pa.field("run", pa.int64(), nullable=False),
+        pa.field("run_ns", pa.int64(), nullable=False),
+        pa.field("requests", pa.int64(), nullable=False),
+        pa.field("unanswered", pa.int64(), nullable=False),
+        pa.field("refused", pa.int64(), nullable=False),
+        pa.field("unanswered_share", pa.float64(), nullable=False),
+        pa.field("silent_ns", pa.int64(), nullable=False),
+        pa.field("silent_share", pa.float64(), nullable=False),
+        pa.field("lost_at_ns", pa.int64()),
+        pa.field("silences", pa.list_(_SILENCE), nullable=False),
+        pa.field("over_time", pa.list_(_BUCKET), nullable=False),
+    ]
+)
+"""One row per real run. Instants count from the run's begin.
+
+lost_at_ns: from when on the store served nothing more, null if it did so to
+the end. over_time: requests by the time at which they ended, a second each, or
+longer ones where there would be more than `BUCKETS_MAX`.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """A stretch without a served request, in true time. reason: what its failed requests mostly said."""
+
+    begin_ns: int
+    end_ns: int
+    unanswered: int = 0
+    refused: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What the store of one real run answered. `run` is a position in the runs table; times are true ones."""
+
+    run: int
+    begin_ns: int
+    end_ns: int
+    requests: int
+    unanswered: int
+    refused: int
+    silences: tuple[Silence, ...]
+    is_lost: bool
+    over_time: tuple[tuple[int, int, int, int, int], ...]
+
+    @property
+    def silent_ns(self) -> int:
+        return sum(silence.end_ns - silence.begin_ns for silence in self.silences)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Requests:
+    """The store requests of one run, by the instant at which they ended; open ones end with the run."""
+
+    sent_ns: Ints
+    end_ns: Ints
+    is_served: Flags
+    is_refused: Flags
+    is_open: Flags
+    reply_row: Ints
+
+    @property
+    def is_failed(self) -> Flags:
+        return ~self.is_served
+
+    def part(self, which: Flags) -> _Requests:
+        return _Requests(
+            sent_ns=self.sent_ns[which],
+            end_ns=self.end_ns[which],
+            is_served=self.is_served[which],
+            is_refused=self.is_refused[which],
+            is_open=self.is_open[which],
+            reply_row=self.reply_row[which],
+        )
+
+
+_SERVED = np.array([Outcome.APPLIED, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED], dtype=np.uint8)
+
+
+def find_answers(
+    events: Events, runs: Runs, span_of: Callable[[int], tuple[int, int]], disturbances: Disturbances
+) -> list[Answers]:
+    """The answers of every real run that sent a request. span_of: the true begin and end of a run.
+
+    What a process that died had under way is left out: there was nobody left to hear the answer.
+    """
+    real = [number for number, world in enumerate(runs.texts("world")) if world == "real"]
+    if not real:
+        return []
+    sent = events.rows(Kind.SENT)
+    replies = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(sent)]
+    crashed = disturbances.are(frozenset({"crash"}), "begin")
+    dead, node = np.stack((disturbances.run[crashed], disturbances.node[crashed])), events.codes("node")[sent]
+    heard = np.ones(len(sent), dtype=np.bool_)
+    for run, name in dead.T.tolist():
+        heard &= (replies >= 0) | (events.run[sent] != run) | (node != name)
+    sent, replies = sent[heard], replies[heard]
+    found = []
+    for run in real:
+        own = slice(*np.searchsorted(events.run[sent], (run, run + 1)).tolist())
+        if own.start == own.stop:
+            continue
+        begin_ns, end_ns = span_of(run)
+        requests = _requests(events, sent[own], replies[own], begin_ns=begin_ns, end_ns=end_ns)
+        silences, is_lost = _silences(events, requests, begin_ns=begin_ns, end_ns=end_ns)
+        found.append(
+            Answers(
+                run=run,
+                begin_ns=begin_ns,
+                end_ns=end_ns,
+                requests=len(requests.sent_ns),
+                unanswered=int((requests.is_failed & ~requests.is_refused).sum()),
+                refused=int(requests.is_refused.sum()),
+                silences=silences,
+                is_lost=is_lost,
+                over_time=_over_time(requests, begin_ns=begin_ns, end_ns=end_ns),
+            )
+        )
+    return found
+
+
+def _requests(events: Events, sent: Ints, replies: Ints, *, begin_ns: int, end_ns: int) -> _Requests:
+    at, outcome = events.integers("at_ns"), events.numbers("outcome")
+    is_open = replies < 0
+    closed = np.maximum(replies, 0)
+    ended = np.where(is_open, end_ns, at[closed])
+    order = np.argsort(ended, kind="stable")
+    answer = np.where(is_open, np.uint8(Outcome.NONE), outcome[closed])[order]
+    return _Requests(
+        sent_ns=np.clip(at[sent], begin_ns, end_ns)[order],
+        end_ns=np.clip(ended, begin_ns, end_ns)[order],
+        is_served=np.isin(answer, _SERVED),
+        is_refused=answer == Outcome.REJECTED,
+        is_open=is_open[order],
+        reply_row=replies[order],
+    )
+
+
+def _silences(events: Events, requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tuple[Silence, ...], bool]:
+    """The silences in order, and whether the last one is a loss."""
+    served, failed = requests.part(requests.is_served), requests.part(requests.is_failed)
+    # The gaps between served requests: before the first, between each two, after the last.
+    edges = np.concatenate(([begin_ns], served.end_ns, [end_ns]))
+    low, high = edges[:-1], edges[1:]
+    gaps = len(low)
+    # Which failed requests ended in which gap; both are sorted by their ends.
+    first = np.searchsorted(failed.end_ns, low, side="right")
+    first[0] = 0
+    last = np.append(first[1:], len(failed.end_ns))
+    has_failed = last > first
+    begin, until = np.full(gaps, _FAR, dtype=np.int64), np.full(gaps, -_FAR, dtype=np.int64)
+    if has_failed.any():
+        begin[has_failed] = np.minimum.reduceat(failed.sent_ns, first[has_failed])
+        until[has_failed] = failed.end_ns[last[has_failed] - 1]
+    # The earliest sending among the requests that were served at the end of the gap or later.
+    waiting = np.append(np.minimum.accumulate(served.sent_ns[::-1])[::-1], _FAR)
+    begin = np.maximum(low, np.minimum(begin, waiting))
+    usual_ns = int(np.median(served.end_ns - served.sent_ns)) if len(served.sent_ns) else 0
+    # The request that was served at last had waited for it, too, unless it was sent after the others had failed.
+    had_waited = (waiting <= until) | (high - waiting > LATE_FACTOR * usual_ns)
+    end = np.where(~has_failed | had_waited, high, np.minimum(until, high))
+    length = end - begin
+    floor = np.where(has_failed, SILENCE_MIN_NS, max(SILENCE_MIN_NS, LATE_FACTOR * usual_ns))
+    chosen = length >= floor
+    # What is still open when the record ends has only not been answered yet, unless it waited long.
+    tail = failed.part(np.arange(len(failed.sent_ns)) >= first[-1])
+    is_new = tail.sent_ns >= low[-1]
+    # One request that hangs while nobody else asks does not speak for the store; nor does one that failed at the end.
+    is_long = bool(chosen[-1]) and (bool(is_new.any()) or len(is_new) > 1)
+    is_lost = bool(has_failed[-1]) and (is_long or int((is_new & ~tail.is_open).sum()) > 1)
+    chosen[-1] = is_lost
+    found = []
+    for gap in np.flatnonzero(chosen).tolist():
+        part = failed.part(_between(len(failed.sent_ns), int(first[gap]), int(last[gap])))
+        found.append(
+            Silence(
+                begin_ns=int(begin[gap]),
+                end_ns=int(end[gap]),
+                unanswered=int((~part.is_refused).sum()),
+                refused=int(part.is_refused.sum()),
+                reason=_reason(events, part.reply_row[part.reply_row >= 0]),
+            )
+        )
+    return tuple(found), is_lost
+
+
+def _between(count: int, first: int, last: int) -> Flags:
+    place = np.arange(count)
+    inside: Flags = (place >= first) & (place < last)
+    return inside
+
+
+def _reason(events: Events, replies: Ints) -> str:
+    """What most of these replies gave as their reason."""
+    codes, counts = np.unique(events.codes("detail")[replies], return_counts=True)
+    return events.text("detail", int(codes[np.argmax(counts)])) if len(codes) else ""
+
+
+def _over_time(requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tuple[int, int, int, int, int], ...]:
+    """(begin, end, requests, unanswered, refused) of equal stretches; instants from the run's begin."""
+    span = end_ns - begin_ns
+    width = _BUCKET_NS * max(1, -(-span // (_BUCKET_NS * BUCKETS_MAX)))
+    count = -(-span // width)
+    place = np.minimum((requests.end_ns - begin_ns) // width, count - 1)
+    columns = [
+        np.bincount(place[which], minlength=count).tolist()
+        for which in (
+            np.ones(len(place), dtype=np.bool_), requests.is_failed & ~requests.is_refused, requests.is_refused,
+        )
+    ]  # fmt: skip
+    edges = [min(number * width, span) for number in range(count + 1)]
+    return tuple(zip(edges[:-1], edges[1:], *columns, strict=True))
+
+
+def answers_table(answers: list[Answers], runs: Runs) -> pa.Table:
+    """`ANSWERS_SCHEMA`."""
+    rows: list[dict[str, Any]] = []
+    for one in answers:
+        base = one.begin_ns
+        rows.append(
+            {
+                "run": int(runs.number[one.run]),
+                "run_ns": one.end_ns - base,
+                "requests": one.requests,
+                "unanswered": one.unanswered,
+                "refused": one.refused,
+                "unanswered_share": one.unanswered / one.requests,
+                "silent_ns": one.silent_ns,
+                "silent_share": one.silent_ns / (one.end_ns - base),
+                "lost_at_ns": one.silences[-1].begin_ns - base if one.is_lost else None,
+                "silences": [
+                    {
+                        "begin_ns": silence.begin_ns - base,
+                        "end_ns": silence.end_ns - base,
+                        "unanswered": silence.unanswered,
+                        "refused": silence.refused,
+                        "reason": silence.reason,
+                    }
+                    for silence in one.silences
+                ],
+                "over_time": [
+                    dict(zip(("begin_ns", "end_ns", "requests", "unanswered", "refused"), bucket, strict=True))
+                    for bucket in one.over_time
+                ],
+            }
+        )
+    return pa.Table.from_pylist(rows, ANSWERS_SCHEMA)
+
+
+def calm_from_ns(runs: Runs, answers: list[Answers]) -> Ints:
+    """Per run, the true time from when on nothing disturbed it, ABSENT for never or unknown.
+
+    What the runs table says, and of a real run not before its last silence: a
+    lock is not accused of waiting for a store that was away.
+    """
+    found = runs.integers("faults_end_ns").copy()
+    for one in answers:
+        if one.is_lost:
+            found[one.run] = ABSENT
+        elif one.silences and found[one.run] != ABSENT:
+            found[one.run] = max(int(found[one.run]), one.silences[-1].end_ns)
+    return found

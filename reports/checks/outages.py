@@ -1,0 +1,96 @@
+"""What a store's silences mean: what people are told of them, and when a run proves nothing because of them.
+
+Works on rows of `ANSWERS_SCHEMA`, so that the process, a later `lockref check`
+and Spark say the same of one history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+SILENT_SHARE_MAX: Final = 0.2
+"""Of a run's time. Beyond it too little of the run was answered: inconclusive."""
+
+UNANSWERED_SHARE_MAX: Final = 0.2
+"""Of a run's requests."""
+
+SILENCES_TOLD_MAX: Final = 5
+RUNS_TOLD_MAX: Final = 20
+_NS_PER_S: Final = 1_000_000_000
+
+
+def is_lost(row: Mapping[str, Any]) -> bool:
+    """True if the store never came back before the end of the run."""
+    return row["lost_at_ns"] is not None
+
+
+def outage_doubts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Why runs prove nothing: the store went away for good, or too little of the run was answered."""
+    ordered = sorted(rows, key=lambda row: int(row["run"]))
+    told = [f"{_where(row, ordered)}{doubt}" for row in ordered for doubt in _doubts(row)]
+    return _cut(told, RUNS_TOLD_MAX, "further doubts of this kind")
+
+
+def outage_notices(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a reader must know of the store: each silence, and how many requests had no answer."""
+    ordered = sorted(rows, key=lambda row: int(row["run"]))
+    told = []
+    for row in ordered:
+        where = _where(row, ordered)
+        told += [where + text for text in _cut(_silences(row), SILENCES_TOLD_MAX, "further silences of the store")]
+        if row["unanswered"]:
+            told.append(f"{where}{_share(row)} were not answered")
+    return _cut(told, RUNS_TOLD_MAX, "further notices about the store")
+
+
+def _doubts(row: Mapping[str, Any]) -> list[str]:
+    doubts = []
+    if is_lost(row):
+        doubts.append(f"the store went away at {_seconds(row['lost_at_ns'])} and never came back")
+    if row["silent_share"] > SILENT_SHARE_MAX:
+        doubts.append(
+            f"the store served nothing for {_seconds(row['silent_ns'])} of {_seconds(row['run_ns'])}, "
+            f"more than {100 * SILENT_SHARE_MAX:.0f} % of the run"
+        )
+    if row["unanswered_share"] > UNANSWERED_SHARE_MAX:
+        doubts.append(f"{_share(row)} were not answered, more than {100 * UNANSWERED_SHARE_MAX:.0f} %")
+    return doubts
+
+
+def _silences(row: Mapping[str, Any]) -> list[str]:
+    told = []
+    for silence in row["silences"]:
+        span = f"from {_seconds(silence['begin_ns'])} to {_seconds(silence['end_ns'])}"
+        unanswered, refused = silence["unanswered"], silence["refused"]
+        if unanswered or not refused:
+            text = f"the store answered nothing {span}"
+        else:
+            text = f"the store refused every request {span}"
+        failed = ", ".join(
+            f"{count:,} {word}" for count, word in ((unanswered, "without an answer"), (refused, "refused")) if count
+        )
+        told.append(f"{text} ({failed or 'requests waited until then'}{_because(silence['reason'])})")
+    if told and is_lost(row):
+        told[-1] += ", and never came back before the end of the run"
+    return told
+
+
+def _because(reason: str) -> str:
+    return f"; mostly {reason}" if reason else ""
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    return f"{row['unanswered']:,} of {row['requests']:,} requests ({100 * row['unanswered_share']:.2g} %)"
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / _NS_PER_S:.1f} s"
+
+
+def _where(row: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> str:
+    return f"run {row['run']}: " if len(rows) > 1 else ""
+
+
+def _cut(told: list[str], limit: int, rest: str) -> list[str]:
+    return told if len(told) <= limit else [*told[: limit - 1], f"{len(told) - limit + 1} {rest}"]

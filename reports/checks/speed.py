@@ -1,0 +1,202 @@
+"""How fast and how fair a lock was in each real run: figures, measured from the history alone.
+
+Virtual time gets none of them: its latencies are the scenario's. Rates are per
+*answered* time, the run less the silences of its store (`reports.checks.answers`).
+The run's time falls into four shares:
+
+    silent     the store served nothing though it was asked
+    held       otherwise, a client believed that it held the lock
+    hand-off   otherwise, a client waited for the lock
+    idle       the rest: nobody wanted it
+
+Quantiles are values that occurred, none is interpolated.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.history import ABSENT, Kind, Op
+from reports.checks.answers import Answers
+from reports.checks.case import Case
+from reports.checks.columns import Ints
+from reports.checks.fairness import jain
+from reports.checks.handoff import handoffs_table
+from reports.checks.segments import is_first
+
+MAIN_TASK: Final = "main"
+QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+
+_CLIENT = pa.struct(
+    [
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("asked", pa.int64(), nullable=False),
+        pa.field("granted", pa.int64(), nullable=False),
+        pa.field("wait_max_ns", pa.int64(), nullable=False),
+        pa.field("drought_max_ns", pa.int64(), nullable=False),
+    ]
+)
+_REQUIRED = ("run", "run_ns", "answered_ns", "clients", "clients_asked", "clients_served", "calls", "grants")
+_OPTIONAL = (*(f"wait_{name}_ns" for name in QUANTILES), *(f"handoff_{name}_ns" for name in QUANTILES))
+SPEED_SCHEMA: Final = pa.schema(
+    [
+        *(pa.field(name, pa.int64(), nullable=False) for name in _REQUIRED),
+        pa.field("grants_per_s", pa.float64()),
+        pa.field("requests_per_grant", pa.float64()),
+        *(pa.field(name, pa.int64()) for name in _OPTIONAL),
+        *(pa.field(f"{name}_share", pa.float64()) for name in ("held", "handoff", "idle", "silent")),
+        pa.field("jain", pa.float64()),
+        pa.field("longest_wait_ns", pa.int64()),
+        pa.field("longest_wait_client", pa.string()),
+        pa.field("longest_drought_ns", pa.int64()),
+        pa.field("longest_drought_client", pa.string()),
+        pa.field("per_client", pa.list_(_CLIENT), nullable=False),
+    ]
+)
+"""One row per real run in which somebody asked for a lock; docs/results.md explains each column."""
+
+
+def speed_table(case: Case) -> pa.Table:
+    """`SPEED_SCHEMA`, of the real runs of a case."""
+    found = {answers.run: answers for answers in case.answers}
+    real = [number for number, world in enumerate(case.runs.texts("world")) if world == "real"]
+    if not real:
+        return SPEED_SCHEMA.empty_table()
+    handoffs = handoffs_table(case)
+    handoffs = handoffs.filter(pc.equal(handoffs["after"], "release"))
+    rows = []
+    for run in real:
+        own = handoffs.filter(pc.equal(handoffs["run"], int(case.runs.number[run])))["handoff_ns"].to_numpy()
+        row = _run_speed(case, run, found.get(run), own)
+        if row is not None:
+            rows.append(row)
+    return pa.Table.from_pylist(rows, SPEED_SCHEMA)
+
+
+def _run_speed(case: Case, run: int, answers: Answers | None, handoffs_ns: Ints) -> dict[str, Any] | None:
+    operations = case.operations
+    asked = np.flatnonzero((operations.op == Op.ACQUIRE) & (operations.run == run))
+    if len(asked) == 0:
+        return None
+    begin_ns, end_ns = case.span_of(run)
+    silences = answers.silences if answers is not None else ()
+    silent_ns = sum(silence.end_ns - silence.begin_ns for silence in silences)
+    answered_ns = end_ns - begin_ns - silent_ns
+    granted = asked[operations.is_granted[asked]]
+    requests = int((case.events.run[case.events.rows(Kind.SENT)] == run).sum())
+    waits = (operations.return_at_ns - operations.call_at_ns)[granted]
+    clients = _per_client(case, asked, end_ns)
+    named = int(case.runs.integers("clients")[run])
+    counts = np.array([client["granted"] for client in clients], dtype=np.int64)
+    thirstiest = max(clients, key=lambda client: client["drought_max_ns"])
+    slowest = max(clients, key=lambda client: client["wait_max_ns"])
+    return {
+        "run": int(case.runs.number[run]),
+        "run_ns": end_ns - begin_ns,
+        "answered_ns": answered_ns,
+        "clients": max(named, len(clients)),
+        "clients_asked": len(clients),
+        "clients_served": int((counts > 0).sum()),
+        "calls": len(asked),
+        "grants": len(granted),
+        "grants_per_s": len(granted) * 1e9 / answered_ns if answered_ns > 0 else None,
+        "requests_per_grant": requests / len(granted) if len(granted) else None,
+        **_quantiles("wait", waits),
+        **_quantiles("handoff", handoffs_ns),
+        **_shares(case, run, asked, silences=[(one.begin_ns, one.end_ns) for one in silences]),
+        "jain": jain(counts) if counts.any() else None,
+        "longest_wait_ns": slowest["wait_max_ns"],
+        "longest_wait_client": slowest["client"],
+        "longest_drought_ns": thirstiest["drought_max_ns"],
+        "longest_drought_client": thirstiest["client"],
+        "per_client": clients,
+    }
+
+
+def _quantiles(name: str, samples: Ints) -> dict[str, int | None]:
+    if len(samples) == 0:
+        return {f"{name}_{point}_ns": None for point in QUANTILES}
+    at = np.quantile(samples, list(QUANTILES.values()), method="inverted_cdf")
+    return {f"{name}_{point}_ns": int(value) for point, value in zip(QUANTILES, at, strict=True)}
+
+
+def _per_client(case: Case, asked: Ints, end_ns: int) -> list[dict[str, Any]]:
+    """Every client that asked, by name: calls, grants, its longest wait, its longest drought.
+
+    A wait is one call, granted or not; an open one lasts to the end. A drought
+    may span several calls: from the first one after a grant, or of all, until
+    the next grant, or until the last answer where there is none.
+    """
+    operations, events = case.operations, case.events
+    client = events.client_key(operations.node[asked], operations.task[asked])
+    order = np.lexsort((operations.call_row[asked], client))
+    calls, client = asked[order], client[order]
+    begin = operations.call_at_ns[calls]
+    end = np.where(operations.return_row[calls] >= 0, operations.return_at_ns[calls], end_ns)
+    granted = operations.is_granted[calls]
+    starts = np.flatnonzero(is_first(client))
+    # A drought ends with a grant; the next call, or the next client, begins another.
+    opens = is_first(client)
+    opens[1:] |= granted[:-1]
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:], len(calls)) - 1
+    drought = np.zeros(len(calls), dtype=np.int64)
+    drought[first] = end[last] - begin[first]
+    columns = (
+        np.diff(np.append(starts, len(calls))),
+        np.add.reduceat(granted.astype(np.int64), starts),
+        np.maximum.reduceat(end - begin, starts),
+        np.maximum.reduceat(drought, starts),
+    )
+    rows = []
+    for call, *figures in zip(calls[starts].tolist(), *(column.tolist() for column in columns), strict=True):
+        node, task = (events.text(name, int(getattr(operations, name)[call])) for name in ("node", "task"))
+        name = node if task in ("", MAIN_TASK) else f"{node}/{task}"
+        rows.append(
+            dict(zip(("client", "asked", "granted", "wait_max_ns", "drought_max_ns"), (name, *figures), strict=True))
+        )
+    return sorted(rows, key=lambda row: str(row["client"]))
+
+
+def _shares(case: Case, run: int, asked: Ints, *, silences: list[tuple[int, int]]) -> dict[str, float]:
+    """The four shares of the run's time; they add up to one."""
+    operations, tenures = case.operations, case.tenures
+    begin_ns, end_ns = case.span_of(run)
+    own = np.flatnonzero(tenures.run == run)
+    released = np.full(len(operations.op) + 1, ABSENT, dtype=np.int64)
+    releases = np.flatnonzero(case.tenure_of_release >= 0)[::-1]
+    released[case.tenure_of_release[releases]] = operations.call_at_ns[releases]
+    loss = tenures.loss_row[own]
+    until = np.where(loss >= 0, case.events.integers("at_ns")[np.maximum(loss, 0)], released[tenures.operation[own]])
+    held = np.stack((tenures.first_ns[own], np.where(until == ABSENT, end_ns, until)), axis=1)
+    answered = np.where(operations.return_row[asked] >= 0, operations.return_at_ns[asked], end_ns)
+    waited = np.stack((operations.call_at_ns[asked], answered), axis=1)
+    silent = np.array(silences, dtype=np.int64).reshape(-1, 2)
+    cover = [_edges(spans, begin_ns, end_ns) for spans in (silent, held, waited)]
+    at = np.unique(np.concatenate([[begin_ns, end_ns], *(times for times, _ in cover)]))
+    width = np.diff(at)
+    total = max(int(width.sum()), 1)
+    taken = np.zeros(len(width), dtype=np.bool_)
+    shares = {}
+    for name, (times, steps) in zip(("silent", "held", "handoff"), cover, strict=True):
+        depth = np.append(0, np.cumsum(steps))[np.searchsorted(times, at[:-1], side="right")]
+        mine = (depth > 0) & ~taken
+        taken |= mine
+        shares[f"{name}_share"] = float(width[mine].sum()) / total
+    shares["idle_share"] = float(width[~taken].sum()) / total
+    return shares
+
+
+def _edges(spans: npt.NDArray[np.int64], begin_ns: int, end_ns: int) -> tuple[Ints, Ints]:
+    """Where intervals begin (+1) and end (-1), in order; clipped to the run."""
+    inside = np.clip(spans, begin_ns, end_ns)
+    inside = inside[inside[:, 1] > inside[:, 0]]
+    times = np.concatenate((inside[:, 0], inside[:, 1]))
+    steps = np.repeat(np.array([1, -1], dtype=np.int64), len(inside))
+    order = np.argsort(times, kind="stable")
+    return times[order], steps[order]
