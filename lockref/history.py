@@ -116,6 +116,7 @@ RUNS_SCHEMA = pa.schema(
         pa.field("world", pa.string(), nullable=False),
         pa.field("backend", pa.string()),
         pa.field("clients", pa.int64()),
+        pa.field("processes", pa.int64()),
         pa.field("validity_ns", pa.int64()),
         pa.field("poll_interval_ns", pa.int64()),
         pa.field("request_timeout_ns", pa.int64()),
@@ -157,6 +158,9 @@ _SLOT = {name: position for position, name in enumerate(ROW_COLUMNS)}
 
 CHILD_SUFFIX = "-child"
 """What the forked child of node n1 is called: n1-child. A node is a process."""
+
+REQUESTS_PER_PROCESS = 10**12
+"""In a real run over several processes, the request numbers of the n-th begin at (n - 1) times this."""
 
 IF_ABSENT = "absent"
 """`if_version` of a write that requires that there is no object; "" is a write without condition."""

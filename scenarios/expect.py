@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reports.checks.verdicts import Counts, decide
+from reports.checks.verdicts import Counts, decide, scarce
 from scenarios.schema import Scenario
 
 
@@ -21,8 +21,8 @@ def surprises(scenario: Scenario, provider: str, counts: Counts) -> Iterator[str
     """
     verdicts = decide(counts).clauses
     for missing in counts.unreached.values():
-        for situation in missing:
-            yield f"{situation} never happened"
+        for situation, shortfall in missing.items():
+            yield f"{situation} never happened" if not shortfall.found else f"only {scarce(situation, shortfall)}"
     for clause, expected in scenario.expected(provider).items():
         if clause:
             found = verdicts.get(clause, "not_applicable")

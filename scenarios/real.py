@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
-from lockref.history import ABSENT, Kind, Recorder, detail, digests, runs_table
+from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Recorder, detail, digests, runs_table
 from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
@@ -42,7 +42,6 @@ from scenarios.workers import LostWorker, Told, Workers
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import LocalLink, ResourceHost
 
-NUMBERS_PER_PROCESS = 10**12
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
 
 
@@ -107,7 +106,7 @@ def run_real(
                 key=key,
                 names=names[part::processes],
                 seed=seed,
-                first_number=1 + part * NUMBERS_PER_PROCESS,
+                first_number=1 + part * REQUESTS_PER_PROCESS,
             )
             for part in range(processes)
         ]
@@ -116,6 +115,7 @@ def run_real(
             "run": 0,
             "seed": seed,
             "world": "real",
+            "processes": processes,
             "backend": str(parse_store_uri(store_uri)),
             # Until the end says otherwise.
             "is_cut_off": True,

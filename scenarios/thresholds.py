@@ -7,7 +7,6 @@ kept. Timing is judged on its own, after safety: a failed threshold is exit 4.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,14 +83,12 @@ def _samples(measure: str, calls: pa.Table, handoffs: pa.Table) -> np.ndarray:
         column = calls.filter(granted)[f"{measure}_ns"]
     else:
         column = handoffs.filter(pc.equal(handoffs["after"], HANDOFFS[measure]))["handoff_ns"]
-    found: np.ndarray = np.sort(column.drop_null().to_numpy())
+    found: np.ndarray = column.drop_null().to_numpy()
     return found
 
 
 def _statistic(name: str, samples: np.ndarray) -> int:
-    if name == "max":
-        return int(samples[-1])
     if name == "mean":
         return round(float(samples.mean()))
-    rank = math.ceil(int(name[1:]) / 100 * len(samples))
-    return int(samples[max(rank, 1) - 1])
+    share = 1.0 if name == "max" else int(name[1:]) / 100
+    return int(np.quantile(samples, share, method="inverted_cdf"))

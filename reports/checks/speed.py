@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.history import ABSENT, Kind, Op
+from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Op
 from reports.checks.answers import Answers
 from reports.checks.case import Case
 from reports.checks.columns import Ints
@@ -42,7 +42,11 @@ _CLIENT = pa.struct(
     ]
 )
 _REQUIRED = ("run", "run_ns", "answered_ns", "clients", "clients_asked", "clients_served", "calls", "grants")
-_OPTIONAL = (*(f"wait_{name}_ns" for name in QUANTILES), *(f"handoff_{name}_ns" for name in QUANTILES))
+_OPTIONAL = (
+    "processes",
+    "processes_served",
+    *(f"{measure}_{name}_ns" for measure in ("wait", "handoff") for name in QUANTILES),
+)
 SPEED_SCHEMA: Final = pa.schema(
     [
         *(pa.field(name, pa.int64(), nullable=False) for name in _REQUIRED),
@@ -102,6 +106,7 @@ def _run_speed(case: Case, run: int, answers: Answers | None, handoffs_ns: Ints)
         "clients": max(named, len(clients)),
         "clients_asked": len(clients),
         "clients_served": int((counts > 0).sum()),
+        **_processes(case, run, granted),
         "calls": len(asked),
         "grants": len(granted),
         "grants_per_s": len(granted) * 1e9 / answered_ns if answered_ns > 0 else None,
@@ -116,6 +121,15 @@ def _run_speed(case: Case, run: int, answers: Answers | None, handoffs_ns: Ints)
         "longest_drought_client": thirstiest["client"],
         "per_client": clients,
     }
+
+
+def _processes(case: Case, run: int, granted: Ints) -> dict[str, int | None]:
+    """Over how many processes the clients were spread, and of how many one was ever granted the lock."""
+    processes = int(case.runs.integers("processes")[run])
+    if processes == ABSENT:
+        return {"processes": None, "processes_served": None}
+    calls = case.events.integers("request")[case.operations.call_row[granted]]
+    return {"processes": processes, "processes_served": len(np.unique(calls // REQUESTS_PER_PROCESS))}
 
 
 def _quantiles(name: str, samples: Ints) -> dict[str, int | None]:

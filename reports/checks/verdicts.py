@@ -20,6 +20,7 @@ from typing import Any, Final
 from reports.checks.demands import parse_demand
 from reports.checks.outages import is_lost, outage_doubts, outage_notices
 from reports.checks.spec import CLAUSES, FAIRNESS, HELD, INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED, Verdict
+from reports.checks.turnout import turnout_doubts, turnout_notices
 
 GRANT: Final = "grant"
 """The situation without which a run proves nothing, demanded or not."""
@@ -73,12 +74,13 @@ class Counts:
 
     @property
     def notices(self) -> list[str]:
-        """What a reader must be told whatever the verdict: forbidden timing, damage of a few runs by name, silent stores."""
+        """What a reader must be told whatever the verdict: forbidden timing, damage (of few runs by name), silence."""
         damage = [f"{name} not judged: {why}" for name, why in list(self.damage.items())[:DAMAGE_TOLD_MAX]]
         if rest := len(self.damage) - len(damage):
             damage.append(f"{counted(rest, 'more run')} not judged, for damage alike")
         unsafe = [f"unsafe timing, by the scenario's own wish: {told}" for told in self.unsafe]
-        return [*unsafe, *damage, *outage_notices(self.answers)]
+        cut = [f"{counted(self.cut_off, 'run')} ended early: judged up to there"] if self.cut_off else []
+        return [*unsafe, *damage, *cut, *outage_notices(self.answers), *turnout_notices(self.speeds)]
 
     @property
     def reach(self) -> dict[str, Occurred]:
@@ -238,16 +240,16 @@ def _doubts(counts: Counts) -> list[str]:
             doubts.append(f"no client was ever granted the lock{where}")
         if never:
             doubts.append(f"never happened{where}: {', '.join(never)}")
-        if scarce := [_scarce(name, shortfall) for name, shortfall in missing.items() if shortfall.found]:
-            doubts.append(f"only {', '.join(scarce)}{where}")
-    return doubts + counts.doubts
+        if few := [scarce(name, shortfall) for name, shortfall in missing.items() if shortfall.found]:
+            doubts.append(f"only {', '.join(few)}{where}")
+    return doubts + turnout_doubts(counts.speeds) + counts.doubts
 
 
 _NOUNS: Final = {GRANT: "grant", "handoff": "hand-off", "clients_served": "client"}
 
 
-def _scarce(situation: str, shortfall: Shortfall) -> str:
-    """`6 grants (at least 100 asked for)`."""
+def scarce(situation: str, shortfall: Shortfall) -> str:
+    """What came about too seldom, in words: `6 grants (at least 100 asked for)`."""
     noun = _NOUNS.get(situation)
     what = counted(shortfall.found, noun) if noun else f"{shortfall.found:,} times {situation}"
     served = " served" if situation == "clients_served" else ""

@@ -245,6 +245,8 @@ class Speed(_Part):
     clients: int
     clients_asked: int
     clients_served: int
+    processes: int | None = None
+    processes_served: int | None = None
     calls: int
     grants: int
     grants_per_s: float | None = None

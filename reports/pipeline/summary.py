@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.checks.spec import CLAUSES
-from reports.checks.verdicts import Counts, counted
+from reports.checks.verdicts import Counts
 from reports.formats.block import failure_block
 from reports.formats.results import (
     ClientCount,
@@ -207,10 +207,6 @@ def _scatter(row: Mapping[str, Any]) -> Scatter:
 
 def _notices(facts: Facts) -> list[str]:
     found = []
-    if facts.counts.cut_off:
-        found.append(
-            f"{counted(facts.counts.cut_off, 'run')} ended before the end of the scenario and were judged up to there"
-        )
     for measure in ("wait", "lease"):
         total = sum(row["total"] for row in facts.scatter if row["measure"] == measure)
         shown = sum(len(row["points"]) for row in facts.scatter if row["measure"] == measure)

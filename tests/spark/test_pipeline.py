@@ -18,15 +18,17 @@ from hypothesis import strategies as st
 from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table, to_table
 from lockref.providers import load_provider
+from lockref.stores.port import Outcome
 from reports.checks import decide, judge
 from reports.checks.load import load_history
 from reports.checks.tally import tally
+from reports.formats.results import judged as judged_results
 from reports.formats.results import load_results
 from reports.pipeline import analyse, analyse_each
 from scenarios.batch import simulate_many
 from scenarios.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged
-from tests.histories import History
+from tests.histories import History, tables
 from tests.spark.histories import PLANTS, Scribe, history, run_row
 
 if TYPE_CHECKING:
@@ -127,6 +129,26 @@ def test_json_lines_and_parquet_give_the_same_results(spark: SparkSession, tmp_p
     same = ("verdict", "statement", "clauses", "classes", "reach", "latency", "outcomes", "fairness", "clients")
     assert {name: of_parquet[name] for name in same} == {name: of_lines[name] for name in same}
     assert verdicts_of(tmp_path / "op") == verdicts_of(tmp_path / "oj")
+
+
+def test_a_store_that_died_is_told_alike_in_the_process_and_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """One history of a real run: verdict, reasons, notices, answers and speed are the same, and so is a floor."""
+    h = History(is_simulated=False, run={"end_ns": 15 * 10**9, "clients": 2, "must_happen": ["grant >= 100"]})
+    for turn, at in enumerate(range(0, 8 * 10**9, 10**8)):
+        held = h.granted(f"n{1 + turn % 2}", call=at, applied=at + 10, returned=at + 20, token=at, owner=f"o{at}")
+        h.believes(held, at + 20, at + 30, lost=at + 40)
+        h.released(held, call=at + 40, applied=at + 50, returned=at + 60)
+    for at in range(8 * 10**9, 15 * 10**9, 10**9):
+        h.read("n1", at + 10, sent=at, outcome=Outcome.AMBIGUOUS)
+    events, runs = tables(h)
+    told = judged_results(tally(judge(events, runs), events, runs), title="t", classes={}, events=0)
+    found = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
+    expected = told.model_dump(mode="json")
+    same = ("verdict", "reasons", "notices", "is_store_lost", "answers", "speed")
+    assert {name: found[name] for name in same} == {name: expected[name] for name in same}
+    assert found["verdict"] == "inconclusive"
+    assert found["answers"][0]["lost_at_ns"] == 8 * 10**9
+    assert "only 80 grants (at least 100 asked for)" in found["reasons"]
 
 
 def test_inputs_with_the_same_run_numbers_stay_apart(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lockref.cli.campaigns import code_of
-from lockref.history import Kind, Op
+from lockref.history import REQUESTS_PER_PROCESS, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import judge
 from reports.checks.tally import tally
@@ -337,6 +337,33 @@ def test_the_shares_of_time_are_those_of_the_story() -> None:
     assert speed.handoff_share == pytest.approx(0.06, abs=0.01)
     assert speed.idle_share == pytest.approx(0.44, abs=0.01)
     assert speed.jain == pytest.approx(1)
+
+
+def test_a_crowd_that_never_asked_was_not_put_to_the_test() -> None:
+    """512 clients were named and four asked: told in every case, and no evidence where most of them are missing."""
+    h = real(lasts=10 * S, clients=512)
+    serves(h, 0, 10 * S)
+    found = results(h)
+    assert "508 of 512 clients never asked for the lock" in found.notices
+    assert found.reasons == ["only 4 of 512 clients ever asked for the lock"]
+    assert code_of([found]) == 3
+
+
+@pytest.mark.parametrize(("processes", "reasons"), [
+    (1, []), (2, ["only clients of 1 of 2 processes were ever granted the lock"]), (None, []),
+])  # fmt: skip
+def test_a_process_that_was_never_served_was_not_put_to_the_test(processes: int | None, reasons: list[str]) -> None:
+    """Several processes: all grants went to the clients of the first, so nothing excluded anybody across processes."""
+    h = real(lasts=10 * S, processes=processes)
+    serves(h, 0, 10 * S)
+    other = h.number() + REQUESTS_PER_PROCESS
+    h.event(Kind.CALL, S, "n8", op=Op.ACQUIRE, request=other)
+    h.returns("n8", Op.ACQUIRE, 2 * S, other, Outcome.PRECONDITION_FAILED)
+    found = results(h)
+    assert found.reasons == reasons
+    speed = found.speed
+    assert speed is not None
+    assert (speed.processes, speed.processes_served) == (processes, None if processes is None else 1)
 
 
 def test_a_run_without_a_grant_has_no_rate() -> None:

@@ -51,6 +51,32 @@ def test_what_was_expected_is_no_surprise() -> None:
     assert list(surprises(SCENARIO, "hudi", batch)) == []
 
 
+def test_too_few_of_what_must_happen_is_told_with_both_numbers() -> None:
+    """Floors: six grants where a hundred were asked for are inconclusive, and a surprise."""
+    few = Counts(runs=1, verdicts={"S1": Counter(held=1)})
+    few.demand(PARTY, ["grant >= 100", "clients_served >= 16", "handoff >= 3", "denied >= 2"])
+    for situation, count in {"grant": 6, "clients_served": 1, "handoff": 5, "denied": 1}.items():
+        few.reach_situation(PARTY, situation, runs=1, count=count)
+    [reason] = decide(few).reasons
+    assert reason == (
+        "only 1 client served (at least 16 asked for), 1 times denied (at least 2 asked for), "
+        "6 grants (at least 100 asked for)"
+    )
+    assert decide(few).safety == "inconclusive"
+    assert "only 6 grants (at least 100 asked for)" in list(surprises(SCENARIO, "hudi", few))
+
+
+def test_runs_of_one_batch_reach_a_floor_together() -> None:
+    """The count is over the batch, as reaching a situation at all is."""
+    batch = Counts()
+    for _ in range(2):
+        run = Counts(runs=1, verdicts={"S1": Counter(held=1)})
+        run.demand(PARTY, ["grant >= 10"])
+        run.reach_situation(PARTY, "grant", runs=1, count=6)
+        batch.add_counts(run)
+    assert decide(batch).safety == "held"
+
+
 def test_a_lock_that_no_longer_breaks_is_news() -> None:
     """A clause expected to break that holds is reported, and so is the reverse."""
     batch = counted([(1, "S1", "violated"), (1, "S3", "held")], HAPPENED)

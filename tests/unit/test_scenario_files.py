@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
 from lockref.providers import load_provider
+from reports.checks.demands import demand_text, parse_demand
 from scenarios.load import BYTES_MAX, catalogue, load_scenario, parse_scenario
 from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.schema import scenario_schema
@@ -46,6 +47,22 @@ def complaint(text: str) -> str:
         (f"{HEAD}faults:\n  - {{at: 1s, kind: pause, client: n1}}\n", "f.yaml:4:5: faults.0.for", ["is missing"]),
         (f"{HEAD}faults:\n  - {{kind: pause, client: n1, for: 1s}}\n", "f.yaml:4:5: faults.0", ["needs 'at: 2s'"]),
         (f"{HEAD}must_happen: [contentoin]\n", "f.yaml:3:15: must_happen.0", ["Did you mean 'contention'?"]),
+        (f"{HEAD}must_happen: [{{grant: 0}}]\n", "f.yaml:3:23: must_happen.0.grant", ["is 0"]),
+        (f"{HEAD}must_happen: [{{grnat: 3}}]\n", "f.yaml:3:23: must_happen.0.grnat", ["Did you mean 'grant'?"]),
+        (f"{HEAD}must_happen: [{{grant: many}}]\n", "f.yaml:3:23: must_happen.0.grant", ["expected a whole number"]),
+        (
+            f"{HEAD}must_happen: [{{grant: {{per_client: 2, mots: 9}}}}]\n",
+            "f.yaml:3:39: must_happen.0.grant.mots",
+            ["Did you mean 'most'?"],
+        ),
+        (f"{HEAD}must_happen: [{{grant: {{most: 9}}}}]\n", "f.yaml:3:23: must_happen.0.grant", ["grows with nothing"]),
+        (
+            f"{HEAD}must_happen: [{{grant: {{per_client: 1, least: 9, most: 3}}}}]\n",
+            "f.yaml:3:23: must_happen.0.grant",
+            ["at least 9 and for at most 3"],
+        ),
+        (f"{HEAD}must_happen: [{{grant: 1, denied: 2}}]\n", "f.yaml:3:15: must_happen.0", ["fewer entries"]),
+        (f"{HEAD}must_happen: [5]\n", "f.yaml:3:15: must_happen.0", ["expected text"]),
         (f"{HEAD}expect: {{hudi: {{S9: violated}}}}\n", "f.yaml:3:21: expect.hudi.S9", ["one of S1"]),
         (f"{HEAD}thresholds: ['handoff.p98 < 3s']\n", "f.yaml:3:14: thresholds.0", ["handoff.p99 < 12s"]),
         (f"{HEAD}duration: 30s\nheal_at: 40s\n", "f.yaml:4:10: heal_at", ["after the end"]),
@@ -254,3 +271,33 @@ def test_healing_may_not_come_after_the_end() -> None:
     with pytest.raises(ConfigError, match="after the end of the run"):
         parse_scenario("version: 1\nname: x\nduration: 10s..60s\nheal_at: 5s..30s\n")
     assert parse_scenario("version: 1\nname: x\nduration: 10s..60s\nheal_at: 5s..10s\n").heal_at is not None
+
+
+@pytest.mark.parametrize(
+    ("clients", "seconds", "asked"),
+    [(2, 10, 4), (64, 5, 25), (64, 60, 100), (512, 1, 5)],
+)
+def test_a_floor_grows_with_crowd_and_time(clients: int, seconds: int, asked: int) -> None:
+    """Floors of evidence: the smaller of what is given per client and per second, within the bounds."""
+    scenario = parse_scenario(f"{HEAD}must_happen: [denied, {{grant: {{per_client: 2, per_second: 5, most: 100}}}}]\n")
+    demanded = scenario.demanded_of(load_provider("hardened"), clients=clients, duration_ns=seconds * 10**9)
+    assert demanded == ["denied", f"grant >= {asked}"]
+
+
+@pytest.mark.parametrize("clients", [8, 64, 256, 512])
+@pytest.mark.parametrize("seconds", [1, 5, 10, 20])
+def test_contention_asks_every_crowd_for_evidence(clients: int, seconds: int) -> None:
+    """Three to six grants are no contention, whatever the crowd and the time; nor is more asked than can be."""
+    scenario = load_scenario("contention")
+    demanded = scenario.demanded_of(load_provider("hardened"), clients=clients, duration_ns=seconds * 10**9)
+    least = dict(map(parse_demand, demanded))
+    assert 20 <= least["grant"] <= 100
+    assert 2 <= least["clients_served"] <= min(clients / 2, 32)
+    assert 8 <= least["handoff"] <= least["grant"] / 2 + 1
+
+
+def test_demands_read_as_they_were_written() -> None:
+    """The runs table carries them as text, which older files, without counts, read as once each."""
+    assert parse_demand(demand_text("grant", 100)) == ("grant", 100)
+    assert parse_demand(demand_text("fault:pause", 1)) == ("fault:pause", 1)
+    assert demand_text("contention", 1) == "contention"
