@@ -179,7 +179,7 @@ def test_a_folder_that_cannot_be_written_is_no_defect(
 
 def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A real run's history and results are in the run folder, and `check` judges them alike."""
-    assert run(["bench", "contention", "--backend", "memory:", "--contenders", "8", "--for", "2s", "--json"]) == 0
+    assert run(["bench", "contention", "--backend", "memory:", "--contenders", "8", "--for", "4s", "--json"]) == 0
     shown = capsys.readouterr()
     told = json.loads(shown.out)
     assert told["verdict"] == "held"
