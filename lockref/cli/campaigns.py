@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lockref.cli.console import Console, printable
 from lockref.cli.exit_codes import INCONCLUSIVE, exit_code, worst
 from lockref.cli.failures import Stored
+from lockref.errors import BackendUnavailable
 from reports.checks.load import write_history
 from reports.checks.spec import CLAUSES
 from reports.checks.verdicts import counted, joint_verdict
@@ -132,7 +133,8 @@ def write_run(
     write_history(folder.path, events, runs)
     results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
     results.write(folder.path / "results.json")
-    folder.write("junit.xml", junit_xml([results], allow_inconclusive=INCONCLUSIVE in allowed))
+    undecided = BackendUnavailable.exit_code if results.is_store_lost else INCONCLUSIVE
+    folder.write("junit.xml", junit_xml([results], allow_inconclusive=undecided in allowed))
 
 
 def say_results(console: Console, results: Results) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lockref.cli.campaigns import code_of
+from lockref.cli.campaigns import code_of, write_run
+from lockref.cli.run_folder import RunFolder
 from lockref.history import REQUESTS_PER_PROCESS, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import judge
@@ -79,6 +81,18 @@ def test_a_store_that_dies_in_the_middle_ends_in_exit_5() -> None:
     assert speed.grants_per_s == pytest.approx(10, rel=0.01)
     assert speed.silent_share == pytest.approx(6 / 14.6, abs=0.01)
     assert "without the store" in "".join(speed_lines(speed))
+
+
+@pytest.mark.parametrize(("allowed", "code", "element"), [((5,), 0, "<skipped"), ((3,), 5, "<error")])
+def test_a_gate_may_allow_a_lost_store(allowed: tuple[int, ...], code: int, element: str, tmp_path: Path) -> None:
+    """`--allow-exit 5` softens exit and JUnit alike; allowing 3 does not."""
+    h = real()
+    serves(h, 0, 8 * S)
+    fails(h, 8 * S, 15 * S)
+    found = results(h)
+    assert code_of([found], allowed) == code
+    write_run(RunFolder(tmp_path), *tables(h), found, allowed=allowed)
+    assert element in (tmp_path / "junit.xml").read_text(encoding="utf-8")
 
 
 def test_a_store_that_is_dead_from_the_start_ends_in_exit_5() -> None:
