@@ -7,7 +7,9 @@ included. That is counted per client and grant, never over a client's life: a
 grant that lapsed without an unlock leaves nothing open in the next one.
 
 An unlock leaves the grant if it reported success, or raised without knowing
-whether the release landed. One that was refused left nothing.
+whether the release landed. One that was refused left nothing, so the one after
+it is counted as if there had been none; but it is no inner one itself if its
+success would have been the last.
 """
 
 from __future__ import annotations
@@ -59,5 +61,7 @@ def are_inner(operations: Operations, tenure_of_release: Ints, which: Ints, *, r
         )
         for part in (slice(0, first), slice(first, last))
     )
-    inner[asked] = entered > gone
+    # The unlock itself counts, whatever came of it: a client that was refused has tried to leave for the last time.
+    is_refused = ~np.isin(operations.outcome[which[asked]], LEAVES)
+    inner[asked] = entered > gone + is_refused
     return inner

@@ -488,6 +488,21 @@ def test_an_inner_unlock_does_not_end_what_its_client_still_wants():
         assert h.verdict("L1")["verdict"] == expected
 
 
+@pytest.mark.parametrize(("entries", "expected"), [(1, "violated"), (2, "held")])
+def test_a_refused_unlock_is_the_last_word_of_a_client_that_entered_once(entries, expected):
+    """L1, H13: refused because another task had locked; nobody will unlock again, so nothing may renew for ever."""
+    timing = {"validity_ns": 100, "poll_interval_ns": 10, "request_timeout_ns": 5, "faults_end_ns": 0}
+    h = History(run=timing)
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    for _ in range(entries - 1):
+        _re_entered(h, a, call=3)
+    h.released(a, call=5, returned=6, outcome=Outcome.REJECTED)
+    for at in range(50, 1000, 50):
+        h.renewed(a, at=at)
+    h.fails("n2", call=20, returned=1000)
+    assert h.verdict("L1")["verdict"] == expected
+
+
 @pytest.mark.parametrize(
     ("recorded", "returned", "expected"),
     [(5, 5, "held"), (5, 6, "violated"), (5, 4, "violated"), (0, 1, "violated"), (5, None, "held"), (None, 5, "held")],
