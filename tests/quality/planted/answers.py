@@ -213,13 +213,16 @@ class UnlockWaitsForEver(StorageLock):
 
 
 class AbandonsUnknown(StorageLock):
-    """An acquire that may have landed is raised and forgotten; renewals keep it alive (L6)."""
+    """An acquire that has landed or may have is raised and forgotten; renewals keep it alive (L6)."""
 
     def _stop_contending(self, call: Any) -> None:
-        if call.attempts and call.is_unresolved:
+        if call.attempts and (call.is_unresolved or call.tenure is not None):
             attempt = call.attempts[-1]
             self._runtime.spawn(lambda: self._keep(attempt), name="heartbeat-orphan")
         call.is_unresolved = False
+        if call.tenure is not None:
+            self._withdraw(call.tenure)
+            call.tenure = None
         super()._stop_contending(call)
 
     def _keep(self, attempt: Attempt) -> None:

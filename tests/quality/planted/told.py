@@ -31,33 +31,27 @@ class TellsOnlyOfRivals(LosesInSilence):
         StorageLock._lose(self, tenure, reason)
 
 
-class TellsOfTheFirstLossOnly(StorageLock):
+class TellsOfTheFirstLossOnly(LosesInSilence):
     """One report in a lifetime: the second grant that is lost is lost in silence (H12)."""
 
     _has_told = False
 
-    def _tell(self, kind: LockEventKind, *about: Any, **more: Any) -> None:
-        if kind is LockEventKind.LOST and self._has_told:
+    def _lose(self, tenure: Any, reason: str) -> None:
+        if self._has_told:
+            super()._lose(tenure, reason)
             return
-        self._has_told = self._has_told or kind is LockEventKind.LOST
-        super()._tell(kind, *about, **more)
+        StorageLock._lose(self, tenure, reason)
+        self._has_told = tenure.loss.is_set()
 
 
-class TellsWhenUnlocked(StorageLock):
+class TellsWhenUnlocked(LosesInSilence):
     """A loss is kept until unlock, which is too late for whoever works in between (H12)."""
 
-    _kept: tuple[Any, ...] | None = None
-
-    def _tell(self, kind: LockEventKind, *about: Any, **more: Any) -> None:
-        if kind is LockEventKind.LOST:
-            self._kept = (kind, *about)
-            return
-        super()._tell(kind, *about, **more)
-
     def unlock(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            super()._tell(*kept)
+        tenure = self._tenure
+        if tenure is not None and tenure.loss_reason is not None:
+            tenure.loss.set()
+            self._notices.lost(self._grant_of(tenure), self._loss_error(tenure))
         super().unlock()
 
 
@@ -113,10 +107,11 @@ class TalkativePlain(PlainLock):
 class TellsTwice(StorageLock):
     """Reports every loss twice."""
 
-    def _tell(self, kind: LockEventKind, *about: Any, **more: Any) -> None:
-        if kind is LockEventKind.LOST:
-            super()._tell(kind, *about, **more)
-        super()._tell(kind, *about, **more)
+    def _lose(self, tenure: Any, reason: str) -> None:
+        was_told = tenure.loss.is_set()
+        super()._lose(tenure, reason)
+        if tenure.loss.is_set() and not was_told:
+            self._notices.lost(self._grant_of(tenure), self._loss_error(tenure))
 
 
 class TellsEarly(StorageLock):
