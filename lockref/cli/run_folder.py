@@ -169,7 +169,10 @@ def open_run(name: str, *, home: Path = HOME) -> RunFolder:
 
 
 def unfinished_runs(command: str, arguments: Mapping[str, object], *, home: Path = HOME) -> list[Path]:
-    """The folders of this command with these arguments that were begun since it last finished, the newest first."""
+    """The folders of this command with these arguments that were cut short since it last came to an end, newest first.
+
+    Killed or interrupted: a run that ended by itself, also with an error, is over, and one whose process lives goes on.
+    """
     wanted = json.loads(json.dumps(arguments, default=str))
     found = []
     for folder in sorted((home / "runs").glob(f"*-{command}*"), reverse=True):
@@ -178,7 +181,7 @@ def unfinished_runs(command: str, arguments: Mapping[str, object], *, home: Path
         except (OSError, ValueError):
             continue
         if about.get("arguments") == wanted and not is_written(about):
-            if about.get("status") == "finished":
+            if about.get("status") in ("finished", "failed"):
                 break
             found.append(folder)
     return found

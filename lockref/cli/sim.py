@@ -166,8 +166,7 @@ def command(
         code = conclude(
             console, folder, all_results, digest=digest, allowed=allowed, failed=failed, skipped=skipped, errors=errors
         )
-        if failed is None:
-            remove_chunks(folder.path)
+        remove_chunks(folder.path)
         return code
 
 
