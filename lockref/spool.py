@@ -1,8 +1,8 @@
 """A history that is on disk while it happens, so that a killed run is not a lost one.
 
-A spool is a folder of files that its recorders map into memory. To append an
-event is one copy into such a mapping, as it is one copy into an array without
-it: no thread, no flush, no system call. What was copied belongs to the
+A spool is a folder of files that its recorders map into memory. Appending an
+event is one copy into this mapping; a recorder in memory needs one copy, too.
+There is no thread, no flush and no system call. What was copied belongs to the
 operating system from that moment, so `kill -9` takes nothing that was
 recorded; only the machine's own failure does, since nothing is synced.
 
@@ -63,12 +63,16 @@ class SpoolRecorder(Recorder):
     Errors: `event` raises OSError where the disk is full.
     """
 
-    __slots__ = ("__weakref__", "_file", "_file_rows", "_folder", "_full_rows", "_part", "_text_bytes", "_text_file")
+    __slots__ = (
+        "__weakref__", "_file", "_file_rows", "_folder", "_full_rows", "_is_forked", "_part", "_text_bytes",
+        "_text_file",
+    )  # fmt: skip
 
     def __init__(self, folder: Path, part: int) -> None:
         super().__init__()
         self._folder = folder
         self._part = part
+        self._is_forked = False
         self._full_rows = 0
         self._file_rows = _FIRST_ROWS
         self._text_bytes = _FIRST_TEXT_BYTES
@@ -85,12 +89,16 @@ class SpoolRecorder(Recorder):
             os.register_at_fork(after_in_child=leave)
 
     def __len__(self) -> int:
+        if self._is_forked:
+            return super().__len__()
         return self._full_rows + self._file.tell() // _ROW_BYTES
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a spool belongs to one process; another one reads it with read_spool")
 
     def matrix(self) -> np.ndarray:
+        if self._is_forked:
+            return super().matrix()
         return _rows_of(self._folder, self._part)[: len(self)]
 
     def _made(self, kind: str, number: int, size: int) -> mmap.mmap:
@@ -118,6 +126,8 @@ class SpoolRecorder(Recorder):
             self._append(row)
 
     def _keep_text(self, text: str) -> None:
+        if self._is_forked:
+            return
         line = json.dumps(text).encode() + b"\n"
         try:
             self._text_file.write(line)
@@ -131,8 +141,9 @@ class SpoolRecorder(Recorder):
         """Called in a forked child: let go of the files, whose position the parent alone knows."""
         # The mutex may be in the hands of a thread that the child does not have.
         self._new_text = threading.Lock()
-        self._append = array("q").frombytes
-        self._text_file = mmap.mmap(-1, _TEXT_BYTES_MAX)
+        self._is_forked = True
+        self._rows = array("q")
+        self._append = self._rows.frombytes
 
 
 def begin_spool(folder: Path) -> None:
@@ -147,7 +158,10 @@ def is_spool(folder: Path) -> bool:
 
 
 def remove_spool(folder: Path) -> None:
-    """Remove a spool whose events are kept elsewhere. Its name goes first: half a spool must not be read for one."""
+    """Remove a spool whose events are kept elsewhere.
+
+    `spool.json` goes first, so that a spool that is half removed is not read as a whole one.
+    """
     (folder / _ABOUT).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 

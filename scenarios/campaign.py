@@ -15,12 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lockref.errors import DeterminismError
 from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
 from lockref.providers import ProviderSpec
-from reports.checks import Judgement, judge
+from reports.checks import judge
 from reports.checks.tally import Tally, tally_runs
 from scenarios.batch import batch_digest, run_seeds, sweep
 from scenarios.checkpoint import Checkpoint, Chunk
@@ -97,22 +96,13 @@ class CampaignResult:
                 chunk.runs,
                 event_count=chunk.event_count,
                 fault_kinds=chunk.fault_kinds,
-                spared=_spared_of(chunk.judgement, self.tally.spared),
+                spared=self.tally.spared,
             )
         )
         self.digests.update(zip(chunk.runs["run"].to_pylist(), chunk.runs["digest"].to_pylist(), strict=True))
         self.compared += chunk.compared
         if chunk.kept is not None:
             self.tables.append(chunk.kept)
-
-
-def _spared_of(judgement: Judgement, spared: frozenset[str]) -> frozenset[str]:
-    """With what tokens alone could keep: where beliefs may overlap, nothing else keeps late writes out (S4)."""
-    if "S3" not in spared:
-        return spared
-    tokens = judgement.verdicts.filter(pc.equal(judgement.verdicts["clause"], "S2"))["verdict"]
-    has_tokens = pc.any(pc.not_equal(tokens, "not_applicable")).as_py()
-    return spared if has_tokens else spared | {"S4"}
 
 
 def run_campaign(

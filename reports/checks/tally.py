@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from reports.checks.integrity import CUT_OFF, DAMAGED
 from reports.checks.judgement import Judgement
-from reports.checks.spec import SAFETY
+from reports.checks.spec import NOT_APPLICABLE, SAFETY
 from reports.checks.verdicts import Counts, Party
 
 
@@ -143,6 +143,8 @@ def tally_runs(
     verdicts = judgement.verdicts.filter(
         pc.invert(pc.is_in(judgement.verdicts["run"], value_set=pa.array(sorted(unfit), pa.int64())))
     )
+    if "S3" in spared:
+        verdicts = _without_late_writes(verdicts, judgement.tenures)
     counted = verdicts.group_by(["clause", "verdict"]).aggregate([("run", "count")])
     for row in counted.to_pylist():
         result.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["run_count"]
@@ -170,3 +172,19 @@ def tally_runs(
     result._find(findings)  # noqa: SLF001 - the same module
     result.broken_runs = len({finding.run for finding in findings if finding.is_safety})
     return result
+
+
+def _without_late_writes(verdicts: pa.Table, tenures: pa.Table) -> pa.Table:
+    """The verdicts, where S3 is not demanded: only tokens can then refuse a late write.
+
+    So S4 does not apply to a run in which the lock showed no token. This is asked run by run: how seeds are
+    cut into batches must not change a verdict.
+    """
+    with_tokens = pc.unique(tenures.filter(pc.is_valid(tenures["token"]))["run"])
+    is_excused = pc.and_(
+        pc.equal(verdicts["clause"], "S4"), pc.invert(pc.is_in(verdicts["run"], value_set=with_tokens.cast(pa.int64())))
+    )
+    place = verdicts.column_names.index("verdict")
+    return verdicts.set_column(
+        place, verdicts.schema.field(place), pc.if_else(is_excused, NOT_APPLICABLE, verdicts["verdict"])
+    )

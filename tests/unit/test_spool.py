@@ -119,12 +119,17 @@ def test_a_forked_child_does_not_write_into_its_parents_record(spool: Path) -> N
     record(recorder, 0)
     child = os.fork()
     if child == 0:
+        before = len(recorder)
         for number in range(100, 200):
-            record(recorder, number)
-        os._exit(0)
+            # More text than a file of texts holds, so that the child would have to make one.
+            record(recorder, number, node="x" * 100_000 + str(number))
+        os._exit(0 if (before, len(recorder), len(recorder.matrix())) == (0, 100, 100) else 1)
     assert os.waitpid(child, 0)[1] == 0
-    record(recorder, 1)
-    assert read_spool(spool)["request"].to_pylist() == [1, 2]
+    for number in range(1, 50):
+        record(recorder, number, node="y" * 100_000 + str(number))
+    table = read_spool(spool)
+    assert table["request"].to_pylist() == list(range(1, 51))
+    assert {name[:1] for name in table["node"].to_pylist()} <= {"y", "n"}
 
 
 def test_an_unfinished_folder_is_a_history_that_was_cut_off(tmp_path: Path, spool: Path) -> None:
