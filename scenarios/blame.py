@@ -22,8 +22,9 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
     """True if it came by way of code that is not the laboratory's: then the lock under test is to blame.
 
     What the laboratory's own parts refuse (a float where nanoseconds are
-    meant, the release of a mutex that is not locked) is the caller's fault. An
-    installed library is nobody's, unless the lock is installed as one. Where a
+    meant, the release of a mutex that is not locked) is the caller's fault. Code of an
+    installed library is blamed on nobody, unless the lock under test is itself
+    installed as a library. Where a
     stranger's lock builds on the reference, what the reference raises is the
     stranger's doing: the step that he replaced has returned by then.
     """

@@ -39,7 +39,7 @@ class Cast:
         return ""
 
     def of(self, client: str) -> ProviderSpec:
-        """Of more clients than the scenario has, as a real run may have, the same mixture: n7 of six is as n1."""
+        """The lock of one client. A real run may have more clients than the scenario: of six, n7 gets the lock of n1."""
         other = self._others.get(client)
         if other is None and self._others:
             number = (int(client.removeprefix("n")) - 1) % self._count + 1
@@ -48,7 +48,7 @@ class Cast:
 
     @property
     def claims(self) -> list[str]:
-        """What every lock of the cast claims: beside one that claims nothing, nothing is promised for the run."""
+        """Claims that every lock of the run makes."""
         return [
             claim for claim in self.under_test.claims if all(claim in other.claims for other in self._others.values())
         ]

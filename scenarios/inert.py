@@ -2,7 +2,7 @@
 
 A fault may strike in every run and never matter: it pauses a task that nobody
 has, or refuses what nobody asks. Then the scenario claims to show something
-and shows nothing, and no verdict tells. So every fault of a scenario has to
+and shows nothing, and no verdict reveals it. So every fault of a scenario has to
 matter in some run, under some build; of a swarm every kind that it may draw,
 in each of its forms.
 """

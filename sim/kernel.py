@@ -262,7 +262,8 @@ class Kernel:
     def expect_task(self) -> None:
         """Keep the run going for a task that need not exist yet, such as that of a restart."""
         self._awaited += 1
-        # Whoever crashes and restarts after all the others have ended is waited for as if they had not.
+        # A node may restart after all other clients have finished. The run must wait for it, so the early end is
+        # cancelled.
         self._horizon_ns = self._until_ns
 
     def expect_no_task(self) -> None:

@@ -121,5 +121,5 @@ def _capabilities(running: RunningBackend) -> dict[str, object]:
 
 
 def _ignored(running: RunningBackend) -> list[Finding]:
-    """Conditions that it ignored, and for which it is known."""
+    """Conditions that this server ignored; they are known defects of it."""
     return running.measured.ignored if running.measured else []

@@ -151,8 +151,8 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> int:
     \b
     lockref doctor --store 's3://bucket/prefix?endpoint=http://127.0.0.1:9000'
 
-    --store writes small objects below lockref-doctor/ and removes them. It takes some seconds. Exit code 5 says that
-    no lock should stand on that store.
+    --store writes small objects below lockref-doctor/ and removes them. It takes some seconds. Exit code 5: the
+    store ignored a condition or could not be used, or something that lockref needs is missing.
     """
     console = Console(ctx.obj, as_json=as_json)
     # A store that cannot be used is one error line, not a list with an error behind it.
@@ -205,7 +205,7 @@ def _say_store(console: Console, uri: str, measured: Measured) -> None:
     from lockref.stores.uri import parse_store_uri
 
     marks = {"kept": ("✓", "good"), "refused": ("–", "dim"), "not_measured": ("–", "dim"), "ignored": ("✗", "bad")}
-    console.say(f"the store {printable(str(parse_store_uri(uri)))}: {measured.latency}")
+    console.say(f"the store {printable(str(parse_store_uri(uri)))} — {measured.latency}")
     if measured.credentials:
         console.say(f"– {measured.credentials}", style="dim")
     for status, line in measured.lines():

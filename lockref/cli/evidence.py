@@ -35,7 +35,7 @@ WRITES_SHOWN = 6
 def store_writes(events: pa.Table, lock: str, at_ns: int) -> list[dict[str, Any]]:
     """The writes of `lock` nearest to an instant, at most `WRITES_SHOWN`, in the order of the record.
 
-    What was applied is told as the store did it, anything else as its client heard it.
+    An applied write is shown as the store recorded it, any other one with the answer that its client received.
     """
     chosen = events.filter(
         pc.and_(
@@ -94,7 +94,7 @@ class JudgedRun:
         return own is not None and own.kind == finding.kind
 
     def evidence(self, finding: Finding) -> Evidence:
-        """What this run, which must break it, shows of the clause; how many others do is the finding's."""
+        """How this run breaks the clause, which it must. `similar` is copied from `finding`."""
         own = self._by_clause[finding.clause]
         shown = self._events.filter(pc.is_in(self._events["kind"], pa.array(KINDS_SHOWN)))
         begin_ns: int = pc.min(self._events["at_ns"]).as_py()

@@ -1,4 +1,4 @@
-"""Ctrl-C that cannot get lost, and that comes in no bad moment.
+"""Ctrl-C is never lost, and it is delayed during short steps that must be completed.
 
 SIGTERM (a CI runner, `kill`, a shutdown) and SIGHUP (a closed terminal) end a
 command in the same way: what was finished is kept. A SIGHUP that was to be

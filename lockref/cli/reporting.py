@@ -117,7 +117,7 @@ def _histories(parts: Sequence[Part]) -> Iterator[list[Path]]:
 
 
 def _joined(analysed: Results, judged: Results) -> Results:
-    """The run's own account with what the analysis measured, its drawings and its notices."""
+    """The results of the run, with the figures, timelines and notices that the analysis adds."""
     seen = {(failure.clause, failure.run): failure for failure in analysed.failures}
     for failure in judged.failures:
         # A failure of a simulation brings its own: it may be told from a shrunk run, which is not among the kept ones.

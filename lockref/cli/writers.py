@@ -1,6 +1,6 @@
 """Who writes a run folder, and does that process still live?
 
-A process number alone does not tell: numbers are given again. So the start of
+A process number is not enough, because the system reuses numbers. So the start of
 the process is kept besides, on Linux in ticks since a boot that has a name,
 because the start by the wall clock moves when that clock is set.
 """

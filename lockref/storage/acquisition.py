@@ -70,7 +70,8 @@ class Contender(Releaser):
         )
         # For the acquiring write that comes next.
         self._reserved = UNFENCED
-        # Our last release's record, while a write relies on it unread; and whether that is worth a try.
+        # The record that our last release wrote, while the next acquiring write relies on it without a read.
+        # The flag below turns False once another client was seen to write in between.
         self._left_behind_unchecked: Stored | None = None
         self._trusts_left_behind = True
 
@@ -95,7 +96,8 @@ class Contender(Releaser):
         """Look, decide, write, until there is a reason to pause. None: granted; else the pause."""
         known = self._take_left_behind()
         if known is not None:
-            # Before that, it is about the last write of the pass before, whose fate a failed read left open (S7).
+            # This write relies on a remembered version, not on a fresh read. If the store refuses it, we still do
+            # not know that somebody else holds the lock (S7).
             call.is_informed = False
         for _ in range(_ROUNDS_MAX):
             if known is None:

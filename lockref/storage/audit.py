@@ -10,7 +10,7 @@ it trusts wall clocks and ends a victim's window at its lease's end, so it can
 never see a lease taken by expiry. `validate` allows for clock differences,
 uses the renewals, and says which windows were taken over how.
 
-Source: RFC-91 audit (#13836, #13868, #13886); reference §8, weaknesses (a) to (f).
+Source: RFC-91 audit (apache/hudi#13836, #13868, #13886); reference §8, weaknesses (a) to (f).
 """
 
 from __future__ import annotations

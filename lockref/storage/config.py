@@ -26,7 +26,7 @@ BASE_PATH: Final = "hoodie.base.path"
 VALIDITY: Final = "hoodie.write.lock.storage.validity.timeout.secs"
 RENEW_INTERVAL: Final = "hoodie.write.lock.storage.renew.interval.secs"
 HEARTBEAT_POLL: Final = "hoodie.write.lock.storage.heartbeat.poll.secs"
-"""The RFC's name for the renew interval; Hudi keeps it as an alternative (#13968)."""
+"""The RFC's name for the renew interval; Hudi keeps it as an alternative (apache/hudi#13968)."""
 _STORAGE: Final = "hoodie.write.lock.storage."
 _STORAGE_KEYS: Final = (VALIDITY, RENEW_INTERVAL, HEARTBEAT_POLL)
 WAIT_TIME: Final = "hoodie.write.lock.wait_time_ms"

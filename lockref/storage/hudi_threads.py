@@ -116,9 +116,6 @@ class ScheduledFuture:
     def cancel(self) -> None:
         self._cancelled.set()
 
-    def is_cancelled(self) -> bool:
-        return self._cancelled.is_set()
-
     def wait(self, duration_ns: int) -> bool:
         """Wait for the next period; True if it will not come."""
         return self._cancelled.wait(max(0, duration_ns))

@@ -15,9 +15,10 @@ what it sees anyway, and without one request more:
   poll. Grants of its own make it bolder again.
 
 A client that locks again right after its own release would shut the others out
-(E34): it knows first that the lock is free. So it steps back for a moment, now
-and then, or every time while it has seen others; the moment is in proportion to
-how long grants last, and waiters look just then.
+(E34): it knows first that the lock is free. So it pauses before it locks again:
+always while it has recently seen other waiters, otherwise now and then. The
+pause is a share of the usual length of a grant. Waiters time their next look so
+that it falls into that pause.
 
 The interval stays the longest pause in any case, so that a waiter finds an
 early release as soon as Hudi's would. Without anything learned it polls like

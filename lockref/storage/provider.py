@@ -21,7 +21,8 @@ without I/O are in `lease.py`.
 
 Fencing tokens (H21) rise strictly from grant to grant of hardened clients, also
 with Hudi writers in between, who have none, and when the lock object was
-deleted. How, and at what cost, is in `fence.py`.
+deleted. How, at what cost, and the two exceptions (the lock object deleted
+twice during one acquire, the fence object deleted) are in `fence.py`.
 """
 
 from __future__ import annotations

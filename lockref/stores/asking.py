@@ -38,7 +38,7 @@ class Asking:
             self.runtime.sleep(_PAUSE_NS)
 
     def version(self, what: str, send: Callable[[], WriteReply]) -> Version:
-        """The version that a write makes, which must succeed. what: it does, for the message."""
+        """The version that a write makes, which must succeed. what: the action, as a verb phrase for the error message."""
         self._require_time(what)
         reply = self.write(send)
         if reply.outcome is Outcome.APPLIED and reply.version is not None:

@@ -1,8 +1,8 @@
 """Which names a bucket can have, by the rules of S3 and of Google Cloud Storage.
 
-An impossible name is found before anything is sent: a server answers it with
-whatever comes to its mind. Names that S3 keeps for itself, such as aliases of
-access points, are possible names of what they stand for.
+An impossible name is found before anything is sent, because servers answer it
+in many ways. Names that S3 reserves, such as aliases of access points, are
+accepted: they stand for buckets that exist.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ Status = Literal["kept", "ignored", "refused", "not_measured"]
 class Condition:
     """Something that a lock relies on.
 
-    clause: its id in the notes on conditional writes. words: what the store is asked. harm: what a lock does without.
+    clause: its id, as docs/results.md lists them. words: what the store is asked.
+    harm: what goes wrong in a lock if the store ignores the condition.
     """
 
     clause: str
@@ -137,7 +138,7 @@ class Measured:
     """What was measured of one store.
 
     versions_repeat: equal bytes gave equal versions (C7); None where it was not seen.
-    request_ns: how long each request of the test took that had no company.
+    request_ns: duration of each request that was sent alone, not in a race.
     credentials: what a user must be told about the credentials that were sent; "" for nothing.
     """
 

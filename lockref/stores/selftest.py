@@ -43,7 +43,7 @@ def ensure_usable(
 ) -> Measured:
     """Return what was measured if the store keeps its conditions, as far as some writes can tell.
 
-    tolerated: clauses whose breach is known of this store and told elsewhere, such as `C8`.
+    tolerated: clauses that this store is known to break, such as `C8`. They raise no error; the caller tells of them.
     Errors: those of `measure`; CapabilityMissing if a condition was ignored, with
         the condition and what a lock would do without it.
     """
@@ -89,7 +89,8 @@ def measure(
     address: what to call the store in a message.
     racers: how many requests are in flight together in a race; 0 leaves the races out.
     rounds: of each race at most. races_ns: for all races together; a slow store runs fewer rounds, at least one.
-    patience_ns: for everything but the races, throttling included; what is asked later is not asked.
+    patience_ns: time limit for all requests outside the races, retries after throttling included. When it has
+        passed, no request is sent and BackendUnavailable is raised.
     Errors: BackendUnavailable if the store does not answer, is too slow or
         refuses us, with the address and how long we waited.
     """
@@ -105,7 +106,7 @@ def measure(
         if racers and not any(found.findings[name].status == "ignored" for name in ("create", "replace")):
             Races(asking, base, racers=racers, rounds=rounds, budget_ns=races_ns).run()
     except BackendUnavailable:
-        # What was seen stays seen, whatever such a store does next.
+        # An ignored condition is proven, even if the store fails later.
         if not found.ignored:
             raise
     return found

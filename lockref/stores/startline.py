@@ -47,7 +47,7 @@ def wait_for_start() -> None:
 
 
 class StartLine:
-    """Opens when `count` tasks stand at it, or for one whose patience ends."""
+    """Opens when `count` tasks wait at it. A task that has waited for PATIENCE_NS goes on alone."""
 
     def __init__(self, runtime: Runtime, count: int) -> None:
         self._mutex = runtime.mutex()

@@ -10,9 +10,9 @@ A record that only ends early is no damage: what is there is in order, so it is
 judged up to there, as a run that was cut off. How many events there were is
 told by `event_count` of the runs table, where the recorder could tell.
 
-What a key cannot show, a content can: two events that changed places leave the
-key whole. The digest of the runs table tells; it costs more than judging, so
-`altered` is asked only about runs in which a clause broke.
+`seq` cannot show that two events changed places and numbers. The digest of the
+runs table can. It costs more than judging, so `altered` is asked only about
+runs in which a clause broke.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def _latest_so_far(over: Ints) -> tuple[Ints, Ints]:
 
 
 def _with_unread(case: Case, bounds: Bounds, known: Violations) -> Violations:
-    """L1 where records cannot be read: grants and their ends as the calls tell of them."""
+    """L1 where records cannot be read: begin and end of each grant are taken from what the calls returned."""
     operations, faults_end = case.operations, bounds.faults_end_ns
     runs = ~case.truth.is_readable & bounds.has_validity & bounds.has_end
     bad = list(

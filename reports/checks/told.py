@@ -13,7 +13,7 @@ Three questions about one tenure:
 - Did the lock let go although nothing was wrong? A guard's no, or a reported
   loss, is *without cause* if a renewal has landed lately, its answer came, and
   nothing on record speaks against the grant. Work is dropped then that need
-  not have been. What a lock may have for reasons: see `_is_undisturbed`.
+  not have been. Which reasons a lock may have: see `_Record.is_undisturbed`.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class _Record:
         """True if nothing on record from the grant to this row gave the lock a reason to let go.
 
         Reasons are: a request of its process that was not answered by success, anything that befell the process, a
-        clock that went otherwise than true time by half of `span_ns`, and an unlock by another task of the process.
+        clock that differed from true time by half of `span_ns`, and an unlock by another task of the process.
         """
         case = self._case
         operations, disturbances = case.operations, case.disturbances

@@ -230,7 +230,8 @@ def _meetings_in_calls(case: Case) -> Ints:
     release_row[case.tenure_of_release[releases]] = operations.call_row[releases]
     answered = np.where(operations.return_row >= 0, operations.return_row, events.count)
     used = np.flatnonzero(operations.is_granted[acquires])
-    # Uses of others: all of the lock less the client's own; those begun by the answer less those over by the call.
+    # The uses by other clients at some instant of this call: over all clients, those begun before the answer minus
+    # those ended before the call; then minus the same count for this client.
     met = np.zeros(len(acquires), dtype=np.int64)
     for group, sign in ((renumber(lock)[0], 1), (renumber(lock, client)[0], -1)):
         begun, over = (

@@ -40,13 +40,13 @@ class Counts:
     """What was counted over some runs: all that a verdict is made of.
 
     runs: those that were judged. damaged: runs that were not, because their
-    record is damaged. damage: of those of which it is known, what is wrong, by
-    the name of the run. nameless: records set aside that name no run. cut_off:
+    record is damaged. damage: name of a damaged run to what is wrong with it,
+    where that is known. nameless: records set aside that name no run. cut_off:
     judged runs whose record ends early. broken_runs: judged runs in which any
     safety clause broke.
     verdicts: clause to verdict to runs.
     demanded: by party, how often a situation must come about at least.
-    reached: by party, what did.
+    reached: by party, how often each situation came about.
     spared: clauses that are not demanded of these runs, for no lock can keep
     them there: they are counted and told, and decide nothing.
     answers: rows of `reports.checks.answers.ANSWERS_SCHEMA`, one per real run:

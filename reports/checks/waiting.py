@@ -54,8 +54,8 @@ def unserved_waits(
 class _Uses:
     """The times at which one lock was in use, by whom, in the order in which they began.
 
-    Who asks how long a call found the lock free must leave out that call's own use. The longest reach of all uses so
-    far, and of all but the one that reaches farthest, answer that without looking at every use again.
+    To find how long the lock was free for one call, that call's own use is left out. Two numbers per place answer
+    that without looking at every use again: how far all uses so far reach, and how far all but the farthest do.
     """
 
     def __init__(self, calls: list[int], begin: list[int], end: list[int], limit: int) -> None:
@@ -103,7 +103,7 @@ class _Uses:
 
 
 def _busy_until(case: Case, over_ns: Ints) -> Ints:
-    """Per operation: until when it keeps others out for a reason; -1 for calls that do not."""
+    """Per operation: until when this call blocks others justifiably; -1 if it does not."""
     operations = case.operations
     until = np.full(len(operations.op), -1, dtype=np.int64)
     is_acquire = operations.op == Op.ACQUIRE

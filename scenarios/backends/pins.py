@@ -65,7 +65,7 @@ class Backend:
 
     scheme: of its store URI, `s3` or `gs`. natives: in order of preference; the
     first whose Python is found is used. caution: what a pass on it does not mean.
-    known_defects: clauses of the notes on conditional writes that it breaks. A run
+    known_defects: conditions, by their ids in docs/results.md, that it breaks. A run
     on it tells them; on anybody else's store they are a reason not to begin.
     """
 

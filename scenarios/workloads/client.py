@@ -241,7 +241,8 @@ class Client:
     def observed(self) -> None:
         """The omniscient observer asks, at an instant of somebody else's choosing.
 
-        Of a lock that was given back, too: its yes prolongs the belief of the tenure before.
+        If the client has given the lock back already, it is asked about its former tenure. A yes then
+        extends that tenure's belief.
         """
         tenure = self.tenure
         if tenure is None and not self._shares_provider:

@@ -35,10 +35,16 @@ def believed(spans: list[tuple[str, int, int]]) -> History:
 
 
 def naive_intruders(spans: list[tuple[str, int, int]]) -> int:
-    ordered = sorted(spans, key=lambda span: span[1])
+    """Tenures that begin inside another node's, by the order of the record: at one instant, that of being written."""
+    ordered = sorted(
+        (
+            ((first, 2 * place), (first + length, 2 * place + 1), node)
+            for place, (node, first, length) in enumerate(spans)
+        )
+    )
     return sum(
-        any(ordered[i][0] != node and ordered[i][1] + ordered[i][2] >= first for i in range(j))
-        for j, (node, first, _) in enumerate(ordered)
+        any(ordered[i][2] != node and ordered[i][1] > first for i in range(j))
+        for j, (first, _, node) in enumerate(ordered)
     )
 
 
