@@ -8,6 +8,7 @@ defect with its traceback.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 from lockref.errors import ConfigError
 from lockref.providers import ProviderSpec
@@ -28,36 +29,42 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
     stranger's lock builds on the reference, what the reference raises is the
     stranger's doing: the step that he replaced has returned by then.
     """
-    made = getattr(provider.factory, "made", provider.factory)
-    own = str(getattr(made, "__module__", "")).split(".")[0]
-    is_stranger = own not in _ROOMS
-    trace = error.__traceback__
-    while trace is not None:
-        frame = trace.tb_frame
-        module = str(frame.f_globals.get("__name__", ""))
-        room = module.split(".")[0]
-        if room not in _ROOMS and (room == own or not _is_library(room, frame.f_code.co_filename)):
-            return True
-        if is_stranger and module.startswith(_LOCKS):
-            return True
-        trace = trace.tb_next
-    return False
+    is_stranger = _room_of(provider) not in _ROOMS
+    return any(
+        is_foreign or (is_stranger and module.startswith(_LOCKS)) for _, module, is_foreign in _walk(error, provider)
+    )
 
 
 def place_of(error: BaseException, provider: ProviderSpec) -> str:
     """`file.py:17`, where in the lock's own code it was raised, or called what raised; empty if nowhere in it."""
-    made = getattr(provider.factory, "made", provider.factory)
-    own = str(getattr(made, "__module__", "")).split(".")[0]
-    place = ""
+    is_ours = _room_of(provider) in _ROOMS
+    own_module = _module_of(provider)
+    places = [
+        place
+        for place, module, is_foreign in _walk(error, provider)
+        if is_foreign or (is_ours and module == own_module)
+    ]
+    return places[-1] if places else ""
+
+
+def _module_of(provider: ProviderSpec) -> str:
+    return str(getattr(getattr(provider.factory, "made", provider.factory), "__module__", ""))
+
+
+def _room_of(provider: ProviderSpec) -> str:
+    return _module_of(provider).split(".")[0]
+
+
+def _walk(error: BaseException, provider: ProviderSpec) -> Iterator[tuple[str, str, bool]]:
+    """Each call on the way to the error, outermost first: place, module, and whether it is the stranger's own code."""
+    own = _room_of(provider)
     trace = error.__traceback__
     while trace is not None:
         code, module = trace.tb_frame.f_code, str(trace.tb_frame.f_globals.get("__name__", ""))
         room = module.split(".")[0]
         is_foreign = room not in _ROOMS and (room == own or not _is_library(room, code.co_filename))
-        if is_foreign or (own in _ROOMS and module == getattr(made, "__module__", "")):
-            place = f"{code.co_filename}:{trace.tb_lineno}"
+        yield f"{code.co_filename}:{trace.tb_lineno}", module, is_foreign
         trace = trace.tb_next
-    return place
 
 
 def _is_library(room: str, file: str) -> bool:

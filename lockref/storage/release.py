@@ -131,7 +131,7 @@ class Releaser(Renewer):
                 self._start_cleanup(strays)
 
     def _try_to_undo(self, strays: list[Attempt]) -> bool:
-        """One attempt. An error of the store is logged, and the attempt is repeated; only the end of the task stops it."""
+        """One attempt. An error of the store is logged, and the attempt repeated; only the end of the task stops it."""
         try:
             is_undone = self._undo(strays)
         except Exception as error:  # noqa: BLE001 - in a task without a caller; logged, repeated, bounded by the lease

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, MonoNs, Runtime
@@ -11,6 +11,8 @@ from lockref.stores.measured import Measured
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
 
 _PAUSE_NS: Final = 100 * NS_PER_MS
+
+_Reply = TypeVar("_Reply", WriteReply, ReadReply)
 
 
 class Asking:
@@ -27,6 +29,10 @@ class Asking:
         self._deadline_ns = MonoNs(self._started_ns + patience_ns)
 
     def write(self, send: Callable[[], WriteReply]) -> WriteReply:
+        """The answer to a write, which is repeated as `_patiently` says."""
+        return self._patiently(send)
+
+    def _patiently(self, send: Callable[[], _Reply]) -> _Reply:
         """Send until the store neither throttles nor reports a conflict, or the patience is used up."""
         while True:
             began_ns = self.runtime.monotonic_ns()
@@ -38,7 +44,7 @@ class Asking:
             self.runtime.sleep(_PAUSE_NS)
 
     def version(self, what: str, send: Callable[[], WriteReply]) -> Version:
-        """The version that a write makes, which must succeed. what: the action, as a verb phrase for the error message."""
+        """The version that a write makes, which must succeed. what: the action, a verb phrase for the error message."""
         self._require_time(what)
         reply = self.write(send)
         if reply.outcome is Outcome.APPLIED and reply.version is not None:
@@ -56,16 +62,10 @@ class Asking:
     def read(self, key: str) -> ReadReply:
         """What is there; a read that is throttled is asked again."""
         self._require_time("read an object")
-        while True:
-            began_ns = self.runtime.monotonic_ns()
-            reply = self.store.read(key)
-            now_ns = self.runtime.monotonic_ns()
-            self.found.request_ns.append(now_ns - began_ns)
-            if reply.outcome is Outcome.APPLIED:
-                return reply
-            if reply.outcome not in (Outcome.THROTTLED, Outcome.CONFLICT) or now_ns >= self._deadline_ns:
-                raise self.unavailable("read an object", reply)
-            self.runtime.sleep(_PAUSE_NS)
+        reply = self._patiently(lambda: self.store.read(key))
+        if reply.outcome is not Outcome.APPLIED:
+            raise self.unavailable("read an object", reply)
+        return reply
 
     def unavailable(self, what: str, reply: WriteReply | ReadReply) -> BackendUnavailable:
         answer = reply.reason or reply.outcome.name.lower().replace("_", " ")
