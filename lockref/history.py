@@ -131,6 +131,7 @@ RUNS_SCHEMA = pa.schema(
         pa.field("digest", pa.string()),
         pa.field("unsafe", pa.string()),
         pa.field("event_count", pa.int64()),
+        pa.field("is_inferred", pa.bool_()),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -142,7 +143,8 @@ apply). `rate_error_ppm` is the largest clock rate error (ρ). `must_happen`
 names the situations without which the run proves nothing; `claims` the
 optional clauses the provider declares (F1, F2). `unsafe` says what RFC-91 would
 forbid about the lock's timing; null where it forbids nothing. `event_count` is how many
-events the run recorded: a record with fewer was cut off, one with more is damaged.
+events the run recorded: a record with fewer was cut off, one with more is damaged. `is_inferred`: nobody
+described the run, so that its clock bounds are unknown; where it is described, a bound that is null counts as none.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

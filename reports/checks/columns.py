@@ -302,7 +302,14 @@ def complete_runs(events: pa.Table, runs: pa.Table) -> pa.Table:
     strangers = seen.filter(pc.invert(pc.is_in(seen, value_set=numbers)))
     if not len(strangers):
         return runs
-    defaults = {"scenario": "", "provider": "", "world": "", "is_cut_off": False, "must_happen": [], "claims": []}
+    defaults: dict[str, object] = {
+        "scenario": "",
+        "provider": "",
+        "world": "",
+        "is_cut_off": False,
+        "is_inferred": True,
+    }
+    defaults |= {"must_happen": [], "claims": []}
     rows = [{**defaults, "run": number} for number in sorted(strangers.to_pylist())]
     known = runs.select(RUNS_SCHEMA.names).cast(RUNS_SCHEMA)
     return pa.concat_tables([known, pa.Table.from_pylist(rows, RUNS_SCHEMA)])

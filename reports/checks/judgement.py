@@ -7,7 +7,8 @@ over runs except to describe violations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from reports.checks.answers import answers_table
 from reports.checks.belief import check_belief_exclusion
 from reports.checks.case import Case, open_case
 from reports.checks.classes import checks_tokens, class_table
-from reports.checks.columns import Flags
+from reports.checks.columns import Flags, Ints
 from reports.checks.effect import check_effect_exclusion
 from reports.checks.fairness import check_fairness, fairness_table
 from reports.checks.guilt import check_truth_exclusion, pointed_at_store
@@ -27,7 +28,7 @@ from reports.checks.integrity import altered
 from reports.checks.latency import calls_table
 from reports.checks.liveness import check_liveness
 from reports.checks.ownership import check_ownership, find_revivals
-from reports.checks.rulings import Ruling, verdict_table, with_damaged
+from reports.checks.rulings import UNRECORDED, Ruling, verdict_table, with_damaged, with_doubt
 from reports.checks.spec import VIOLATED
 from reports.checks.speed import speed_table
 from reports.checks.tables import grants_table, tenures_table
@@ -36,8 +37,12 @@ from reports.checks.tokens import check_token_order, has_no_tokens
 from reports.checks.vacuity import reach_table
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
-UNRECORDED = "a write replaced a state that no recorded write had made: somebody unrecorded writes, too"
 TOKENLESS = "the lock gives no tokens"
+UNBOUNDED = "broken only if no two clocks may differ, and nobody said by how much they may: the run has no row in runs"
+UNBOUNDED_NS: Final = 2**58
+"""Nine years: a clock bound that explains every difference, and leaves room to add times in 64 bits."""
+NO_BELIEF = "no client ever said that it held the lock"
+NO_EFFECT = "nothing was written under the lock to a protected resource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +86,27 @@ def judge_with_handoffs(events: pa.Table, runs: pa.Table) -> tuple[Judgement, pa
     if tampered := altered(case.records, set(accused.to_pylist())):
         case = open_case(events, runs, known_damage=tampered)
         judgement = _judge(case)
-    return judgement, handoffs_table(case)
+    return _without_guessed_bounds(judgement, case), handoffs_table(case)
+
+
+def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
+    """The judgement; of runs that nobody described, what breaks only where the clocks may not differ is left open.
+
+    Their clock bound β is unknown. What holds without any bound holds with each one; what breaks is judged once more
+    with a bound that explains every difference of clocks, and is a violation only if it breaks then, too.
+    """
+    accused = set(judgement.verdicts["run"].filter(pc.equal(judgement.verdicts["verdict"], VIOLATED)).to_pylist())
+    inferred = case.records.runs.filter(pc.fill_null(case.records.runs["is_inferred"], False))
+    inferred = inferred.filter(pc.is_in(inferred["run"], value_set=pa.array(sorted(accused), pa.int64())))
+    if not len(inferred):
+        return judgement
+    place = inferred.column_names.index("drift_bound_ns")
+    generous = inferred.set_column(
+        place, inferred.schema.field(place), pa.array([UNBOUNDED_NS] * len(inferred), pa.int64())
+    )
+    events = case.records.events
+    again = _judge(open_case(events.filter(pc.is_in(events["run"], value_set=inferred["run"])), generous))
+    return replace(judgement, verdicts=with_doubt(judgement.verdicts, again.verdicts, UNBOUNDED))
 
 
 def _judge(case: Case) -> Judgement:
@@ -98,8 +123,14 @@ def _judge(case: Case) -> Judgement:
             excused=[(tokenless, TOKENLESS), *unreadable],
             undecided=[(truth.has_holes & ~tokenless, UNRECORDED)],
         ),
-        Ruling(check_belief_exclusion(case.events, case.runs, case.tenures)),
-        Ruling(check_effect_exclusion(case.events, truth, operations, case.effects)),
+        Ruling(
+            check_belief_exclusion(case.events, case.runs, case.tenures),
+            excused=[(_runs_without(case, case.tenures.run), NO_BELIEF)],
+        ),
+        Ruling(
+            check_effect_exclusion(case.events, truth, operations, case.effects),
+            excused=[(_runs_without(case, case.effects.run), NO_EFFECT)],
+        ),
         Ruling(check_early_takeover(truth), excused=unreadable, undecided=holed),
         Ruling(
             check_ownership(truth, operations, revived, case.tenure_of_release), excused=unreadable, undecided=holed
@@ -147,6 +178,13 @@ def measure(events: pa.Table, runs: pa.Table) -> Measures:
     """Measure many runs at once; the same inputs and errors as `judge`."""
     case = open_case(events, runs)
     return Measures(fairness=fairness_table(case), calls=calls_table(case), handoffs=handoffs_table(case))
+
+
+def _runs_without(case: Case, run: Ints) -> Flags:
+    """Per run of the case: it is not among these."""
+    flags = np.ones(case.runs.count, dtype=np.bool_)
+    flags[run] = False
+    return flags
 
 
 def _runs_of(ruling: Ruling, count: int) -> Flags:

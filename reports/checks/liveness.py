@@ -5,6 +5,10 @@ request timeout q, wait timeout w; all are stretched by 1/(1-ρ), because they
 are promised in local seconds. L1, L2, L3 and L6 start when the faults have
 ended (F) and do not apply where they never do. L4 and L5 hold always.
 
+Where the record has a hole (somebody unrecorded wrote, too), a grant or a
+release may hide in it: nobody is accused of such a gap or such an orphan, and
+the clause is inconclusive.
+
 L1-L3 look at the gaps between a lock's grants. Most gaps are shorter than the
 shortest bound; only the long ones are compared with the calls that waited.
 """
@@ -23,31 +27,45 @@ from reports.checks.case import Case
 from reports.checks.columns import Flags, Ints
 from reports.checks.honesty import FOREVER
 from reports.checks.nesting import are_inner, grant_left
-from reports.checks.rulings import Ruling, Violations
+from reports.checks.rulings import UNRECORDED, Ruling, Violations
 from reports.checks.segments import is_first, renumber, rows_of_group
 from reports.checks.takeover import rate_allowance
-from reports.checks.told import check_told
+from reports.checks.told import check_told, was_asked
 from reports.checks.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
 from reports.checks.waiting import crash_after, unserved_waits
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"
+NOBODY_TO_TELL = "no client with a grant was asked, or owed a report, whether it still held the lock"
 
 
 def check_liveness(case: Case) -> list[Ruling]:
     """L1 to L6, in order."""
     bounds = Bounds(case)
-    gaps = _gap_violations(case, bounds)
+    gaps = _gap_rulings(case, bounds)
+    orphans, hidden_ends = _check_no_orphans(case, bounds)
+    losses, hidden_losses = check_told(case, bounds)
     no_end = [(~bounds.has_end, NO_FAULTS_END)]
     unread = [(~case.truth.is_readable, "the lock's records cannot be decoded, so grants are unknown")]
     untimed = [(~bounds.has_validity, NO_TIMING)]
     return [
-        Ruling(_with_unread(case, bounds, gaps["L1"]), excused=[*untimed, *no_end]),
-        Ruling(gaps["L2"], excused=[*untimed, *unread, *no_end]),
-        Ruling(gaps["L3"], excused=[(~bounds.has_handover, NO_TIMING), *unread, *no_end]),
-        Ruling(check_told(case, bounds), excused=unread),
+        Ruling(
+            _with_unread(case, bounds, gaps["L1"].violations),
+            excused=[*untimed, *no_end],
+            undecided=[
+                *gaps["L1"].undecided,
+                (case.truth.has_holes & ~case.truth.is_readable & bounds.has_validity & bounds.has_end, UNRECORDED),
+            ],
+        ),
+        Ruling(gaps["L2"].violations, excused=[*untimed, *unread, *no_end], undecided=gaps["L2"].undecided),
+        Ruling(
+            gaps["L3"].violations,
+            excused=[(~bounds.has_handover, NO_TIMING), *unread, *no_end],
+            undecided=gaps["L3"].undecided,
+        ),
+        Ruling(losses, excused=[(~was_asked(case), NOBODY_TO_TELL), *unread], undecided=[(hidden_losses, UNRECORDED)]),
         Ruling(_check_calls_end(case, bounds), excused=[(~bounds.has_wait, NO_TIMING)]),
-        Ruling(_check_no_orphans(case, bounds), excused=[*untimed, *unread, *no_end]),
+        Ruling(orphans, excused=[*untimed, *unread, *no_end], undecided=[(hidden_ends, UNRECORDED)]),
     ]
 
 
@@ -76,6 +94,8 @@ class _Gaps:
 
     quiet_ns: since when nobody wrote for a grant; free_ns: since when it may
     be taken; until_ns: the next grant, or the run's end; grant: the one before.
+    is_holed: somebody unrecorded may have written in between, and written_ns is
+    the last write for the grant before, since when anything may have happened.
     """
 
     def __init__(self, case: Case, bounds: Bounds) -> None:
@@ -113,6 +133,14 @@ class _Gaps:
         self.quiet_ns = np.concatenate((quiet, zeros, none))
         self.free_ns = np.concatenate((free, zeros, none))
         self.until_ns = np.concatenate((until, grants.begin_lo_ns[starts], case.end_ns[first_run[never]]))
+        self.written_ns = np.concatenate((last_write, zeros, none))
+        before = np.searchsorted(chain.group, granted_groups) - 1
+        next_write = np.where(following >= 0, grants.first[np.maximum(following, 0)], -1) if count else grants.first
+        self.is_holed = truth.may_hide(
+            self.group,
+            np.concatenate((grants.last, before, none - 1)),
+            np.concatenate((next_write, grants.first[starts], none - 1)),
+        )
 
     @staticmethod
     def _is_blocked(case: Case) -> Flags:
@@ -123,7 +151,8 @@ class _Gaps:
         return blocked
 
 
-def _gap_violations(case: Case, bounds: Bounds) -> dict[str, Violations]:
+def _gap_rulings(case: Case, bounds: Bounds) -> dict[str, Ruling]:
+    """L1 to L3: the gaps that were too long, and the runs in which one may have been, for all that the record tells."""
     gaps = _Gaps(case, bounds)
     faults_end = bounds.faults_end_ns[gaps.run]
     died = _holder_died(case, gaps)
@@ -143,7 +172,23 @@ def _gap_violations(case: Case, bounds: Bounds) -> dict[str, Violations]:
         "L2": bounds.has_validity[gaps.run] & died & readable,
         "L3": bounds.has_handover[gaps.run] & gaps.is_released & readable,
     }
-    return {clause: _long_waits(case, gaps, clause, since[clause], limit[clause], judged[clause]) for clause in since}
+    rulings = {}
+    for clause, known in judged.items():
+        # Behind a hole the lock may have been given back, or granted, at any time after the last write on record.
+        waited = gaps.until_ns - np.maximum(gaps.written_ns, faults_end)
+        hidden = known if clause != "L3" else bounds.has_handover[gaps.run] & readable
+        rulings[clause] = Ruling(
+            _long_waits(case, gaps, clause, since[clause], limit[clause], known & ~gaps.is_holed),
+            undecided=[(_runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)],
+        )
+    return rulings
+
+
+def _runs_with(case: Case, run: Ints) -> Flags:
+    """Per run of the case: it is among these."""
+    flags = np.zeros(case.runs.count, dtype=np.bool_)
+    flags[run] = True
+    return flags
 
 
 def _holder_died(case: Case, gaps: _Gaps) -> Flags:
@@ -226,7 +271,7 @@ def _latest_so_far(over: Ints) -> tuple[Ints, Ints]:
 def _with_unread(case: Case, bounds: Bounds, known: Violations) -> Violations:
     """L1 where records cannot be read: begin and end of each grant are taken from what the calls returned."""
     operations, faults_end = case.operations, bounds.faults_end_ns
-    runs = ~case.truth.is_readable & bounds.has_validity & bounds.has_end
+    runs = ~case.truth.is_readable & ~case.truth.has_holes & bounds.has_validity & bounds.has_end
     bad = list(
         unserved_waits(case, runs, over_ns=_over_ns(case), since_ns=faults_end, limit_ns=bounds.grant_ns)
         if runs.any()
@@ -317,8 +362,11 @@ def _truly_late(case: Case, bounds: Bounds, suspects: Ints, took: Ints) -> Itera
             yield call
 
 
-def _check_no_orphans(case: Case, bounds: Bounds) -> Violations:
-    """L6: what a failed acquire left in the store is over one validity after its return (or the end of the faults)."""
+def _check_no_orphans(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
+    """L6: what a failed acquire left in the store is over one validity after its return (or the end of the faults).
+
+    The violations; and per run, whether some such grant may have ended in time behind a hole in the record.
+    """
     grants, operations = case.truth.grants, case.operations
     left = np.flatnonzero(case.call_of_grant >= 0)
     call = case.call_of_grant[left]
@@ -330,7 +378,10 @@ def _check_no_orphans(case: Case, bounds: Bounds) -> Violations:
     over = np.minimum(np.minimum(ended, valid), case.end_ns[run])
     since = np.maximum(operations.return_at_ns[call], np.where(bounds.has_end, bounds.faults_end_ns, 0)[run])
     limit = since + bounds.validity_ns[run] + bounds.drift_ns[run]
-    keep = np.flatnonzero((over > limit) & bounds.has_end[run] & bounds.has_validity[run])
+    long = (over > limit) & bounds.has_end[run] & bounds.has_validity[run]
+    is_hidden = long & case.truth.may_hide(grants.group[left], grants.first[left], grants.end[left])
+    keep = np.flatnonzero(long & ~is_hidden)
+    hidden = _runs_with(case, run[is_hidden])
     left, call, over, limit = left[keep], call[keep], over[keep], limit[keep]
 
     def witness(index: int) -> dict[str, Any]:
@@ -344,4 +395,4 @@ def _check_no_orphans(case: Case, bounds: Bounds) -> Violations:
             "interval_ns": [int(grants.begin_hi_ns[grant]), int(over[index])],
         }
 
-    return Violations(clause="L6", run=grants.run[left], at_ns=limit, witness=witness)
+    return Violations(clause="L6", run=grants.run[left], at_ns=limit, witness=witness), hidden

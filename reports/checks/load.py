@@ -93,7 +93,7 @@ class Notes:
         if self.inferred:
             told.append(
                 f"{counted(self.inferred, 'run')} without a row in runs: judged without timing, "
-                "so clauses that need bounds do not apply"
+                "so clauses that need bounds do not apply, and nobody is accused where a clock bound may explain it"
             )
         return told
 
@@ -427,7 +427,8 @@ def _marked(runs: pa.Table, notes: Notes) -> pa.Table:
 
 
 def _inferred_row(run: int, is_simulated: bool) -> dict[str, object]:
-    return {"run": run, "scenario": "", "provider": "", "world": "simulated" if is_simulated else "real"}
+    world = "simulated" if is_simulated else "real"
+    return {"run": run, "scenario": "", "provider": "", "world": world, "is_inferred": True}
 
 
 def write_history(folder: Path | str, events: pa.Table, runs: pa.Table) -> None:

@@ -35,6 +35,9 @@ VERDICT_SCHEMA: Final = pa.schema(
 Otherwise the reason, or null for a plain "held".
 """
 
+UNRECORDED: Final = "a write replaced a state that no recorded write had made: somebody unrecorded writes, too"
+"""Why a clause is inconclusive where the record has a hole."""
+
 _VERDICTS: Final = (HELD, NOT_APPLICABLE, INCONCLUSIVE, VIOLATED)
 
 
@@ -86,6 +89,23 @@ def with_damaged(verdicts: pa.Table, damaged: Mapping[int, str]) -> pa.Table:
     ]
     joined = pa.concat_tables([verdicts, pa.Table.from_pylist(rows, VERDICT_SCHEMA)])
     return joined.take(pa.array(np.argsort(joined["run"].to_numpy(), kind="stable")))
+
+
+def with_doubt(verdicts: pa.Table, generous: pa.Table, reason: str) -> pa.Table:
+    """These verdicts; of the runs that were judged once more, only what is broken there, too, stays a violation.
+
+    generous: the verdicts of those runs under the most generous assumptions. reason: why the rest is inconclusive.
+    """
+    again = {(row["run"], row["clause"]): row for row in generous.to_pylist()}
+    doubt = {"verdict": INCONCLUSIVE, "count": 0, "at_ns": None, "witness": _canonical({"reason": reason})}
+
+    def revised(row: dict[str, Any]) -> dict[str, Any]:
+        found = again.get((row["run"], row["clause"]))
+        if row["verdict"] != VIOLATED or found is None:
+            return row
+        return found if found["verdict"] == VIOLATED else {**row, **doubt}
+
+    return pa.Table.from_pylist([revised(row) for row in verdicts.to_pylist()], VERDICT_SCHEMA)
 
 
 def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:

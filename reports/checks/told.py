@@ -56,9 +56,26 @@ class _Found:
     row: Ints
 
 
-def check_told(case: Case, bounds: Bounds) -> Violations:
-    """L4: one violation per tenure and kind."""
-    parts = [_told_too_late(case), _never_told(case, bounds), _told_without_cause(case)]
+def was_asked(case: Case) -> Flags:
+    """Per run: some tenure with a known end was asked whether it still holds the lock, or owes reports of its loss."""
+    operations, grants, events = case.operations, case.truth.grants, case.events
+    asked = np.zeros(case.runs.count, dtype=np.bool_)
+    if len(grants.first) == 0:
+        return asked
+    rows = np.concatenate((events.rows(Kind.BELIEVED), events.rows(Kind.DISBELIEVED)))
+    answered = operations.by_request[events.request_keys(rows)]
+    owed = _claims_reports(case)[operations.run]
+    owed[answered[answered >= 0]] = True
+    grant = operations.grant
+    has_end = (grant >= 0) & (grants.valid_until_true_ns[np.maximum(grant, 0)] != ABSENT)
+    asked[operations.run[owed & operations.is_granted & has_end]] = True
+    return asked
+
+
+def check_told(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
+    """L4: one violation per tenure and kind; and per run, whether a loss may have a cause that a hole hides."""
+    dropped, hidden = _told_without_cause(case)
+    parts = [_told_too_late(case), _never_told(case, bounds), dropped]
     kind = np.concatenate([np.full(len(part.operation), part.kind) for part in parts])
     operation, at_ns, due_ns, row = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("operation", "at_ns", "due_ns", "row")
@@ -87,7 +104,7 @@ def check_told(case: Case, bounds: Bounds) -> Violations:
             "writes": [describe_write(case.truth, int(case.truth.grants.last[grant]))],
         }
 
-    return Violations(clause="L4", run=operations.run[operation], at_ns=at_ns, witness=witness)
+    return Violations(clause="L4", run=operations.run[operation], at_ns=at_ns, witness=witness), hidden
 
 
 def _allowance_ns(case: Case, grant: Ints) -> Ints:
@@ -152,8 +169,12 @@ def _was_awake_and_silent(case: Case, acquire: int, due: int, reported: int, ove
     return min(reported, until) > due + paused
 
 
-def _told_without_cause(case: Case) -> _Found:
-    """Tenures whose guard said no, or whose loss was reported, while a renewal that had landed was good for long."""
+def _told_without_cause(case: Case) -> tuple[_Found, Flags]:
+    """Tenures whose guard said no, or whose loss was reported, while a renewal that had landed was good for long.
+
+    And per run: some such grant may have been ended by somebody whom nobody recorded.
+    """
+    hidden = np.zeros(case.runs.count, dtype=np.bool_)
     events, operations, grants = case.events, case.operations, case.truth.grants
     said = _first_rows(case, (Op.GUARD, Op.ACQUIRE))
     reported = _first_rows(case, (Op.NONE,))
@@ -161,12 +182,15 @@ def _told_without_cause(case: Case) -> _Found:
     row = np.where((said < 0) | ((reported >= 0) & (reported < said)), reported, said)
     asked = np.flatnonzero((row >= 0) & operations.is_granted & (operations.grant >= 0))
     if len(asked) == 0:
-        return _nothing(WITHOUT_CAUSE)
+        return _nothing(WITHOUT_CAUSE), hidden
     grant, at = operations.grant[asked], events.integers("at_ns")[row[asked]]
     half = case.runs.integers("validity_ns")[operations.run[asked]] // 2
     end = grants.valid_until_true_ns[grant]
     ended = np.where(grants.end_lo_ns[grant] == ABSENT, FOREVER, grants.end_lo_ns[grant])
     odd = (half > 0) & (end != ABSENT) & (end - at > half) & (at - grants.begin_hi_ns[grant] > half) & (ended > at)
+    is_hidden = odd & case.truth.may_hide(grants.group[grant], grants.first[grant], grants.end[grant])
+    hidden[operations.run[asked[is_hidden]]] = True
+    odd &= ~is_hidden
     record = _Record(case) if odd.any() else None
     bad: list[int] = []
     due: list[int] = []
@@ -177,7 +201,8 @@ def _told_without_cause(case: Case) -> _Found:
         if good_until - int(at[one]) > half[one] and record.is_undisturbed(acquire, int(row[acquire]), int(half[one])):
             bad.append(one)
             due.append(good_until)
-    return _Found(WITHOUT_CAUSE, asked[bad], at[bad], np.array(due, dtype=np.int64), row[asked[bad]])
+    found = _Found(WITHOUT_CAUSE, asked[bad], at[bad], np.array(due, dtype=np.int64), row[asked[bad]])
+    return found, hidden
 
 
 class _Record:

@@ -150,6 +150,20 @@ class Truth:
         holed[self.chain.run[self.chain.is_hole]] = True
         return holed
 
+    def may_hide(self, group: Ints, after: Ints, until: Ints) -> Flags:
+        """Per question: somebody unrecorded may have written the lock `group` between two writes of its chain.
+
+        after, until: positions in the chain, the later one included; `until` -1: to the end of the run. What follows
+        the last write on record cannot show a hole, so there any hole of the lock counts: somebody unrecorded is about.
+        """
+        chain = self.chain
+        holes = np.concatenate(([0], np.cumsum(chain.is_hole)))
+        start, stop = (np.searchsorted(chain.group, group, side=side) for side in ("left", "right"))
+        first = np.where(until < 0, start, after + 1)
+        last = np.where(until < 0, stop, until + 1)
+        found: Flags = holes[last] > holes[first]
+        return found
+
     def _build_chain(self) -> Chain:
         events = self.events
         sent_index = events.sent_by_request

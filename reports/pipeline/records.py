@@ -229,7 +229,7 @@ def _runs(spark: SparkSession, source: Source) -> DataFrame:
 def _runs_inferred(spark: SparkSession, source: Source) -> DataFrame:
     """A history that nobody described: the defaults that the checks themselves assume."""
     rows = _checked_events(spark, source).where("problem is null").select("run").distinct()
-    given = {"scenario": "", "provider": "", "world": "", "is_cut_off": False}
+    given = {"scenario": "", "provider": "", "world": "", "is_cut_off": False, "is_inferred": True}
     columns = []
     for field in RUNS_FIELDS:
         if field.name == "run":

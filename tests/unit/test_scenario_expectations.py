@@ -92,6 +92,21 @@ def test_held_covers_every_clause() -> None:
     assert list(surprises(SCENARIO, "hardened", batch)) == ["L1 violated, expected to hold"]
 
 
+def test_what_could_not_be_decided_does_not_hold() -> None:
+    """A build that should hold surprises where safety is open: a clause, or the record of a run."""
+    batch = counted([(1, "S1", "held"), (1, "S5", "inconclusive")], HAPPENED)
+    assert list(surprises(SCENARIO, "hardened", batch)) == [
+        "inconclusive, expected to hold: S5 could not be decided in 1 run"
+    ]
+    batch = counted([(1, "S1", "held")], HAPPENED)
+    batch.damaged = 2
+    (surprise,) = surprises(SCENARIO, "hardened", batch)
+    assert "2 runs could not be judged" in surprise
+    # What decides nothing about safety is no surprise, nor is anything where a single clause was named.
+    assert list(surprises(SCENARIO, "hardened", counted([(1, "S1", "held"), (1, "L1", "inconclusive")], HAPPENED))) == []
+    assert list(surprises(SCENARIO, "hudi", counted([(1, "S1", "held"), (1, "S3", "violated")], HAPPENED))) == []
+
+
 def test_what_never_happened_is_named() -> None:
     """Vacuity: a demanded situation with count 0, or without a row, makes the batch prove nothing."""
     batch = counted([(1, "S1", "held")], {"contention": 0})
