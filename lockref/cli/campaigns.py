@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lockref.cli.console import Console, printable
-from lockref.cli.exit_codes import INCONCLUSIVE, exit_code, worst
+from lockref.cli.exit_codes import INCONCLUSIVE, NOT_LIVE, exit_code, worst
 from lockref.cli.failures import Stored
 from lockref.errors import BackendUnavailable
 from reports.checks.load import write_history
@@ -133,8 +133,16 @@ def write_run(
     write_history(folder.path, events, runs)
     results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
     results.write(folder.path / "results.json")
-    undecided = BackendUnavailable.exit_code if results.is_store_lost else INCONCLUSIVE
-    folder.write("junit.xml", junit_xml([results], allow_inconclusive=undecided in allowed))
+    folder.write("junit.xml", junit_xml([results], **gate(allowed)))
+
+
+def gate(allowed: Collection[int]) -> dict[str, bool]:
+    """What JUnit and annotations must know of `--allow-exit`, as their keyword arguments."""
+    return {
+        "allow_inconclusive": INCONCLUSIVE in allowed,
+        "allow_not_live": NOT_LIVE in allowed,
+        "allow_store_lost": BackendUnavailable.exit_code in allowed,
+    }
 
 
 def say_results(console: Console, results: Results) -> None:
@@ -217,7 +225,7 @@ def conclude(
     status = "finished" if failed is None else "failed"
     folder.describe(status=status, verdict=document["verdict"], exit_code=code)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in annotation_lines(results):
+        for line in annotation_lines(results, **gate(allowed)):
             console.say(line)
     if console.as_json:
         console.document(document)

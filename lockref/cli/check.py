@@ -35,7 +35,7 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
         history = open_run(str(history)).path
     require_recorded(history)
     parts = parts_of(history) if history.is_dir() else []
-    all_results = [_checked(path) for path in ([part.folder for part in parts] or [history])]
+    all_results = [judged_history(path) for path in ([part.folder for part in parts] or [history])]
     for results in all_results:
         say_results(console, results)
     if as_json:
@@ -45,8 +45,8 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
     return code_of(all_results, allowed)
 
 
-def _checked(history: Path) -> Results:
-    """What the judge says of one history."""
+def judged_history(history: Path) -> Results:
+    """What the judge says, in this process, of one history: a folder or a file of events."""
     from lockref.cli.campaigns import check_line, tallied_results
     from lockref.cli.run_folder import provenance
     from lockref.cli.writers import end_of

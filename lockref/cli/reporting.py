@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from lockref.cli.check import judged_history
 from lockref.cli.console import Console
 from lockref.cli.run_folder import has_history
 from lockref.cli.writers import end_of
@@ -62,6 +63,8 @@ def write_report(
 
     Without Java the page is made from what the run judged in-process: the
     verdicts are the same, latencies and fairness are missing, and it says so.
+    A run that was killed before it judged anything is judged here, as far as
+    it recorded.
 
     spark: a session to use; default one of its own.
     without_spark: why the page is to be made without it, if it is.
@@ -75,12 +78,14 @@ def write_report(
             raise CapabilityMissing(without_spark)
         sections = _analysed(parts, judged, out / "analysis", spark)
     except CapabilityMissing as error:
-        sections = [one for one in judged if one is not None]
-        if len(sections) < len(parts):
-            raise
+        sections = [known or _judged_here(part) for part, known in zip(parts, judged, strict=True)]
         for section in sections:
             section.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
     return render(sections, out, title=title)
+
+
+def _judged_here(part: Part) -> Results:
+    return judged_history(part.folder).model_copy(update={"title": part.title})
 
 
 def _analysed(

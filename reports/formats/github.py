@@ -15,23 +15,50 @@ from reports.formats.text import readable, short
 ERRORS_MAX = 10
 
 
-def annotation_lines(results: Sequence[Results]) -> list[str]:
-    """Lines to print on standard output, one command each; empty where nothing failed."""
-    failed = [(one, failure) for one in results for failure in one.failures]
+def annotation_lines(
+    results: Sequence[Results],
+    *,
+    allow_inconclusive: bool = False,
+    allow_not_live: bool = False,
+    allow_store_lost: bool = False,
+) -> list[str]:
+    """Lines to print on standard output, one command each; empty where nothing failed.
+
+    allow_inconclusive, allow_not_live, allow_store_lost: the gate takes exit codes 3, 4 and 5 for a pass; what it lets
+    pass is a notice.
+    """
+    standings = [
+        one.standing(
+            allow_inconclusive=allow_inconclusive, allow_not_live=allow_not_live, allow_store_lost=allow_store_lost
+        )
+        for one in results
+    ]
+    stopped = [one for one, standing in zip(results, standings, strict=True) if standing == "violated"]
+    failed = [
+        (one, failure)
+        for one, standing in zip(results, standings, strict=True)
+        if standing != "allowed"
+        for failure in one.failures
+    ]
     lines = [_error(one, failure) for one, failure in failed[:ERRORS_MAX]]
     # A broken threshold has no failure of its own.
     lines += [
         f"::error title=lockref::{_data(f'{short(one.title, 80)} is violated: ' + '; '.join(one.notices))}"
-        for one in results
-        if one.worst == "violated" and not one.failures
+        for one in stopped
+        if not one.failures
     ][: max(0, ERRORS_MAX - len(lines))]
     if len(failed) > ERRORS_MAX:
         rest = len(failed) - ERRORS_MAX
         lines.append(f"::notice title=lockref::{_data(f'{rest} more distinct failures are in report.html')}")
     lines += [
         f"::warning title=lockref::{_data(f'{short(one.title, 80)} is inconclusive: ' + '; '.join(one.reasons))}"
-        for one in results
-        if one.worst == "inconclusive" or one.verdict == "inconclusive"
+        for one, standing in zip(results, standings, strict=True)
+        if standing == "inconclusive" or (one.verdict == "inconclusive" and standing != "allowed")
+    ][:ERRORS_MAX]
+    lines += [
+        f"::notice title=lockref::{_data(f'{short(one.title, 80)} is {one.worst}, and that is allowed')}"
+        for one, standing in zip(results, standings, strict=True)
+        if standing == "allowed"
     ][:ERRORS_MAX]
     return lines
 

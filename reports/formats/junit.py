@@ -2,8 +2,8 @@
 
 One `testcase` for each results document (a scenario, a lock and a backend). A
 violation is a `failure`. An inconclusive verdict is an `error`, not a skip: a
-skip reads as green. Only where the caller allows exit code 3 is it `skipped`,
-with the reason.
+skip reads as green. Only where the caller allows what is wrong (exit code 3 or
+4) is it `skipped`, with the reason.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from reports.formats.results import Failure, Results
+from reports.formats.results import Failure, Results, Standing
 from reports.formats.text import short
 
 # XML 1.0 has no way to write these, escaped or not; lone surrogates cannot be encoded.
@@ -20,13 +20,25 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 _BODY_MAX = 20_000
 
 
-def junit_xml(results: Sequence[Results], *, allow_inconclusive: bool = False) -> str:
-    """The document as text. allow_inconclusive: the gate takes exit code 3 for a pass."""
+def junit_xml(
+    results: Sequence[Results],
+    *,
+    allow_inconclusive: bool = False,
+    allow_not_live: bool = False,
+    allow_store_lost: bool = False,
+) -> str:
+    """The document as text.
+
+    allow_inconclusive, allow_not_live, allow_store_lost: the gate takes exit codes 3, 4 and 5 for a pass.
+    """
     suites = ET.Element("testsuites", name="lockref")
     suite = ET.SubElement(suites, "testsuite", name="lockref")
     counts = {"failures": 0, "errors": 0, "skipped": 0}
     for one in results:
-        outcome = _add_case(suite, one, allow_inconclusive=allow_inconclusive)
+        standing = one.standing(
+            allow_inconclusive=allow_inconclusive, allow_not_live=allow_not_live, allow_store_lost=allow_store_lost
+        )
+        outcome = _add_case(suite, one, standing)
         if outcome:
             counts[outcome] += 1
     for element in (suites, suite):
@@ -37,26 +49,27 @@ def junit_xml(results: Sequence[Results], *, allow_inconclusive: bool = False) -
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
 
 
-def _add_case(suite: ET.Element, results: Results, *, allow_inconclusive: bool) -> str:
+def _add_case(suite: ET.Element, results: Results, standing: Standing) -> str:
     """Append one case; answers which counter it adds to, "" for a pass."""
     first = results.failures[0] if results.failures else None
     case = ET.SubElement(suite, "testcase", name=_clean(results.title or "history"), classname=_class_name(first))
     properties = ET.SubElement(case, "properties")
     for name, value in _properties(results, first):
         ET.SubElement(properties, "property", name=name, value=_clean(value))
-    if results.worst == "violated":
-        clauses = ", ".join(results.broken)
-        said = f"{clauses} violated: {results.statement}" if clauses else results.statement
-        failure = ET.SubElement(case, "failure", type=_clean(clauses), message=_clean(said))
+    clauses = ", ".join(results.broken)
+    broken = f"{clauses} violated: {results.statement}" if clauses else results.statement
+    if standing == "violated":
+        failure = ET.SubElement(case, "failure", type=_clean(clauses), message=_clean(broken))
         failure.text = _body(results.failures)
         return "failures"
-    if results.worst == "inconclusive":
-        said = "; ".join(results.reasons) or results.statement
-        kind = "skipped" if allow_inconclusive else "error"
-        element = ET.SubElement(case, kind, message=_clean(f"inconclusive: {said}"))
-        if kind == "error":
-            element.set("type", "inconclusive")
-        return "skipped" if allow_inconclusive else "errors"
+    said = "; ".join(results.reasons) or results.statement
+    if standing == "inconclusive":
+        ET.SubElement(case, "error", message=_clean(f"inconclusive: {said}"), type="inconclusive")
+        return "errors"
+    if standing == "allowed":
+        told = f"inconclusive: {said}" if results.worst == "inconclusive" else broken
+        ET.SubElement(case, "skipped", message=_clean(told))
+        return "skipped"
     return ""
 
 

@@ -21,6 +21,9 @@ from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdic
 
 FORMAT = "lockref.results/1"
 
+Standing = Literal["violated", "inconclusive", "allowed", "held"]
+"""How a gate stands that may allow some of it."""
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -326,6 +329,22 @@ class Results(_Part):
     def worst(self) -> Verdict:
         """Of safety, liveness and claimed fairness the worst: what a gate that knows one word is told."""
         return joint_verdict([self.verdict, self.liveness, self.fairness_claims])
+
+    def standing(
+        self, *, allow_inconclusive: bool = False, allow_not_live: bool = False, allow_store_lost: bool = False
+    ) -> Standing:
+        """What every gate makes of this: what stops it, `allowed` if only what the caller allows does, else `held`.
+
+        allow_inconclusive, allow_not_live, allow_store_lost: the caller takes exit codes 3, 4 and 5 for a pass. What
+        is open because the store was lost is 5. A broken safety clause always stops.
+        """
+        verdicts = (self.verdict, self.liveness, self.fairness_claims)
+        if self.verdict == "violated" or ("violated" in verdicts and not allow_not_live):
+            return "violated"
+        is_open = self.is_store_lost or "inconclusive" in verdicts
+        if is_open and not (allow_store_lost if self.is_store_lost else allow_inconclusive):
+            return "inconclusive"
+        return "allowed" if is_open or "violated" in verdicts else "held"
 
     @property
     def untold_reasons(self) -> list[str]:

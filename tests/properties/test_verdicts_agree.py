@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockref.cli.campaigns import code_of, document_of, tallied_results
+from lockref.cli.campaigns import code_of, document_of, gate, tallied_results
 from lockref.history import runs_table, to_table
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.answers import ANSWERS_SCHEMA
@@ -171,6 +171,25 @@ def _twin(run: Run, other: Run) -> bool:
     """True if `other` shows a grant for the scenario and provider of `run`."""
     same = (run["scenario"], run["provider"]) == (other["scenario"], other["provider"])
     return same and other["reach"]["grant"] > 0
+
+
+@given(runs=RUNS, losses=LOSSES, allowed=st.sets(st.sampled_from([3, 4])))
+@settings(deadline=None, max_examples=100)
+def test_every_gate_is_told_the_same_of_what_it_allows(
+    runs: list[Run], losses: tuple[int, int], allowed: set[int]
+) -> None:
+    """`--allow-exit`: exit code, JUnit and annotations agree on what still stops the gate, and hide nothing."""
+    results = told(in_process(runs, losses))
+    plain, code = code_of([results]), code_of([results], sorted(allowed))
+    case = ET.fromstring(junit_xml([results], **gate(allowed)))[0][0]
+    told_by_junit = {element.tag for element in case} - {"properties"}
+    passed = {"skipped"} if plain else set()
+    assert told_by_junit == {1: {"failure"}, 4: {"failure"}, 3: {"error"}, 0: passed}[code]
+    annotations = {line.split(" ")[0] for line in annotation_lines([results], **gate(allowed))}
+    assert ("::error" in annotations) == (code in (1, 4))
+    assert ("::warning" in annotations) >= (code == 3)
+    if code == 0:
+        assert annotations == ({"::notice"} if plain else set())
 
 
 @given(runs=RUNS, losses=LOSSES)

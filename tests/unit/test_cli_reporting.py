@@ -10,10 +10,17 @@ import pytest
 from lockref.cli.campaigns import document_of, say_results, tallied_results
 from lockref.cli.console import Console
 from lockref.cli.failures import Stored
+from lockref.cli.main import run
 from lockref.cli.reporting import ANALYSED, Part, _joined, write_report
-from lockref.errors import CapabilityMissing
+from lockref.errors import HistoryUnreadable
+from lockref.providers import load_provider
+from lockref.runtime import NS_PER_S
+from reports.checks.load import write_history
 from reports.checks.tally import Finding, Tally
 from reports.formats.results import Clause, Results
+from scenarios.load import load_scenario
+from scenarios.run import run_real
+from tests.histories import History
 
 
 def part(folder: Path) -> Part:
@@ -38,10 +45,44 @@ def test_a_page_without_spark_is_made_from_what_was_judged(tmp_path: Path) -> No
     assert not (tmp_path / "analysis").exists()
 
 
-def test_a_history_that_nobody_judged_needs_spark(tmp_path: Path) -> None:
-    """Without Spark and without results of its own a part cannot be shown, and is not left out in silence."""
-    with pytest.raises(CapabilityMissing, match="--no-spark"):
+def test_a_history_that_nobody_judged_is_judged_for_its_page(tmp_path: Path) -> None:
+    """Without Spark and without results of its own a part is judged in this process, and the page says what misses."""
+    for name, last in (("good", 50), ("bad", 102)):
+        h = History()
+        held = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+        h.believes(held, 2, last)
+        write_history(part(tmp_path / name).folder, *h.tables())
+    text = write([Part(folder=tmp_path / name, title=name) for name in ("good", "bad")], tmp_path).read_text("utf-8")
+    assert "0 violations in 1 run" in text
+    assert "still believed 1 ns after its validity had ended" in text
+    assert "without Spark: no latencies, no fairness, no timeline (--no-spark)" in text
+
+
+def test_a_folder_without_a_history_has_no_page(tmp_path: Path) -> None:
+    """Where there is nothing to judge, a part is not left out in silence."""
+    with pytest.raises(HistoryUnreadable):
         write([part(tmp_path / "one")], tmp_path)
+
+
+def test_a_killed_run_has_a_page_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lockref report` of a run that left segments only: exit 0, its verdict, and that it was killed."""
+    monkeypatch.setenv("LOCKREF_JAVA", "none")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run_real(
+        load_scenario("contention"),
+        load_provider("hardened"),
+        "memory:",
+        clients=3,
+        duration_ns=NS_PER_S // 5,
+        folder=folder,
+    )
+    (folder / "run.json").write_text('{"status": "killed"}')
+    assert run(["report", str(folder)]) == 0
+    text = (folder / "report.html").read_text("utf-8")
+    assert "was killed" in text
+    assert "without Spark" in text
+    assert not (folder / "events.parquet").exists()
 
 
 def test_the_document_speaks_for_every_scenario() -> None:

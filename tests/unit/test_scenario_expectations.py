@@ -103,7 +103,9 @@ def test_what_could_not_be_decided_does_not_hold() -> None:
     (surprise,) = surprises(SCENARIO, "hardened", batch)
     assert "2 runs could not be judged" in surprise
     # What decides nothing about safety is no surprise, nor is anything where a single clause was named.
-    assert list(surprises(SCENARIO, "hardened", counted([(1, "S1", "held"), (1, "L1", "inconclusive")], HAPPENED))) == []
+    assert (
+        list(surprises(SCENARIO, "hardened", counted([(1, "S1", "held"), (1, "L1", "inconclusive")], HAPPENED))) == []
+    )
     assert list(surprises(SCENARIO, "hudi", counted([(1, "S1", "held"), (1, "S3", "violated")], HAPPENED))) == []
 
 
