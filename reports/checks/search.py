@@ -66,27 +66,13 @@ class _History:
         self._ops = sorted(ops, key=lambda op: op.call_ns)
         self.mandatory = 0
         self._grant: list[int] = []
-        self._retries: dict[int, int] = {}
-        # Releases whose client has made an unknown acquire since its last grant or release.
-        self._unsure: set[int] = set()
         holding: dict[str, int] = {}
-        unsure: set[str] = set()
         for number, op in enumerate(self._ops):
             self._grant.append(holding.get(op.client, _FREE))
-            match op.result:
-                case Result.GRANTED:
-                    holding[op.client] = number
-                    unsure.discard(op.client)
-                case Result.UNKNOWN_ACQUIRE:
-                    unsure.add(op.client)
-                case Result.RELEASED:
-                    holding.pop(op.client, None)
-                    if op.client in unsure:
-                        self._unsure.add(number)
-                        unsure.discard(op.client)
-                case Result.UNKNOWN_RELEASE if op.client in holding:
-                    grant = holding[op.client]
-                    self._retries[grant] = self._retries.get(grant, 0) | 1 << number
+            if op.result is Result.GRANTED:
+                holding[op.client] = number
+            elif op.result is Result.RELEASED:
+                holding.pop(op.client, None)
             if op.result not in (Result.UNKNOWN_ACQUIRE, Result.UNKNOWN_RELEASE):
                 self.mandatory |= 1 << number
 
@@ -122,9 +108,6 @@ class _History:
             case Result.RELEASED | Result.UNKNOWN_RELEASE:
                 if grant != _FREE and holder == grant:
                     return _State(done, _FREE, state.token)
-                # It finds its work done by an earlier try whose outcome nobody knew; or it follows an unknown acquire,
-                # which ends when it likes, and then only the grant before that one must be over.
-                is_retry = bool(self._retries.get(grant, 0) & state.done)
-                is_over = number in self._unsure and (grant == _FREE or bool(state.done >> grant & 1))
-                is_idle = op.result is Result.RELEASED and (is_retry or is_over)
-                return _State(done, holder, state.token) if is_idle else None
+                # It finds its work done: the grant has ended before, or there was none to give back.
+                is_over = grant == _FREE or bool(state.done >> grant & 1)
+                return _State(done, holder, state.token) if op.result is Result.RELEASED and is_over else None

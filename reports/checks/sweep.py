@@ -16,9 +16,9 @@ The rules:
     granted    takes effect in [call, return], when the lock is free, under a
                token above all before it
     denied     some instant of [call, return] at which the lock is held
-    released   takes effect in [call, return] while its client holds; after an unknown release of the same grant
-               it may also find that one's work done; after an unknown acquire of its client, whose requests may
-               still land, it says only that the grant before that one is over
+    released   the grant that its client was given last, and has not given back yet, is over by the return: the
+               release ended it in [call, return], or it had ended by itself, or by an unknown release before. Where
+               there is no such grant it says nothing, and is legal: a second unlock may say yes (S7)
     unknown    an acquire may have taken effect at any time from its call on,
                under a token nobody saw, for any span, or not at all; a release
                at any time from its call on
@@ -79,15 +79,11 @@ class Illegal:
 
 @dataclass(slots=True)
 class _Tenure:
-    """A grant with the window in which it ends. begin_ns, end_ns: where the sweep places them.
-
-    unsure_ns: when its first release with an unknown outcome was called.
-    """
+    """A grant with the window in which it ends. begin_ns, end_ns: where the sweep places them."""
 
     op: LockOp
     end_lo_ns: int
     end_hi_ns: int = NEVER
-    unsure_ns: int = NEVER
     begin_ns: int = 0
     end_ns: int = 0
 
@@ -104,8 +100,6 @@ def sweep(ops: Sequence[LockOp], *, token_min: int | None = None) -> Illegal | N
     Cost:    O(n log n); 100,000 operations in about 0.3 s.
     """
     tenures = _pair(ops)
-    if isinstance(tenures, Illegal):
-        return tenures
     previous: _Tenure | None = None
     for tenure in tenures:
         if previous is not None and tenure.op.token == previous.op.token:
@@ -121,34 +115,22 @@ def sweep(ops: Sequence[LockOp], *, token_min: int | None = None) -> Illegal | N
     return _denied_while_free(ops, tenures, token_min)
 
 
-def _pair(ops: Sequence[LockOp]) -> list[_Tenure] | Illegal:
+def _pair(ops: Sequence[LockOp]) -> list[_Tenure]:
     """Grants in token order, each with the end window that its client's next release, or its expiry, gives it."""
     tenures: list[_Tenure] = []
     holding: dict[str, _Tenure] = {}
-    unsure: set[str] = set()
     for op in ops:
         if op.result is Result.GRANTED:
             if op.token is None:
                 raise ValueError("swept a granted acquire without a token; use reports.checks.search")
             holding[op.client] = tenure = _Tenure(op, op.ends_ns)
             tenures.append(tenure)
-            unsure.discard(op.client)
-        elif op.result is Result.UNKNOWN_ACQUIRE:
-            unsure.add(op.client)
-        elif op.result is Result.RELEASED:
-            held = holding.pop(op.client, None)
-            if held is not None:
-                held.end_lo_ns, held.end_hi_ns = min(op.call_ns, held.unsure_ns), op.return_ns
-                if op.client in unsure:
-                    # It may have been meant for the unknown acquire, and this grant have ended by itself before.
-                    held.end_lo_ns = min(held.end_lo_ns, held.op.ends_ns)
-            elif op.client not in unsure:
-                return Illegal(rule="release without a grant", ops=(op,))
-            unsure.discard(op.client)
-        elif op.result is Result.UNKNOWN_RELEASE and op.client in holding:
+        elif op.result in (Result.RELEASED, Result.UNKNOWN_RELEASE) and op.client in holding:
             held = holding[op.client]
-            held.unsure_ns = min(held.unsure_ns, op.call_ns)
             held.end_lo_ns = min(held.end_lo_ns, op.call_ns)
+            if op.result is Result.RELEASED:
+                held.end_hi_ns = op.return_ns
+                del holding[op.client]
     tenures.sort(key=lambda tenure: tenure.op.token or 0)
     return tenures
 

@@ -25,6 +25,7 @@ from tests.unit import (
     test_checks_real_chain,
     test_checks_safety_core,
     test_checks_told,
+    test_checks_unasked,
 )
 
 SUITES = (
@@ -33,6 +34,7 @@ SUITES = (
     test_checks_real_chain,
     test_checks_progress,
     test_checks_told,
+    test_checks_unasked,
 )
 
 JUDGE_MUTANTS = [
@@ -90,6 +92,13 @@ JUDGE_MUTANTS = [
     ("told", "(operations.op[calls] == Op.RELEASE) & ", ""),
     ("told", "& (operations.task[calls] != operations.task[acquire])", ""),
     ("liveness", "took > bounds.call_ns[operations.run]", "took > 2 * bounds.call_ns[operations.run]"),
+    ("liveness", "known & ~gaps.is_holed", "known"),
+    ("liveness", "undecided=[(_runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)]", "undecided=[]"),  # noqa: E501
+    ("liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
+    ("truth", "last = np.where(until < 0, stop, until + 1)", "last = np.where(until < 0, stop, until)"),
+    ("truth", "first = np.where(until < 0, start, after + 1)", "first = start"),
+    ("told", "odd &= ~is_hidden", "pass"),
+    ("told", "owed = _claims_reports(case)[operations.run]", "owed = np.ones(len(operations.op), dtype=np.bool_)"),
     ("liveness", "(over > limit) & bounds.has_end", "(over >= limit) & bounds.has_end"),
     ("vacuity", "(within[0] - within[1] > landed)", "(within[0] - within[1] >= landed)"),
     ("fairness", "counts > allowed[run]", "counts >= allowed[run]"),
@@ -111,13 +120,11 @@ SWEEP_MUTANTS = [
     ("sweep", "- below > 1", "- below > 0"),
     ("sweep", "(token_min or 0) - 1 if gap == 0", "(token_min or 0) if gap == 0"),
     ("sweep", "or (gap == 0 and token_min is None)", ""),
-    ("sweep", "elif op.client not in unsure:", "elif True:"),
-    ("sweep", "held.end_lo_ns = min(held.end_lo_ns, held.op.ends_ns)", "pass"),
-    ("sweep", "tenures.append(tenure)\n            unsure.discard(op.client)", "tenures.append(tenure)"),
-    ("sweep", "unsure.discard(op.client)\n        elif op.result is Result.UNKNOWN_RELEASE", "pass\n        elif op.result is Result.UNKNOWN_RELEASE"),  # noqa: E501
-    ("sweep", "min(op.call_ns, held.unsure_ns), op.return_ns", "op.call_ns, op.return_ns"),
     ("sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = max(held.end_lo_ns, op.call_ns)"),
-    ("sweep", "elif op.client not in unsure:", "elif False:"),
+    ("sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = op.call_ns"),
+    ("sweep", "held.end_hi_ns = op.return_ns", "pass"),
+    ("sweep", "del holding[op.client]", "pass"),
+    ("sweep", "if op.result is Result.RELEASED:", "if True:"),
 ]  # fmt: skip
 
 EQUIVALENT = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from lockref.history import Op
@@ -95,3 +97,45 @@ def test_nested_locking_is_legal_by_both(is_readable):
         h.returns("n1", Op.RELEASE, back, request, Outcome.APPLIED)
     assert said(h) == "legal"
     assert h.verdict("S7")["verdict"] == ("held" if is_readable else "not_applicable")
+
+
+def drawn(rng: random.Random) -> History:
+    """Clients take turns at a lock; some unlock twice, or what they never had, or late; one unlock in six lies."""
+    h = History(run={"validity_ns": 40})
+    now, token = 0, 0
+    for _ in range(rng.randint(2, 5)):
+        client = rng.choice(["n1", "n2", "n3"])
+        token += 1
+        held = h.granted(client, call=now, applied=now + 1, returned=now + 2, token=token, valid_for=40)
+        now += 3
+        lapses, lies = rng.random() < 0.3, rng.random() < 1 / 6
+        if lies:
+            # "Released", and nothing reached the store: whoever asks meanwhile is told the truth, that it is held.
+            h.released(held, call=now, returned=now + 1)
+            h.fails("n4", call=now + 2, returned=now + 3)
+            now += 4
+        if lapses or lies:
+            now += 50
+            token += 1
+            other = h.granted("n5", call=now, applied=now + 1, returned=now + 2, token=token, valid_for=40)
+            h.released(other, call=now + 3, applied=now + 4)
+            now += 5
+        else:
+            h.released(held, call=now, applied=now + 1)
+            now += 2
+        for who in rng.sample([client, "n3", "n6"], rng.randint(0, 3)):
+            request = h.call(who, Op.RELEASE, now)
+            h.returns(who, Op.RELEASE, now + 1, request, Outcome.APPLIED)
+            now += 2
+    return h
+
+
+def test_both_definitions_agree_on_unlocks_of_what_is_not_held():
+    """S7: an unlock says that the grant is over. A second, a late or an idle one is true; a false one is not."""
+    answers = {"legal": 0, "illegal": 0}
+    for seed in range(200):
+        h = drawn(random.Random(seed))
+        answer = said(h).split(":")[0]
+        assert (answer == "illegal") == (h.verdict("S7")["verdict"] == "violated"), (seed, said(h))
+        answers[answer] += 1
+    assert min(answers.values()) > 40, answers
