@@ -188,9 +188,7 @@ def _told_without_cause(case: Case) -> tuple[_Found, Flags]:
     end = grants.valid_until_true_ns[grant]
     ended = np.where(grants.end_lo_ns[grant] == ABSENT, FOREVER, grants.end_lo_ns[grant])
     odd = (half > 0) & (end != ABSENT) & (end - at > half) & (at - grants.begin_hi_ns[grant] > half) & (ended > at)
-    is_hidden = odd & case.truth.may_hide(grants.group[grant], grants.first[grant], grants.end[grant])
-    hidden[operations.run[asked[is_hidden]]] = True
-    odd &= ~is_hidden
+    is_hidden = case.truth.may_hide(grants.group[grant], grants.first[grant], grants.end[grant])
     record = _Record(case) if odd.any() else None
     bad: list[int] = []
     due: list[int] = []
@@ -199,6 +197,9 @@ def _told_without_cause(case: Case) -> tuple[_Found, Flags]:
         acquire = int(asked[one])
         good_until = record.good_until_ns(int(grant[one]), int(row[acquire]))
         if good_until - int(at[one]) > half[one] and record.is_undisturbed(acquire, int(row[acquire]), int(half[one])):
+            if is_hidden[one]:
+                hidden[operations.run[acquire]] = True
+                continue
             bad.append(one)
             due.append(good_until)
     found = _Found(WITHOUT_CAUSE, asked[bad], at[bad], np.array(due, dtype=np.int64), row[asked[bad]])

@@ -97,7 +97,7 @@ JUDGE_MUTANTS = [
     ("liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
     ("truth", "last = np.where(until < 0, stop, until + 1)", "last = np.where(until < 0, stop, until)"),
     ("truth", "first = np.where(until < 0, start, after + 1)", "first = start"),
-    ("told", "odd &= ~is_hidden", "pass"),
+    ("told", "if is_hidden[one]:", "if False:"),
     ("told", "owed = _claims_reports(case)[operations.run]", "owed = np.ones(len(operations.op), dtype=np.bool_)"),
     ("liveness", "(over > limit) & bounds.has_end", "(over >= limit) & bounds.has_end"),
     ("vacuity", "(within[0] - within[1] > landed)", "(within[0] - within[1] >= landed)"),

@@ -8,6 +8,9 @@ reads are no violations of the lock.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -25,6 +28,10 @@ BOUNDED_BY_ROOM = {"S5", "S7", "L1", "L2", "L3", "L5"}
 """Clauses with an allowance in a real run: instants are known as intervals there, and calls get a second more."""
 
 
+HIDDEN_BY_HOLES = {"L1", "L2", "L3", "L4", "L6"}
+"""Clauses that are open where a hole may hide the grant or the release that they ask about."""
+
+
 def read_both_ways(scenario: str, provider: str, seeds: range) -> tuple[Verdicts, Verdicts]:
     """The verdicts by run and clause, with the store's record and without."""
     spec, what = load_provider(provider), load_scenario(scenario)
@@ -35,10 +42,22 @@ def read_both_ways(scenario: str, provider: str, seeds: range) -> tuple[Verdicts
     unseen = renumbered(events.filter(pc.not_equal(events["kind"].cast(pa.string()), "applied")))
     real = runs_table({**row, "world": "real", "event_count": None, "digest": None} for row in rows)
     told, heard = (
-        {(row["run"], row["clause"]): row["verdict"] for row in judge(table, runs).verdicts.to_pylist()}
+        {
+            (row["run"], row["clause"]): row["verdict"]
+            for row in judge(table, runs).verdicts.to_pylist()
+            if not_touch(row)
+        }
         for table, runs in ((events, runs_table(rows)), (unseen, real))
     )
     return told, heard
+
+
+def not_touch(row: dict[str, Any]) -> bool:
+    """False for beliefs that share one instant only: in a real run nothing orders them, so S3 differs there."""
+    if (row["clause"], row["verdict"]) != ("S3", "violated"):
+        return True
+    begin, end = json.loads(row["witness"])["overlap_ns"]
+    return bool(begin != end)
 
 
 @pytest.mark.parametrize(
@@ -67,5 +86,5 @@ def test_a_deletion_by_hand_leaves_a_real_run_undecided(scenario):
     undecided = {clause for key, verdict in heard.items() if verdict != told[key] for clause in [key[1]]}
     # What broke stays broken: U9's tokens are reused in both readings.
     broken = {clause for (_, clause), verdict in told.items() if verdict == "violated"}
-    assert undecided == {"S1", "S2", "S5", "S6", "S7"} - broken
+    assert undecided - HIDDEN_BY_HOLES == {"S1", "S2", "S5", "S6", "S7"} - broken
     assert {verdict for (_, clause), verdict in heard.items() if clause in undecided} == {"inconclusive"}
