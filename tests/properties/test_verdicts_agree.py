@@ -173,21 +173,22 @@ def _twin(run: Run, other: Run) -> bool:
     return same and other["reach"]["grant"] > 0
 
 
-@given(runs=RUNS, losses=LOSSES, allowed=st.sets(st.sampled_from([3, 4])))
+@given(runs=RUNS, losses=LOSSES, allowed=st.sets(st.sampled_from([3, 4, 5])), store_lost=st.booleans())
 @settings(deadline=None, max_examples=100)
 def test_every_gate_is_told_the_same_of_what_it_allows(
-    runs: list[Run], losses: tuple[int, int], allowed: set[int]
+    runs: list[Run], losses: tuple[int, int], allowed: set[int], store_lost: bool
 ) -> None:
     """`--allow-exit`: exit code, JUnit and annotations agree on what still stops the gate, and hide nothing."""
     results = told(in_process(runs, losses))
+    results.is_store_lost = store_lost and results.verdict == "inconclusive"
     plain, code = code_of([results]), code_of([results], sorted(allowed))
     case = ET.fromstring(junit_xml([results], **gate(allowed)))[0][0]
     told_by_junit = {element.tag for element in case} - {"properties"}
     passed = {"skipped"} if plain else set()
-    assert told_by_junit == {1: {"failure"}, 4: {"failure"}, 3: {"error"}, 0: passed}[code]
+    assert told_by_junit == {1: {"failure"}, 4: {"failure"}, 3: {"error"}, 5: {"error"}, 0: passed}[code]
     annotations = {line.split(" ")[0] for line in annotation_lines([results], **gate(allowed))}
     assert ("::error" in annotations) == (code in (1, 4))
-    assert ("::warning" in annotations) >= (code == 3)
+    assert ("::warning" in annotations) >= (code in (3, 5))
     if code == 0:
         assert annotations == ({"::notice"} if plain else set())
 
