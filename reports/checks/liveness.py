@@ -22,6 +22,7 @@ import numpy as np
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
+from reports.checks.anew import entered_row, taken_anew_ns
 from reports.checks.bounds import Bounds
 from reports.checks.case import Case
 from reports.checks.columns import Flags, Ints
@@ -73,18 +74,23 @@ def _abandoned_ns(case: Case) -> Ints:
     """Per grant: when its client was done with it, whatever came of that; FOREVER while it may still want it.
 
     A granted tenure ends with the return of its outermost release, a call that
-    was not granted ends what it left behind with its own return.
+    was not granted ends what it left behind with its own return. Neither does
+    if a later call was granted the same: without tokens a record that its owner
+    writes anew looks like a renewal, and is its grant all the same.
     """
     grants, operations = case.truth.grants, case.operations
     until = np.full(len(grants.first), FOREVER, dtype=np.int64)
+    last_entered = entered_row(case)
     failed = np.flatnonzero(case.call_of_grant >= 0)
     call = case.call_of_grant[failed]
     over = (operations.return_row[call] >= 0) & ~operations.is_granted[call]
+    over &= operations.call_row[call] > last_entered[failed]
     until[failed[over]] = operations.return_at_ns[call[over]]
     given_back = grant_left(operations, case.tenure_of_release)
     releases = np.flatnonzero((given_back >= 0) & (operations.return_row >= 0))
     inner = are_inner(operations, case.tenure_of_release, releases, row_count=case.events.count)
     outer = releases[~inner]
+    outer = outer[operations.call_row[outer] > last_entered[given_back[outer]]]
     until[given_back[outer]] = operations.return_at_ns[outer]
     return until
 
@@ -375,7 +381,7 @@ def _check_no_orphans(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
     run = grants.run[left]
     ended = np.where(grants.end_hi_ns[left] == ABSENT, FOREVER, grants.end_hi_ns[left])
     valid = np.where(grants.valid_until_true_ns[left] == ABSENT, FOREVER, grants.valid_until_true_ns[left])
-    over = np.minimum(np.minimum(ended, valid), case.end_ns[run])
+    over = np.minimum(np.minimum(np.minimum(ended, valid), case.end_ns[run]), taken_anew_ns(case, left))
     since = np.maximum(operations.return_at_ns[call], np.where(bounds.has_end, bounds.faults_end_ns, 0)[run])
     limit = since + bounds.validity_ns[run] + bounds.drift_ns[run]
     long = (over > limit) & bounds.has_end[run] & bounds.has_validity[run]

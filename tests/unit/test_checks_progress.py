@@ -271,6 +271,53 @@ def test_what_a_failed_acquire_left_is_over_after_one_validity(renewed_at, expec
     assert orphaned(renewed_at).verdict("L6")["verdict"] == expected
 
 
+def taken_anew(*, orphan_until: int, at: int, answer: Outcome) -> History:
+    """No tokens: what n1's failed call left lives to `orphan_until`, and n1 asks again and writes `at`."""
+    h = timed()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, Outcome.AMBIGUOUS)
+    if orphan_until > 101:
+        h.write("n1", Op.RENEW, sent=50, owner="o1", valid_until=orphan_until, task="heartbeat")
+    again = h.call("n1", Op.ACQUIRE, at - 1)
+    h.write("n1", Op.RENEW, sent=at, owner="o1", valid_until=at + 100)
+    h.returns("n1", Op.ACQUIRE, at + 1, again, answer, owner="o1" if answer is Outcome.APPLIED else "")
+    h.write("n1", Op.RENEW, sent=at + 50, owner="o1", valid_until=at + 150, task="heartbeat")
+    h.granted("n2", call=at, applied=at + 160, returned=at + 161)
+    return h
+
+
+@pytest.mark.parametrize(
+    ("orphan_until", "at", "answer", "expected"),
+    [
+        (101, 60, Outcome.APPLIED, "held"),
+        (101, 140, Outcome.APPLIED, "held"),
+        (150, 106, Outcome.APPLIED, "held"),
+        (150, 107, Outcome.APPLIED, "violated"),
+        (101, 60, Outcome.AMBIGUOUS, "violated"),
+    ],
+)
+def test_an_owner_that_is_granted_the_lock_anew_keeps_no_orphan(orphan_until, at, answer, expected):
+    """L6: without tokens its new record looks like a renewal; what nobody was granted stays an orphan."""
+    assert taken_anew(orphan_until=orphan_until, at=at, answer=answer).verdict("L6")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), [(Outcome.APPLIED, "held"), (Outcome.AMBIGUOUS, "violated")])
+def test_an_owner_that_is_granted_the_lock_anew_has_not_given_up(answer, expected):
+    """L1: others wait for the new grant, not for what the failed call had left."""
+    h = timed()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, Outcome.AMBIGUOUS)
+    again = h.call("n1", Op.ACQUIRE, 30)
+    h.write("n1", Op.RENEW, sent=31, owner="o1", valid_until=131)
+    h.returns("n1", Op.ACQUIRE, 32, again, answer, owner="o1" if answer is Outcome.APPLIED else "")
+    for at in range(60, 1000, 50):
+        h.write("n1", Op.RENEW, sent=at, owner="o1", valid_until=at + 100, task="heartbeat")
+    h.fails("n2", call=40, returned=1000)
+    assert h.verdict("L1")["verdict"] == expected
+
+
 # F1-F3.
 
 

@@ -1,0 +1,51 @@
+"""Taken anew: a lock without tokens that its owner asks for again, over what it had left there itself.
+
+Tokens tell a new grant from a renewal of the old one. Without them, whatever an
+owner writes over its own live record is read as a renewal, so one grant may
+hold what a failed call had left, and what a later call was granted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lockref.history import ABSENT
+from reports.checks.case import Case
+from reports.checks.columns import Ints
+from reports.checks.honesty import FOREVER
+
+
+def entered_row(case: Case) -> Ints:
+    """Per grant: the row of the last call that was granted it, or -1."""
+    operations = case.operations
+    row = np.full(len(case.truth.grants.first), -1, dtype=np.int64)
+    entered = np.flatnonzero(operations.is_granted & (operations.grant >= 0))
+    np.maximum.at(row, operations.grant[entered], operations.call_row[entered])
+    return row
+
+
+def taken_anew_ns(case: Case, left: Ints) -> Ints:
+    """Per grant of `left`: when the orphan was over because its owner was granted the lock by the same record.
+
+    Without tokens that write looks like a renewal. Until it landed, or the
+    validity before it had ended, the orphan was one; FOREVER if there was none.
+    """
+    operations, truth = case.operations, case.truth
+    chain, grants = truth.chain, truth.grants
+    over = np.full(len(left), FOREVER, dtype=np.int64)
+    entered = np.flatnonzero(operations.is_granted & (operations.grant >= 0))
+    order = entered[np.lexsort((operations.call_row[entered], operations.grant[entered]))]
+    at = np.searchsorted(operations.grant[order], left)
+    for index in np.flatnonzero(at < len(order)).tolist():
+        grant, call = int(left[index]), int(order[at[index]])
+        if operations.grant[call] != grant:
+            continue
+        writes = np.arange(int(grants.first[grant]) + 1, int(grants.last[grant]) + 1)
+        sent = chain.sent_row[writes]
+        is_its = (chain.node[writes] == operations.node[call]) & (sent > operations.call_row[call])
+        own = writes[is_its & (sent < operations.return_row[call])]
+        if len(own):
+            # What came last before the answer is what was granted.
+            before = int(chain.valid_until_true_ns[own[-1] - 1])
+            over[index] = min(int(chain.at_hi_ns[own[-1]]), FOREVER if before == ABSENT else before)
+    return over
