@@ -104,7 +104,7 @@ def _find(path: Path) -> Path:
     stems = [file.stem for file in files]
     words = [*stems, *(stem.split("-")[0] for stem in stems)]
     raise ConfigError(
-        f"there is no scenario {name!r} in the catalogue and no such file.{did_you_mean(name, words)} "
+        f"there is no scenario {path.name!r} in the catalogue and no such file.{did_you_mean(name, words)} "
         "`lockref scenario list` shows the catalogue"
     )
 

@@ -309,7 +309,9 @@ def run_simulated(
         raise ConfigError(f"{error} (scenario {scenario.name}, seed {seed})") from error
     except ConfigError as error:
         # Such as a guard that takes its time: whose, where and when is known here only.
-        raise ConfigError(f"provider {provider.name!r}: {error} (scenario {scenario.name}, seed {seed})") from error
+        whose = f"provider {provider.name!r}: "
+        told = str(error).removeprefix(whose)
+        raise ConfigError(f"{whose}{told} (scenario {scenario.name}, seed {seed})") from error
     except DeterminismError:
         raise
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from lockref.cli.exit_codes import INCONCLUSIVE, NOT_LIVE, exit_code, worst
 from lockref.cli.failures import Stored
 from lockref.errors import BackendUnavailable
 from reports.checks.load import write_history
-from reports.checks.spec import CLAUSES
+from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.verdicts import counted, joint_verdict
 from reports.formats.block import failure_block
 from reports.formats.github import annotation_lines
@@ -158,9 +159,10 @@ def say_results(console: Console, results: Results) -> None:
         console.say(f"  {printable(line)}")
     for notice in results.notices:
         console.say(f"  {printable(notice, limit=300)}")
-    broken = [f"{name} {clause.violated:,}" for name, clause in results.broken.items()]
-    if broken:
-        console.say(f"  broken in runs: {', '.join(broken)}")
+    for what, names in (("safety", SAFETY), ("liveness and fairness", (*LIVENESS, *FAIRNESS))):
+        broken = [f"{name} {clause.violated:,}" for name, clause in results.broken.items() if name in names]
+        if broken:
+            console.say(f"  {what} broken in runs: {', '.join(broken)}")
     spared = [
         f"{name} (broken in {clause.violated:,})" if clause.violated else name
         for name, clause in results.spared.items()
@@ -217,6 +219,10 @@ def conclude(
         console.say(f"{counted(len(errors), 'scenario')} could not be run: {', '.join(errors)}", style="bad")
     elif failed is not None:
         console.say(f"ended early: {printable(str(failed), limit=4000, keep_newlines=True)}", style="bad")
+    if len(results) + len(skipped) + len(errors) > 1:
+        ended: Counter[str] = Counter(each.worst for each in results)
+        ended.update({"not applicable": len(skipped), "could not be run": len(errors)})
+        console.say("in all: " + ", ".join(f"{number:,} {how}" for how, number in ended.items() if number))
     document = document_of(results, digest=digest, folder=folder.path)
     if errors:
         document["errors"] = [{"scenario": name, "error": error} for name, error in errors.items()]

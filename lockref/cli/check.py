@@ -49,7 +49,6 @@ def judged_history(history: Path) -> Results:
     """What the judge says, in this process, of one history: a folder or a file of events."""
     from lockref.cli.campaigns import check_line, tallied_results
     from lockref.cli.run_folder import provenance
-    from lockref.cli.writers import end_of
     from reports.checks import judge
     from reports.checks.load import load_history
     from reports.checks.tally import tally
@@ -74,10 +73,28 @@ def judged_history(history: Path) -> Results:
         again=check_line(history),
         seeds={row["run"]: row["seed"] for row in about if row["world"] == "simulated" and row["seed"] is not None},
     )
-    ended = end_of(history) if history.is_dir() else ""
-    results.notices += [f"{ended}; it is judged as far as it recorded"] if ended else []
+    is_simulated = {row["world"] for row in about} == {"simulated"}
+    results.notices += _told_of_folder(history, runs=len(runs), is_simulated=is_simulated)
     results.notices += notes.lines
     return results
+
+
+def _told_of_folder(history: Path, *, runs: int, is_simulated: bool) -> list[str]:
+    """How the run of a folder ended, and which of its runs are not among the histories that it keeps."""
+    from lockref.cli.writers import end_of
+    from reports.formats.results import load_results
+    from scenarios.checkpoint import seeds_in
+
+    if not history.is_dir():
+        return []
+    ended, path = end_of(history), history / "results.json"
+    told = [ended if is_simulated else f"{ended}; it is judged as far as it recorded"] if ended else []
+    if done := seeds_in(history):
+        told.append(f"{done:,} seeds were finished; the same command with --resume goes on after them")
+    judged = load_results(path).runs if path.is_file() else done
+    if judged > runs:
+        told.append(f"{runs:,} of {judged:,} runs kept their history and are judged here; the run judged all of them")
+    return told
 
 
 def _spared(history: Path) -> frozenset[str]:

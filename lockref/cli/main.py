@@ -19,7 +19,7 @@ import click
 
 import lockref
 from lockref.cli import exit_codes, interrupts
-from lockref.errors import BackendUnavailable, LockrefError
+from lockref.errors import BackendUnavailable, LockrefError, did_you_mean
 
 # Name -> (module, one line for --help). The line is here so that listing the
 # commands imports none of them.
@@ -53,6 +53,13 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"lockref.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

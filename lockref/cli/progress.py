@@ -18,7 +18,7 @@ def seed_progress(console: Console, scenario: Scenario, seeds: int) -> Callable[
 
     def show(result: CampaignResult) -> None:
         tally = result.tally
-        rate = tally.runs / max(time.monotonic() - began, 1e-9)
+        rate = (tally.runs - result.resumed) / max(time.monotonic() - began, 1e-9)
         console.progress(
             f"{scenario.name}: {tally.runs:,} of {seeds:,} seeds, {rate:,.0f}/s, "
             f"{len(tally.findings)} distinct failures"

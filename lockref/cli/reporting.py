@@ -102,7 +102,7 @@ def _analysed(
     models = [Results.model_validate(one) for one in analysed]
     for part, model in zip(parts, models, strict=True):
         if ended := end_of(part.folder):
-            model.notices.insert(0, f"{ended}; it is judged as far as it recorded")
+            model.notices.insert(0, f"{ended}; what it recorded is judged")
     return [_joined(one, known) if known else one for one, known in zip(models, judged, strict=True)]
 
 

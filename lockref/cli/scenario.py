@@ -38,6 +38,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
             }
         )
         return
+    console.say("expected of each build (clauses: docs/spec.md)", style="dim")
     for path, scenario in loaded:
         expected = ", ".join(f"{build} {_expectation(scenario.expect[build])}" for build in scenario.expect)
         console.say(f"{path.stem:<34} {expected}")
@@ -47,9 +48,12 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 
 
 def _expectation(expected: object) -> str:
-    if isinstance(expected, dict):
-        return " ".join(f"{clause} {verdict}" for clause, verdict in expected.items())
-    return str(expected)
+    if not isinstance(expected, dict):
+        return str(expected)
+    by_verdict: dict[str, list[str]] = {}
+    for clause, verdict in sorted(expected.items()):
+        by_verdict.setdefault(str(verdict), []).append(clause)
+    return "; ".join(f"{verdict} {' '.join(clauses)}" for verdict, clauses in sorted(by_verdict.items(), reverse=True))
 
 
 @command.command(name="validate")

@@ -15,6 +15,7 @@ from lockref.errors import LockrefError
 if TYPE_CHECKING:
     from lockref.cli.console import Console
     from lockref.cli.run_folder import RunFolder
+    from lockref.providers import ProviderSpec
     from reports.formats.results import Results
     from scenarios.schema import Scenario
 
@@ -69,8 +70,7 @@ def command(
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
     from scenarios.cast import Cast
-    from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks
-    from scenarios.schema import PROMISES
+    from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
@@ -102,7 +102,7 @@ def command(
     failed: LockrefError | None = None
     with _folder(about, resume=resume, console=console) as folder:
         for name, scenario in loaded.items():
-            if misfit := Cast(scenario, spec).misfit:
+            if misfit := Cast(scenario, spec).misfit or _missing_promise(scenario, spec):
                 skipped[scenario.name] = misfit
                 console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(misfit)}")
                 continue
@@ -138,9 +138,6 @@ def command(
             failures = FailureStore(scenario, spec, source=name)
             results = campaign_results(campaign, provenance=about, store_failure=failures.store)
             judge_thresholds(scenario, *campaign.kept, results)
-            for situation in scenario.unasked_of(spec):
-                promise = PROMISES[situation]
-                results.notices.append(f"{situation} does not apply: {spec.name} does not declare `{promise}`")
             if campaign.compared:
                 results.notices.append(
                     f"determinism: {counted(campaign.compared, 'seed')} run twice, event for event the same"
@@ -160,7 +157,9 @@ def command(
             say_results(console, results)
             if campaign.is_interrupted:
                 folder.describe(verdict=results.verdict)
-                console.say(f"what was finished is in {folder.path}", style="dim")
+                done = seeds_in(folder.path)
+                told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
+                console.say(told if done else f"nothing was finished: {folder.path}", style="dim")
                 raise KeyboardInterrupt
         digest = digests[0] if len(digests) == 1 else batch_digest(digests)
         code = conclude(
@@ -192,6 +191,16 @@ def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> R
             "no unfinished run of this command has a finished piece: starting at the first seed", force=True
         )
     return RunFolder.begin("sim", about)
+
+
+def _missing_promise(scenario: Scenario, spec: ProviderSpec) -> str:
+    """Why the scenario is about nothing for this lock: what it is about, the lock does not declare to allow."""
+    from scenarios.schema import PROMISES
+
+    return "; ".join(
+        f"it is about {situation}, and the lock does not declare `{PROMISES[situation]}`"
+        for situation in scenario.unasked_of(spec)
+    )
 
 
 def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:

@@ -66,6 +66,9 @@ def status_of(folder: Path) -> str:
 
     "running" is said of a run whose process lives; empty where nothing is known.
     """
+    if not (folder / "run.json").exists() and (folder / "results.json").exists():
+        # A part writes its results when it is over, however long the others go on.
+        return "finished"
     for place in (folder, folder.parent):
         path = place / "run.json"
         try:

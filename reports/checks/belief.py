@@ -159,7 +159,9 @@ def check_belief_exclusion(events: Events, runs: Runs, tenures: Tenures) -> Viol
             tasks = [events.text("task", int(tenures.task[which])) for which in (holder, intruder)]
             names = [f"{node}/{task}" for node, task in zip(names, tasks, strict=True)]
         return {
-            "text": f"{names[0]} and {names[1]} both believed for {end - begin} ns",
+            "text": f"{names[0]} and {names[1]} both believed for {end - begin} ns"
+            if end > begin
+            else f"{names[0]} still believed after {names[1]} had begun to, within one instant",
             "lock": events.text("lock", int(tenures.lock[intruder])),
             "overlap_ns": [begin, end],
             "intervals": [describe_tenure(events, tenures, which) for which in (holder, intruder)],

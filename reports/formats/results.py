@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lockref.errors import ConfigError, Location
 from lockref.whole import write_whole
 from reports.checks.confidence import bound_95, wilson_95
-from reports.checks.spec import CLAUSES, Verdict
+from reports.checks.spec import CLAUSES, VIOLATED, Verdict
 from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdict
 
 FORMAT = "lockref.results/1"
@@ -386,6 +386,7 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
             violated=counts.broken_runs,
             reasons=list(verdicts.reasons),
             grants=reach.get(GRANT, (0, 0))[1],
+            is_partial=any(counts.verdicts[name][VIOLATED] for name in counts.spared if name in counts.verdicts),
         ),
         reasons=list(verdicts.reasons),
         runs=counts.runs,
@@ -416,10 +417,13 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
     )
 
 
-def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str], grants: int = 0) -> str:
+def statement(
+    *, verdict: Verdict, runs: int, violated: int, reasons: list[str], grants: int = 0, is_partial: bool = False
+) -> str:
     """The verdict in one sentence. The word "safe" does not occur.
 
     grants: how often the lock was given in these runs; 0 where nobody counted.
+    is_partial: a clause broke that is not demanded, so the verdict is about the others.
     """
     given = f" with {counted(grants, 'grant')}" if grants else ""
     # One or two runs say nothing about the rate among runs: a real run stands for itself.
@@ -434,7 +438,8 @@ def statement(*, verdict: Verdict, runs: int, violated: int, reasons: list[str],
     # Nor do runs that never came to the point.
     is_bounded = is_sample and verdict == "held"
     bound = f": at 95 % confidence, at most {_percent(bound_95(runs))} % of runs break it" if is_bounded else ""
-    return f"0 violations in {counted(runs, 'run')}{given}{bound}{tail}"
+    of_what = " of the clauses demanded here" if is_partial else ""
+    return f"0 violations{of_what} in {counted(runs, 'run')}{given}{bound}{tail}"
 
 
 def _percent(share: float) -> str:
