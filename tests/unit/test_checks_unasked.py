@@ -119,6 +119,16 @@ def test_a_hole_elsewhere_hides_no_wait(clause):
     assert h.verdict(clause)["verdict"] == "violated"
 
 
+@pytest.mark.parametrize("clause", ["L1", "L3"])
+def test_an_earlier_hole_hides_no_wait(clause):
+    """L1, L3: the hole is before the release that n3 waits after."""
+    h = real()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.released(h.granted("n2", call=5, applied=6, returned=7, if_version="somebody-elses"), call=8, applied=9)
+    h.granted("n3", call=10, applied=9 * S, returned=9 * S + 1)
+    assert h.verdict(clause)["verdict"] == "violated"
+
+
 def test_a_short_gap_hides_no_wait():
     """L1-L3: whatever happened in it, nobody waited too long."""
     h = real()
