@@ -11,6 +11,7 @@ import gc
 import hashlib
 import itertools
 import multiprocessing
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -101,6 +102,17 @@ def run_seeds(
             gc.enable()
 
 
+def _begin_worker() -> None:
+    """A worker ends with its parent, and by nothing else.
+
+    A signal to the whole group (Ctrl-C, `timeout`, a CI runner) is for the parent to answer. A worker that died of it
+    in the middle of a result would leave the parent reading for ever.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    end_with_parent()
+
+
 def sweep(
     scenario: Scenario,
     spec: ProviderSpec,
@@ -124,7 +136,7 @@ def sweep(
         return
     # Spawned, not forked: the caller may have threads (Spark starts in one).
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(chunks)), mp_context=context, initializer=end_with_parent) as pool:
+    with ProcessPoolExecutor(min(jobs, len(chunks)), mp_context=context, initializer=_begin_worker) as pool:
         try:
             waiting = iter(chunks)
             begun = [

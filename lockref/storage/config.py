@@ -117,6 +117,10 @@ def check_scheme(scheme: str) -> None:
         )
 
 
+VALIDITY_NS_MAX: Final = 365 * 86_400 * NS_PER_S
+"""A year. Beyond it records, timers and Hudi's own numbers overflow one after the other."""
+
+
 def timing_faults(*, validity_ns: int, renew_interval_ns: int, drift_bound_ns: int, margin_ns: int) -> list[str]:
     """What RFC-91 demands of a lease and this one does not give, in words; empty for a lease as it should be."""
     faults = []
@@ -164,6 +168,10 @@ class StorageLockConfig:
     unsafe: bool = False
 
     def __post_init__(self) -> None:
+        if not 0 < self.validity_ns <= VALIDITY_NS_MAX:
+            raise ConfigError(
+                f"the validity is {self.validity_ns / NS_PER_S:g} s; expected more than 0 and at most a year"
+            )
         if not self.unsafe and (faults := self.timing_faults):
             raise ConfigError(faults[0])
 

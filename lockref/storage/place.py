@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.storage.config import CLOUD_OF_SCHEME, LockFileLocation, check_scheme, lock_file_location
+from lockref.stores.keys import check_key
 from lockref.stores.port import ObjectStore, PlacedStore
 
 
@@ -25,6 +26,10 @@ def key_in(store: ObjectStore, base_path: str) -> str:
     Errors: ConfigError if the store lies in another bucket, or does not contain the lock object.
     """
     location = lock_file_location(base_path)
+    try:
+        check_key(location.key)
+    except ValueError as error:
+        raise ConfigError(f"the table at {base_path!r} can have no lock object: {error}") from None
     if not isinstance(store, PlacedStore):
         return location.key
     place = store.place
