@@ -37,6 +37,8 @@ from reports.checks.waiting import crash_after, unserved_waits
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"
+NOBODY_DIED = "no node crashed"
+NOTHING_RELEASED = "no grant was released"
 NOBODY_TO_TELL = "no client with a grant was asked, or owed a report, whether it still held the lock"
 
 
@@ -58,16 +60,35 @@ def check_liveness(case: Case) -> list[Ruling]:
                 (case.truth.has_holes & ~case.truth.is_readable & bounds.has_validity & bounds.has_end, UNRECORDED),
             ],
         ),
-        Ruling(gaps["L2"].violations, excused=[*untimed, *unread, *no_end], undecided=gaps["L2"].undecided),
+        Ruling(
+            gaps["L2"].violations,
+            excused=[(~_had_crash(case), NOBODY_DIED), *untimed, *unread, *no_end],
+            undecided=gaps["L2"].undecided,
+        ),
         Ruling(
             gaps["L3"].violations,
-            excused=[(~bounds.has_handover, NO_TIMING), *unread, *no_end],
+            excused=[(~_had_release(case), NOTHING_RELEASED), (~bounds.has_handover, NO_TIMING), *unread, *no_end],
             undecided=gaps["L3"].undecided,
         ),
         Ruling(losses, excused=[(~was_asked(case), NOBODY_TO_TELL), *unread], undecided=[(hidden_losses, UNRECORDED)]),
         Ruling(_check_calls_end(case, bounds), excused=[(~bounds.has_wait, NO_TIMING)]),
         Ruling(orphans, excused=[*untimed, *unread, *no_end], undecided=[(hidden_ends, UNRECORDED)]),
     ]
+
+
+def _had_crash(case: Case) -> Flags:
+    """Per run: a node crashed, so that L2 can be asked."""
+    found = np.zeros(case.runs.count, dtype=np.bool_)
+    found[case.disturbances.run[case.disturbances.are(frozenset({"crash"}), "begin")]] = True
+    return found
+
+
+def _had_release(case: Case) -> Flags:
+    """Per run: a grant was released or its record deleted, so that L3 can be asked."""
+    found = np.zeros(case.runs.count, dtype=np.bool_)
+    grants = case.truth.grants
+    found[grants.run[(grants.end_kind == END_RELEASED) | (grants.end_kind == END_DELETED)]] = True
+    return found
 
 
 def _abandoned_ns(case: Case) -> Ints:
