@@ -109,13 +109,14 @@ def random_history(rng: random.Random, *, tokens: bool) -> list[LockOp]:
                         ends_ns=ends,
                     )
                 )
-            elif draw < 0.85:
+            elif draw < 0.8:
                 ops.append(LockOp(client=client, result=Result.DENIED, call_ns=call, return_ns=back))
-            elif draw < 0.95:
+            elif draw < 0.88:
                 # It may have landed, so its client may well give it back.
                 holds = rng.random() < 0.5
                 ops.append(LockOp(client=client, result=Result.UNKNOWN_ACQUIRE, call_ns=call, return_ns=back))
             else:
+                # An unlock of what was given back already, or never held.
                 ops.append(LockOp(client=client, result=Result.RELEASED, call_ns=call, return_ns=back))
     merged: list[LockOp] = []
     while any(queues):

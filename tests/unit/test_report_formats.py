@@ -161,7 +161,9 @@ def test_what_is_made_visible_counts_towards_the_limit() -> None:
 
 def test_an_annotation_ends_where_it_should() -> None:
     """GitHub's own signs in a name: a comma ends a property, a colon the list, a percent sign begins an escape."""
-    [line] = annotation_lines([results(title="a,b:c 5%", failures=[failure(message="50%\nof %0A")])])
+    [line] = annotation_lines(
+        [results(title="a,b:c 5%", verdict="violated", failures=[failure(message="50%\nof %0A")])]
+    )
     assert line == "::error title=S4 violated%3A a%2Cb%3Ac 5%25::50%25 of %250A"
     [line] = annotation_lines([results(verdict="inconclusive", reasons=["5%\r\nof"])])
     assert line == "::warning title=lockref::t is inconclusive: 5%25%0D%0Aof"
