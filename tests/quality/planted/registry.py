@@ -220,6 +220,7 @@ BUGS = (
     Bug("told:TellsOnlyOfRivals", "H12 H4", "h12", "L4"),
     Bug("told:TellsOfTheFirstLossOnly", "H12", "h12", "L4"),
     Bug("told:TellsWhenUnlocked", "H12", "h12", "L4"),
+    Bug("told:TellsOfDeadlinesOnly", "H12 H15", "loss-found", "L4"),
     Bug("told:RenewsWithoutExtending", "H1", "h06", "L4"),
     Bug("told:ExtendsOnce", "H1", "h06", "L4"),
     Bug("told:PlainForgetsToExtend", "H1", "h06", "L4"),

@@ -55,6 +55,16 @@ class TellsWhenUnlocked(LosesInSilence):
         super().unlock()
 
 
+class TellsOfDeadlinesOnly(StorageLock):
+    """A loss that a renewal finds (404, 412) ends the watch over the deadline, and nobody is told (H12, H15)."""
+
+    def _supersede(self, tenure: Any, reason: str) -> None:
+        with self._mutex:
+            tenure.is_superseded = True
+            tenure.loss_reason = reason
+            tenure.stopped.set()
+
+
 class RenewsWithoutExtending(StorageLock):
     """Renewals land, and the holder goes on believing in its first deadline alone: work is dropped early (H1)."""
 
