@@ -76,10 +76,10 @@ def test_bad_properties_are_refused_in_one_line(properties: dict[str, object], t
 @pytest.mark.parametrize(
     "base_path", ["s3://lake/a/../b", "s3://lake/./a", "s3://lake/a%00b", "s3://lake/" + "x" * 1020]
 )
-def test_a_path_that_no_object_can_have_is_refused(path: str) -> None:
+def test_a_path_that_no_object_can_have_is_refused(base_path: str) -> None:
     """Before the first request: the store would refuse it with a ValueError in the middle of an acquire."""
     with pytest.raises(ConfigError, match="can have no lock object"):
-        open_lock({BASE_PATH: f"s3://lake/{path}"}, endpoint="http://127.0.0.1:9")
+        open_lock({BASE_PATH: base_path}, endpoint="http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("seconds", [10**10, 2**62])
