@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint types bench docs clean setup
+.PHONY: help demo test test-all lint types bench docs clean setup
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 setup: $(READY) ## build the environment in .venv
 
@@ -25,6 +25,11 @@ demo: $(READY) ## simulate, contend on a real S3 server, report through Spark
 
 test: $(READY) ## everything, in under fifteen minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+
+test-all: test ## and the slow lanes: forty kills, every correct lock and every expectation over many seeds
+	$(BIN)/python -m tests.quality.kills --times 40
+	$(BIN)/python -m tests.quality.correct_locks 30
+	$(BIN)/lockref scenario test
 
 lint: $(READY) ## ruff
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
