@@ -14,8 +14,8 @@ from scenarios.inert import inert_faults
 from scenarios.load import catalogue, load_scenario
 from scenarios.run import simulate_many
 
-SEEDS = {"swarm": 60, "swarm-overload": 60, "contention": 6}
-"""More where the plan is random, fewer where a run is long; otherwise 12."""
+SEEDS = {"swarm": 60, "swarm-overload": 60}
+"""More where the plan is random; otherwise 12."""
 
 
 @pytest.mark.parametrize("provider", ["hudi", "hardened"])
