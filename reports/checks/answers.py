@@ -34,6 +34,8 @@ from lockref.history import ABSENT, Kind
 from lockref.stores.port import Outcome
 from reports.checks.columns import Events, Flags, Ints, Runs
 from reports.checks.disturbances import Disturbances
+from reports.checks.shown import Contradictions, describe_contradiction
+from reports.checks.truth import Truth
 
 SILENCE_MIN_NS: Final = 1_000_000_000
 LATE_FACTOR: Final = 5
@@ -72,6 +74,9 @@ ANSWERS_SCHEMA: Final = pa.schema(
         pa.field("silent_ns", pa.int64(), nullable=False),
         pa.field("silent_share", pa.float64(), nullable=False),
         pa.field("lost_at_ns", pa.int64()),
+        pa.field("contradicted", pa.int64(), nullable=False),
+        pa.field("contradiction", pa.string()),
+        pa.field("contradiction_ns", pa.int64()),
         pa.field("silences", pa.list_(_SILENCE), nullable=False),
         pa.field("over_time", pa.list_(_BUCKET), nullable=False),
     ]
@@ -79,7 +84,9 @@ ANSWERS_SCHEMA: Final = pa.schema(
 """One row per real run. Instants count from the run's begin.
 
 lost_at_ns: from when on the store served nothing more, null if it did so to
-the end. over_time: requests by the time at which they ended, a second each, or
+the end. contradicted: readings that showed a state which a confirmed write had
+replaced (`reports.checks.shown`); contradiction, contradiction_ns: the first of
+them in words, and when it was shown. over_time: requests by the time at which they ended, a second each, or
 longer ones where there would be more than `BUCKETS_MAX`.
 """
 
@@ -278,11 +285,14 @@ def _over_time(requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tupl
     return tuple(zip(edges[:-1], edges[1:], *columns, strict=True))
 
 
-def answers_table(answers: list[Answers], runs: Runs) -> pa.Table:
+def answers_table(answers: list[Answers], runs: Runs, truth: Truth, shown: Contradictions) -> pa.Table:
     """`ANSWERS_SCHEMA`."""
     rows: list[dict[str, Any]] = []
+    counts = np.bincount(shown.run, minlength=runs.count)
+    firsts = dict(zip(shown.run[::-1].tolist(), range(len(shown.run) - 1, -1, -1), strict=True))
     for one in answers:
         base = one.begin_ns
+        first = describe_contradiction(truth, shown, firsts[one.run]) if one.run in firsts else None
         rows.append(
             {
                 "run": int(runs.number[one.run]),
@@ -294,6 +304,9 @@ def answers_table(answers: list[Answers], runs: Runs) -> pa.Table:
                 "silent_ns": one.silent_ns,
                 "silent_share": one.silent_ns / (one.end_ns - base),
                 "lost_at_ns": one.silences[-1].begin_ns - base if one.is_lost else None,
+                "contradicted": int(counts[one.run]),
+                "contradiction": first["text"] if first else None,
+                "contradiction_ns": first["shown_ns"] - base if first else None,
                 "silences": [
                     {
                         "begin_ns": silence.begin_ns - base,
@@ -313,11 +326,13 @@ def answers_table(answers: list[Answers], runs: Runs) -> pa.Table:
     return pa.Table.from_pylist(rows, ANSWERS_SCHEMA)
 
 
-def calm_from_ns(runs: Runs, answers: list[Answers]) -> Ints:
+def calm_from_ns(runs: Runs, answers: list[Answers], shown: Contradictions) -> Ints:
     """Per run, the true time from when on nothing disturbed it, ABSENT for never or unknown.
 
     What the runs table says, and of a real run not before its last silence: a
-    lock is not accused of waiting for a store that was away.
+    lock is not accused of waiting for a store that was away. A run whose store
+    showed a state that a confirmed write had replaced is never calm: what the
+    lock waits for is then not what the record says.
     """
     found = runs.integers("faults_end_ns").copy()
     for one in answers:
@@ -325,4 +340,5 @@ def calm_from_ns(runs: Runs, answers: list[Answers]) -> Ints:
             found[one.run] = ABSENT
         elif one.silences and found[one.run] != ABSENT:
             found[one.run] = max(int(found[one.run]), one.silences[-1].end_ns)
+    found[shown.run] = ABSENT
     return found

@@ -19,6 +19,7 @@ from reports.checks.honesty import tenure_of_release
 from reports.checks.integrity import Records, inspect_records
 from reports.checks.operations import Operations, join_operations
 from reports.checks.ownership import call_of_grant
+from reports.checks.shown import Contradictions, find_contradictions
 from reports.checks.truth import Truth
 
 
@@ -61,12 +62,17 @@ class Case:
         return find_answers(self.events, self.runs, self.span_of, self.disturbances)
 
     @cached_property
+    def shown(self) -> Contradictions:
+        """Readings of real stores that showed a state which a confirmed write had replaced (C21)."""
+        return find_contradictions(self.truth)
+
+    @cached_property
     def calm_from_ns(self) -> Ints:
         """Per run, from when on nothing disturbed it (F of the clauses), ABSENT for never or unknown.
 
         Of a real run not before the store's last silence: nobody is accused of waiting for a store that was away.
         """
-        return calm_from_ns(self.runs, self.answers)
+        return calm_from_ns(self.runs, self.answers, self.shown)
 
     def span_of(self, run: int) -> tuple[int, int]:
         """When the clients of a real run first asked for the lock and when they were done, in true time.

@@ -10,15 +10,17 @@ The verdict stays what it is: a lock on such a store breaks.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from lockref.history import Op
 from reports.checks.columns import Ints
 from reports.checks.rulings import Ruling, Violations
+from reports.checks.shown import Contradictions, describe_contradiction
 from reports.checks.truth import DELETED, Truth, describe_write
 
+CONTRADICTION: Final = "C21"
 CREATE_OVER, FORK, IGNORED = "create over existing", "fork", "condition ignored"
 
 
@@ -98,37 +100,49 @@ def _request(truth: Truth, position: int) -> dict[str, Any]:
     }
 
 
-def pointed_at_store(rulings: list[Ruling], broken: Violations, truth: Truth) -> list[Ruling]:
+def pointed_at_store(
+    rulings: list[Ruling], broken: Violations, truth: Truth, contradictions: Contradictions
+) -> list[Ruling]:
     """The rulings, with the store's first fault of a run named in the witness of what broke after it.
 
-    broken: what S1 found.
+    broken: what S1 found. contradictions: readings that showed what a confirmed write had replaced (C21).
     """
     # A client may act on a write before the answer is on record: from its sending on.
-    begin_ns = truth.chain.at_lo_ns[_faults(truth)]
-    begun: dict[int, tuple[int, int]] = {}
-    for index, (run, at_ns) in enumerate(zip(broken.run.tolist(), begin_ns.tolist(), strict=True)):
-        begun[run] = min(begun.get(run, (at_ns, index)), (at_ns, index))
-    if not begun:
+    begun = _firsts(broken.run, truth.chain.at_lo_ns[_faults(truth)])
+    shown = _firsts(contradictions.run, contradictions.begin_ns)
+    faults: dict[int, tuple[int, dict[str, Any]]] = {}
+    for run, (begin_ns, index) in shown.items():
+        told = describe_contradiction(truth, contradictions, index)
+        fault = {"clause": CONTRADICTION, "at_ns": told["shown_ns"], "text": f"the store lied: {told['text']}"}
+        faults[run] = (begin_ns, fault)
+    for run, (begin_ns, index) in begun.items():
+        if run not in faults or begin_ns <= faults[run][0]:
+            text = broken.witness(index)["text"]
+            faults[run] = (begin_ns, {"clause": broken.clause, "at_ns": int(broken.at_ns[index]), "text": text})
+    if not faults:
         return rulings
     return [
-        replace(ruling, violations=_pointed(ruling.violations, broken, begun))
+        replace(ruling, violations=_pointed(ruling.violations, faults))
         if ruling.violations.clause != broken.clause
         else ruling
         for ruling in rulings
     ]
 
 
-def _pointed(violations: Violations, broken: Violations, begun: dict[int, tuple[int, int]]) -> Violations:
+def _firsts(run: Ints, begin_ns: Ints) -> dict[int, tuple[int, int]]:
+    """Per run, when the first of its faults began, and which one that is."""
+    begun: dict[int, tuple[int, int]] = {}
+    for index, (number, at_ns) in enumerate(zip(run.tolist(), begin_ns.tolist(), strict=True)):
+        begun[number] = min(begun.get(number, (at_ns, index)), (at_ns, index))
+    return begun
+
+
+def _pointed(violations: Violations, faults: dict[int, tuple[int, dict[str, Any]]]) -> Violations:
     def witness(index: int) -> dict[str, Any]:
         found = violations.witness(index)
-        fault = begun.get(int(violations.run[index]))
+        fault = faults.get(int(violations.run[index]))
         if fault is not None and int(violations.at_ns[index]) >= fault[0]:
-            told = broken.witness(fault[1])
-            found["after_store_fault"] = {
-                "clause": broken.clause,
-                "at_ns": int(broken.at_ns[fault[1]]),
-                "text": told["text"],
-            }
+            found["after_store_fault"] = fault[1]
         return found
 
     return replace(violations, witness=witness)

@@ -32,6 +32,7 @@ from reports.checks.nesting import are_inner
 from reports.checks.operations import Operations
 from reports.checks.rulings import Violations
 from reports.checks.segments import last_at_or_before, renumber
+from reports.checks.shown import Contradictions
 from reports.checks.takeover import or_zero, rate_allowance
 from reports.checks.truth import Truth, describe_write
 
@@ -121,10 +122,16 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
     return (last >= first) & (other <= last)
 
 
-def check_honesty(truth: Truth, operations: Operations, called_in: Ints, disturbances: Disturbances) -> Violations:
-    """S7: one violation per dishonest return. `called_in`: per grant, the call that sent it (`call_of_grant`)."""
+def check_honesty(
+    truth: Truth, operations: Operations, called_in: Ints, disturbances: Disturbances, contradictions: Contradictions
+) -> Violations:
+    """S7: one violation per dishonest return. `called_in`: per grant, the call that sent it (`call_of_grant`).
+
+    Nobody is accused of an answer that came after the store had begun to contradict itself about that lock.
+    """
     grants, events = truth.grants, truth.events
     readable = truth.is_readable[operations.run] & (operations.return_row >= 0)
+    readable &= operations.return_at_ns < contradictions.wrong_since_ns(events.lock_key[operations.call_row])
 
     granted = np.flatnonzero(operations.is_granted & readable)
     behind = operations.grant[granted]

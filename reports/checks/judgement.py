@@ -38,6 +38,7 @@ from reports.checks.vacuity import reach_table
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
 TOKENLESS = "the lock gives no tokens"
+CONTRADICTED = "the store showed a state that a confirmed write had replaced, so nobody knows what was so during a call"
 UNBOUNDED = "broken only if no two clocks may differ, and nobody said by how much they may: the run has no row in runs"
 UNBOUNDED_NS: Final = 2**58
 """Nine years: a clock bound that explains every difference, and leaves room to add times in 64 bits."""
@@ -136,9 +137,9 @@ def _judge(case: Case) -> Judgement:
             check_ownership(truth, operations, revived, case.tenure_of_release), excused=unreadable, undecided=holed
         ),
         Ruling(
-            check_honesty(truth, operations, case.call_of_grant, case.disturbances),
+            check_honesty(truth, operations, case.call_of_grant, case.disturbances, case.shown),
             excused=unreadable,
-            undecided=holed,
+            undecided=[*holed, (case.shown.runs(case.runs.count), CONTRADICTED)],
         ),
     ]
     count = case.runs.count
@@ -146,7 +147,7 @@ def _judge(case: Case) -> Judgement:
     rulings = [*safety, *check_liveness(case), *check_fairness(case)]
     return Judgement(
         verdicts=with_damaged(
-            verdict_table(case.runs.number, pointed_at_store(rulings, safety[0].violations, truth)),
+            verdict_table(case.runs.number, pointed_at_store(rulings, safety[0].violations, truth, case.shown)),
             case.records.damaged,
         ),
         classes=class_table(
@@ -160,7 +161,7 @@ def _judge(case: Case) -> Judgement:
         grants=grants_table(truth),
         tenures=tenures_table(case),
         records=case.records.table,
-        answers=answers_table(case.answers, case.runs),
+        answers=answers_table(case.answers, case.runs, truth, case.shown),
         speeds=speed_table(case),
     )
 

@@ -1,4 +1,4 @@
-"""What a store's silences mean: what people are told of them, and when a run proves nothing because of them.
+"""What a store's silences and contradictions mean: what people are told, and when a run proves nothing for it.
 
 Works on rows of `ANSWERS_SCHEMA`, so that the process, a later `lockref check`
 and Spark say the same of one history.
@@ -26,7 +26,7 @@ def is_lost(row: Mapping[str, Any]) -> bool:
 
 
 def outage_doubts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Why runs prove nothing: the store went away for good, or too little of the run was answered."""
+    """Why runs prove nothing: the store contradicted itself, went away for good, or answered too little."""
     ordered = sorted(rows, key=lambda row: int(row["run"]))
     told = [f"{_where(row, ordered)}{doubt}" for row in ordered for doubt in _doubts(row)]
     return _cut(told, RUNS_TOLD_MAX, "further doubts of this kind")
@@ -38,6 +38,9 @@ def outage_notices(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     told = []
     for row in ordered:
         where = _where(row, ordered)
+        if row["contradicted"]:
+            told.append(f"{where}the store, at {_seconds(row['contradiction_ns'])}: {row['contradiction']}")
+            told.append(f"{where}do not use this store for locks; measure it with `lockref doctor --store URI`")
         told += [where + text for text in _cut(_silences(row), SILENCES_TOLD_MAX, "further silences of the store")]
         if row["unanswered"]:
             told.append(f"{where}{_share(row)} were not answered")
@@ -46,6 +49,8 @@ def outage_notices(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _doubts(row: Mapping[str, Any]) -> list[str]:
     doubts = []
+    if row["contradicted"]:
+        doubts.append(f"{_contradicted(row)}; no lock can be judged on that")
     if is_lost(row):
         doubts.append(f"the store went away at {_seconds(row['lost_at_ns'])} and never came back")
     if row["silent_share"] > SILENT_SHARE_MAX:
@@ -56,6 +61,12 @@ def _doubts(row: Mapping[str, Any]) -> list[str]:
     if row["unanswered_share"] > UNANSWERED_SHARE_MAX:
         doubts.append(f"{_share(row)} were not answered, more than {100 * UNANSWERED_SHARE_MAX:.0f} %")
     return doubts
+
+
+def _contradicted(row: Mapping[str, Any]) -> str:
+    count = row["contradicted"]
+    often = "once" if count == 1 else f"{count:,} times"
+    return f"the store showed a state that a confirmed write had replaced, {often} (C21)"
 
 
 def _silences(row: Mapping[str, Any]) -> list[str]:

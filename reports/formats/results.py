@@ -210,7 +210,9 @@ class AnswerCount(_Part):
 class Answers(_Part):
     """What the store of one real run answered (`reports.checks.answers`). Instants from the run's begin.
 
-    lost_at_ns: from when on it served nothing to the end. over_time: the whole run, stretch by stretch.
+    lost_at_ns: from when on it served nothing to the end. contradicted: readings that showed a state which a confirmed
+    write had replaced; contradiction, contradiction_ns: the first of them in words, and when it was shown.
+    over_time: the whole run, stretch by stretch.
     """
 
     run: int
@@ -222,6 +224,9 @@ class Answers(_Part):
     silent_ns: int
     silent_share: float
     lost_at_ns: int | None = None
+    contradicted: int = 0
+    contradiction: str | None = None
+    contradiction_ns: int | None = None
     silences: list[Silence] = Field(default_factory=list)
     over_time: list[AnswerCount] = Field(default_factory=list)
 
