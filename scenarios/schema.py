@@ -170,13 +170,15 @@ class Workload(Model):
     given (H9); `owner_ends`: the thread that locked ends and another goes on (U10);
     `reentrant`: the client locks again while it holds, and unlocks twice (H9);
     `forks`: its process forks while it holds, and the child uses what it inherited (H9);
-    `closes`: it ends its last cycle by closing the lock that it holds (U16).
+    `closes`: it ends its last cycle by closing the lock that it holds (U16);
+    `closed_by_another`: a second thread closes the lock under the first one that holds it (U16).
     """
 
     kind: Literal["list", "counter", "register", "log"] = "register"
-    life: Literal["loop", "relock", "two_threads", "careless_thread", "owner_ends", "reentrant", "closes", "forks"] = (
-        "loop"
-    )
+    life: Literal[
+        "loop", "relock", "two_threads", "careless_thread", "owner_ends", "reentrant", "closes", "closed_by_another",
+        "forks",
+    ] = "loop"  # fmt: skip
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
     think: Duration = Drawn("0s..500ms", (), 0, 500_000_000)

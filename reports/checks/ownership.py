@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from lockref.history import ABSENT, Op
+from lockref.stores.port import Outcome
 from reports.checks.columns import NO_TEXT, Flags, Ints
 from reports.checks.operations import Operations
 from reports.checks.rulings import Violations
@@ -179,7 +180,9 @@ def _unlock_under_way(truth: Truth, operations: Operations, held: Ints, sent: In
     """Per grant of `held`: the RELEASE call of this task of its process that was open when `sent` was, or -1."""
     grants, events = truth.grants, truth.events
     found = np.full(len(held), -1, dtype=np.int64)
-    releases = np.flatnonzero(operations.op == Op.RELEASE)
+    # A task that closes the lock which another one holds says nothing of an unlock: it ends the lock for all of them.
+    is_close = (operations.outcome == Outcome.NONE) & (operations.return_row >= 0)
+    releases = np.flatnonzero((operations.op == Op.RELEASE) & ~is_close)
     if len(held) == 0 or len(releases) == 0:
         return found
     client, _ = renumber(

@@ -208,14 +208,18 @@ class Client:
         self._given_back = tenure
 
     def close(self) -> None:
-        """Leave by closing the lock in place of unlocking it: perhaps that releases; in any case nobody uses it now."""
+        """Leave by closing the lock in place of unlocking it: perhaps that releases; in any case nobody uses it now.
+
+        Where another task of the process may hold it, this client had nothing to give back, and no outcome is written.
+        """
         self.disbelieve(Op.RELEASE)
         tenure, self.tenure = self.tenure, None
         number = self._next_number()
         self._event(Kind.CALL, Op.RELEASE, request=number)
         with suppress(LockError):
             self.provider.close()
-        self._event(Kind.RETURN, Op.RELEASE, Outcome.AMBIGUOUS, number)
+        outcome = Outcome.NONE if tenure is None else Outcome.AMBIGUOUS
+        self._event(Kind.RETURN, Op.RELEASE, outcome, number)
         self._given_back = tenure
 
     def fork(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lockref.runtime import Task
 from scenarios.units import Chooser, Drawn
 from scenarios.workloads.client import Client
 
@@ -30,6 +31,10 @@ class Habits:
     wait: Drawn
     last_start_ns: int
     refused_threads: int = 0
+
+
+Together = Callable[[Sequence[Client], Habits, Sequence[Chooser]], None]
+"""A life of several clients of one process; a stream for each."""
 
 
 def work_under_lock(client: Client, habits: Habits, stream: Chooser) -> bool:
@@ -170,26 +175,52 @@ def careless(client: Client, habits: Habits, stream: Chooser) -> None:
     _cycles(client, habits, stream, client.acquire, unlocks_always=True)
 
 
-SECOND_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
-    "two_threads": loop,
-    "careless_thread": careless,
+def _side_by_side(second: Callable[[Client, Habits, Chooser], None]) -> Together:
+    """Two tasks share one provider, each convinced that the lock is its own (U6, H9): what the second one does."""
+
+    def together(clients: Sequence[Client], habits: Habits, streams: Sequence[Chooser]) -> None:
+        beside = clients[0].runtime.spawn(lambda: second(clients[1], habits, streams[1]), name="second")
+        loop(clients[0], habits, streams[0])
+        beside.join()
+
+    return together
+
+
+def closed_by_another(clients: Sequence[Client], habits: Habits, streams: Sequence[Chooser]) -> None:
+    """While the first task works under the lock, the second one closes it, as a part does that shuts down (U16)."""
+    holder, other = clients
+    closing: list[Task] = []
+
+    def close() -> None:
+        other.runtime.sleep(habits.hold.draw(streams[1]) // 3)
+        other.close()
+
+    def acquire(wait_ns: int) -> None:
+        holder.acquire(wait_ns)
+        if holder.tenure is not None:
+            closing.append(holder.runtime.spawn(close, name="second"))
+
+    _cycles(holder, habits, streams[0], acquire)
+    for task in closing:
+        task.join()
+
+
+TWO_TASKS: dict[str, Together] = {
+    "two_threads": _side_by_side(loop),
+    "careless_thread": _side_by_side(careless),
+    "closed_by_another": closed_by_another,
 }
-"""Lives of two tasks that share one provider: what the second one does."""
+"""Lives of two tasks that share one provider."""
 
 
 def tasks_of(life: str) -> tuple[str, ...]:
     """The tasks of one process that leads this life, the first one first."""
-    return ("main", "second") if life in SECOND_TASK else ("main",)
+    return ("main", "second") if life in TWO_TASKS else ("main",)
 
 
 def live(life: str, clients: Sequence[Client], habits: Habits, streams: Sequence[Chooser]) -> None:
-    """One process from its first cycle to its last; a client and a stream for each of `tasks_of(life)`.
-
-    Two tasks share one provider, each convinced that the lock is its own (U6, H9).
-    """
+    """One process from its first cycle to its last; a client and a stream for each of `tasks_of(life)`."""
     if life in ONE_TASK:
         ONE_TASK[life](clients[0], habits, streams[0])
-        return
-    second = clients[0].runtime.spawn(lambda: SECOND_TASK[life](clients[1], habits, streams[1]), name="second")
-    loop(clients[0], habits, streams[0])
-    second.join()
+    else:
+        TWO_TASKS[life](clients, habits, streams)

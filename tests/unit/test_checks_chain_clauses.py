@@ -214,6 +214,20 @@ def test_an_unlock_by_a_task_that_holds_nothing_breaks_the_grant(task, expected)
     assert h.verdict("S6")["verdict"] == expected
 
 
+@pytest.mark.parametrize(("outcome", "expected"), [(Outcome.NONE, "held"), (Outcome.AMBIGUOUS, "violated")])
+def test_a_close_by_a_task_that_holds_nothing_is_no_unlock(outcome, expected):
+    """S6, U16: a close ends the lock for all tasks and may give back what is held; an unlock without an answer may not.
+
+    A holder that goes on believing is S3's business.
+    """
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    request = h.call("n1", Op.RELEASE, 4, task="second")
+    h.write("n1", Op.RELEASE, sent=5, owner=a.owner, task="second")
+    h.returns("n1", Op.RELEASE, 6, request, outcome, task="second")
+    assert h.verdict("S6")["verdict"] == expected
+
+
 def test_a_client_that_writes_rubbish_over_a_grant_breaks_it():
     """S6: something that is no lock record, written by a client."""
     h = History()

@@ -57,6 +57,32 @@ def test_two_creates_name_the_create_that_was_there() -> None:
     assert witness["requests"][0]["request"] == first.request + 1
 
 
+def test_two_creates_after_a_deletion_leave_the_create_before_it_out() -> None:
+    """S1: created, deleted, created, created over: the second and the third create are the two, not the first."""
+    h = History()
+    first = h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.DELETE, sent=3, applied=4)
+    second = h.granted("n2", call=5, applied=6, returned=7)
+    third = h.granted("n3", call=8, applied=9, returned=10, if_version="absent")
+    witness = h.verdict("S1")["witness"]
+    assert witness["text"] == "the store accepted two creates of one object"
+    assert [one["request"] for one in witness["requests"]] == [second.request + 1, third.request + 1]
+    assert first.version not in {one["made"] for one in witness["requests"]}
+
+
+def test_a_create_over_what_a_replacement_left_names_no_create_before_a_deletion() -> None:
+    """S1: created, deleted, written by the operator, created over: no second create; the one before it is no part."""
+    h = History()
+    first = h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.DELETE, sent=3, applied=4)
+    h.operator(Op.WRITE, 5)
+    held = h.version
+    h.granted("n2", call=6, applied=7, returned=8, if_version="absent")
+    witness = h.verdict("S1")["witness"]
+    assert witness["text"] == f"the store accepted a create of an object that it held, as {held!r}"
+    assert first.version not in {one["made"] for one in witness["requests"]}
+
+
 def test_an_ignored_condition_names_what_was_held() -> None:
     """S1: nobody else used the version; the object had moved on."""
     h = History()
@@ -87,6 +113,19 @@ def test_what_breaks_after_the_stores_fault_points_to_it() -> None:
     assert after["after_store_fault"]["clause"] == "S1"
     assert "two writes on version" in after["after_store_fault"]["text"]
     assert "see S1" in _block("S3", {"text": CLAUSES["S3"], **after})
+
+
+@pytest.mark.parametrize(("begins", "is_blamed"), [(13, False), (14, True), (16, True), (18, True)])
+def test_a_belief_that_begins_before_the_answer_of_the_faulty_write(begins: int, is_blamed: bool) -> None:
+    """S3 in a real run: the write may have taken effect from its sending (14) on, though its answer came at 19."""
+    h = History(is_simulated=False)
+    h.released(h.granted("n0", call=0, applied=1, returned=2), call=3, applied=4)
+    base = h.version
+    one = h.granted("n1", call=5, applied=6, returned=7)
+    two = h.granted("n2", call=10, sent=14, applied=15, returned=19, if_version=base)
+    h.believes(one, 7, 40)
+    h.believes(two, begins, 40)
+    assert ("after_store_fault" in h.verdict("S3")["witness"]) is is_blamed
 
 
 @pytest.mark.parametrize("flaw", ["two creates", "two replacements"])

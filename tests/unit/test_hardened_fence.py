@@ -13,9 +13,11 @@ import pytest
 from lockref.errors import LockError, OutcomeUnknown
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
-from lockref.storage.fence import BLOCK, fence_key
+from lockref.storage.fence import BLOCK, FenceMark, Refusal, Reserved, fence_key
+from lockref.storage.lease import Stored
 from lockref.storage.lockfile import LockFile
 from lockref.stores.memory import MemoryStore
+from lockref.stores.port import Version
 from tests.hardened_rig import (
     FENCE_KEY,
     KEY,
@@ -290,6 +292,61 @@ def test_without_access_to_the_fence_object_there_is_no_token(rig, script, caplo
     assert len([line for line in caplog.records if "fencing token" in line.message]) == 1
     rig.store.fence_script = []
     assert cycle(rig.another()) is not None
+
+
+def test_tokens_that_are_lost_a_second_time_are_told_of_a_second_time(rig, caplog):
+    """H21: without, with, without again: the log says why each time that they end, not at every grant."""
+    with caplog.at_level(logging.WARNING, "lockref"):
+        for number, is_fenced in enumerate((False, False, True, False)):
+            rig.store.plant(LockFile(f"hudi-{number}", 1, expired=True))
+            # Twice: what the lock knows from its last cycle is tried first.
+            rig.store.fence_script = [] if is_fenced else [refuse, refuse]
+            assert (cycle(rig.lock) is not None) is is_fenced
+    assert len([line for line in caplog.records if "fencing token" in line.message]) == 2
+
+
+class Broken(Exception):
+    """What a store may raise that is no answer of a store."""
+
+
+def test_a_raise_that_ended_in_an_exception_is_looked_up(rig):
+    """Rule 1: whether it landed is not known, so the mark is read before the next token above it is used."""
+    fence = FenceMark(rig.store, KEY, new_nonce=iter("abcdefgh").__next__, on_void=lambda _why: None)
+
+    def reserve(token: int) -> Reserved | Refusal:
+        record = LockFile("old", 1, expired=True, nonce="x", fence=token, mark=None)
+        return fence.reserve(Stored(Version("v"), record), seen=token, is_over=lambda: False)
+
+    assert reserve(1) == Reserved(2, BLOCK + 1)
+
+    def lands_and_raises(_store, perform, _is_read):
+        perform()
+        raise Broken
+
+    rig.store.fence_script = [lands_and_raises]
+    with pytest.raises(Broken):
+        reserve(BLOCK + 1)
+    rig.store.fence_log.clear()
+    assert reserve(BLOCK + 1) == Reserved(BLOCK + 2, 2 * BLOCK + 1)
+    assert rig.store.fence_log == ["read"]
+
+
+def test_after_a_raise_the_mark_is_known(rig):
+    """Rule 2, Cost: a record with a token and no mark, below the mark that this client has made durable: no request."""
+    fence = FenceMark(rig.store, KEY, new_nonce=iter("abcdefgh").__next__, on_void=lambda _why: None)
+    foreign = Stored(Version("v"), LockFile("hudi", 1, expired=True))
+    assert fence.reserve(foreign, seen=0, is_over=lambda: False) == Reserved(1, BLOCK)
+    rig.store.fence_log.clear()
+    ours = Stored(Version("w"), LockFile("old", 1, expired=True, nonce="x", fence=1))
+    assert fence.reserve(ours, seen=1, is_over=lambda: True) == Reserved(2, BLOCK)
+    assert rig.store.fence_log == []
+
+
+def test_a_token_is_above_what_was_seen_whatever_the_mark_says(rig):
+    """Rule 3, S2: the fence object was deleted and a foreigner wrote last: above what this client has seen."""
+    fence = FenceMark(rig.store, KEY, new_nonce=iter("abcdefgh").__next__, on_void=lambda _why: None)
+    foreign = Stored(Version("v"), LockFile("hudi", 1, expired=True))
+    assert fence.reserve(foreign, seen=40, is_over=lambda: False) == Reserved(41, 40 + BLOCK)
 
 
 def test_a_client_without_access_cannot_pull_the_tokens_of_others_down(rig):

@@ -16,7 +16,8 @@ from scenarios.units import constant
 from scenarios.workloads.client import Client
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter
-from scenarios.workloads.life import Habits, closes, loop, reentrant, relock
+from scenarios.workloads.life import Habits, closes, loop, reentrant, relock, tasks_of
+from scenarios.workloads.life import live as live_together
 from scenarios.workloads.register import FencedRegister
 from scenarios.workloads.resource import LocalLink, ResourceHost, Write
 from scenarios.workloads.scarcity import NoThread, runtime_for
@@ -220,6 +221,34 @@ def test_a_close_while_holding_is_a_client_that_gave_up() -> None:
         ("call", "release", "none"),
         ("return", "release", "ambiguous"),
     ]
+
+
+def test_a_close_by_another_task_gives_nothing_back_of_its_own() -> None:
+    """U16, S6: the second task held nothing, so its call has no outcome; the first one works and unlocks."""
+    recorder, runtime, lock = Recorder(), ThreadRuntime(), ScriptedLock([True])
+    host = ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k")
+    number = itertools.count(1).__next__
+    clients = [
+        Client(
+            node="n1",
+            task=task,
+            runtime=runtime,
+            recorder=recorder,
+            true_ns=runtime.monotonic_ns,
+            next_number=number,
+            provider=lock,
+            link=LocalLink(host, runtime.mutex()),
+            reads_first=False,
+            lock="k",
+            shares_provider=True,
+        )
+        for task in tasks_of("closed_by_another")
+    ]
+    live_together("closed_by_another", clients, HABITS, [Die(), Die()])
+    rows = to_table([recorder]).to_pylist()
+    ends = {row["task"]: row["outcome"] for row in rows if (row["kind"], row["op"]) == ("return", "release")}
+    assert ends == {"main": "applied", "second": "none"}
+    assert [row["task"] for row in rows if row["kind"] == "effect"] == ["main", "main"]
 
 
 def test_no_wait_means_one_attempt() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from lockref.errors import LockLost, LockNotHeld
 from lockref.runtime import MonoNs
+from lockref.storage import lease, lockfile
 from lockref.storage.provider import StorageLock
 from tests.quality.planted.strangers import PlainLock
 
@@ -37,6 +38,16 @@ class CountingLock(PlainLock):
                 raise LockLost("lost before the inner unlock", token=self.token, reason="lapsed or replaced")
             return
         super().unlock()
+
+
+class ClosingTellsTheHolder(CountingLock):
+    """Correct: whoever closes it stops the holder's belief first, and then gives the lock back."""
+
+    def close(self) -> None:
+        super().close()
+        version, self.version = self.version, None
+        if version is not None:
+            self.release(version)
 
 
 # From here on everything is wrong.
@@ -150,3 +161,25 @@ class CloseKeepsBelieving(StorageLock):
 
     def holds(self) -> bool:
         return super().holds() or self._runtime.monotonic_ns() < self._believed_until_ns
+
+
+class CloseReleasesUnderTheHolder(StorageLock):
+    """Another task's close gives the lock back, and the holder is not told (U16, S3)."""
+
+    def close(self) -> None:
+        tenure = self._tenure
+        if tenure is None or tenure.task == self._runtime.current_task():
+            super().close()
+            return
+        body = lease.released(tenure.lease.attempt.record, self._new_nonce())
+        self._store.put(self._key, lockfile.serialize(body))
+
+
+class PlainCloseReleasesUnderTheHolder(PlainLock):
+    """The same by a stranger: the condition holds, the guard goes on saying yes (U16, S3)."""
+
+    def close(self) -> None:
+        super().close()
+        version = self.version
+        if version is not None:
+            self.release(version)

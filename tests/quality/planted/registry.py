@@ -24,6 +24,7 @@ CORRECT = (
     f"{HERE}.strangers:PollingLock",
     f"{HERE}.strangers:HiddenLock",
     f"{HERE}.entered:CountingLock",
+    f"{HERE}.entered:ClosingTellsTheHolder",
     f"{HERE}.watching:WatchingLock",
     f"{HERE}.habits:RenewsThreeTimesAsOften",
     f"{HERE}.habits:RenewsFiveTimesAsOften",
@@ -237,6 +238,8 @@ BUGS = (
     Bug("entered:PlainCloseLeavesTheHeartbeat", "U16 L1", "u16", "L1"),
     Bug("entered:CloseStopsBelievingOnly", "U16 L1", "u16", "L1"),
     Bug("entered:CloseKeepsBelieving", "U16 M27", "u16", "S3"),
+    Bug("entered:CloseReleasesUnderTheHolder", "U16 S3", "closed-by-another", "S3"),
+    Bug("entered:PlainCloseReleasesUnderTheHolder", "U16 S3", "closed-by-another", "S3"),
     # what nobody planned for
     Bug("odd:TrustsItsLastVersion", "M17", "m03", "S2 S3 S5"),
     Bug("odd:OwnerIsTheHost", "D1 E33", "d01", "S3 L4"),
