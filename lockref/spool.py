@@ -212,6 +212,12 @@ def _number_after(folder: Path, part: int, kind: str) -> int:
     return len(_files(folder, part, kind))
 
 
+def last_event_ns(folder: Path, part: int) -> int | None:
+    """True time of the last event that a part holds; None if it holds none."""
+    rows = _rows_of(folder, part)
+    return int(rows[-1, ROW_COLUMNS.index("at_ns")]) if len(rows) else None
+
+
 def _rows_of(folder: Path, part: int) -> np.ndarray:
     """What was written of a part's rows; the last may be half a row."""
     blocks = []

@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Recorder, detail, digests, runs_table
 from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
+from lockref.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks.load import write_runs
@@ -133,6 +133,7 @@ def run_real(
         else:
             with Workers(jobs, link, runtime, spool) as workers:
                 told = workers.run(began(workers.gather()))
+        told.lost[:] = [_at_its_last_event(worker, spool) for worker in told.lost]
         _record_crashes(recorder, told.lost)
         end_ns = runtime.monotonic_ns() if told.cut_ns is None else told.cut_ns
         events = read_spool(spool)
@@ -187,6 +188,15 @@ def _alone(crew: Crew, began: Callable[[int], int]) -> Told:
             told.unfinished += crew.unfinished()
     told.request_timeout_ns = crew.request_timeout_ns
     return told
+
+
+def _at_its_last_event(worker: LostWorker, spool: Path) -> LostWorker:
+    """The worker as one that died right after the last event that it recorded, not when that was noticed.
+
+    It did nothing in between. One that was frozen for that time could not even report that its grant was over.
+    """
+    last_ns = last_event_ns(spool, worker.number)
+    return worker if last_ns is None else replace(worker, at_ns=last_ns + 1)
 
 
 def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:

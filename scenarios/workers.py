@@ -104,7 +104,10 @@ def _serve(link: ResourceLink, pipe: Connection) -> Callable[[], None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostWorker:
-    """A worker process that ended, or fell silent, before its work was done. at_ns: when that was noticed."""
+    """A worker process that ended, or fell silent, before its work was done.
+
+    at_ns: when that was noticed; `run_real` moves it back to the last event that the worker recorded.
+    """
 
     number: int
     clients: tuple[str, ...]
