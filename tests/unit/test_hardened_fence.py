@@ -331,14 +331,19 @@ def test_a_raise_that_ended_in_an_exception_is_looked_up(rig):
     assert rig.store.fence_log == ["read"]
 
 
-def test_after_a_raise_the_mark_is_known(rig):
-    """Rule 2, Cost: a record with a token and no mark, below the mark that this client has made durable: no request."""
+def test_the_mark_of_an_earlier_raise_serves_while_a_later_raise_is_in_doubt(rig):
+    """Rule 2, Cost: the mark only rises, so a token below one that this client made durable needs no request."""
     fence = FenceMark(rig.store, KEY, new_nonce=iter("abcdefgh").__next__, on_void=lambda _why: None)
-    foreign = Stored(Version("v"), LockFile("hudi", 1, expired=True))
-    assert fence.reserve(foreign, seen=0, is_over=lambda: False) == Reserved(1, BLOCK)
+
+    def reserve(token: int | None) -> Reserved | Refusal:
+        stored = Stored(Version(f"v{token}"), LockFile("old", 1, expired=True, nonce="x", fence=token))
+        return fence.reserve(stored, seen=token or 0, is_over=lambda: False)
+
+    assert reserve(None) == Reserved(1, BLOCK)
+    rig.store.fence_script = [lose_request]
+    assert reserve(BLOCK) is Refusal.TROUBLE
     rig.store.fence_log.clear()
-    ours = Stored(Version("w"), LockFile("old", 1, expired=True, nonce="x", fence=1))
-    assert fence.reserve(ours, seen=1, is_over=lambda: True) == Reserved(2, BLOCK)
+    assert reserve(1) == Reserved(2, BLOCK)
     assert rig.store.fence_log == []
 
 
