@@ -49,14 +49,19 @@ def judged_history(history: Path) -> Results:
     """What the judge says, in this process, of one history: a folder or a file of events."""
     from lockref.cli.campaigns import check_line, tallied_results
     from lockref.cli.run_folder import provenance
+    from lockref.history import digests
     from reports.checks import judge
+    from reports.checks.integrity import altered, inspect_records
     from reports.checks.load import load_history
     from reports.checks.tally import tally
-    from scenarios.batch import history_digest
+    from scenarios.batch import batch_digest
 
     events, runs, notes = load_history(history)
+    told = digests(events)
+    # An altered history may hold as well as break: whatever it shows is not what happened.
+    damage = altered(inspect_records(events, runs), set(told), computed=told)
     counted = tally(
-        judge(events, runs),
+        judge(events, runs, known_damage=damage),
         events,
         runs,
         damaged=len(notes.damaged),
@@ -69,7 +74,7 @@ def judged_history(history: Path) -> Results:
         title=str(history),
         scenario=", ".join(sorted({row["scenario"] for row in about})),
         provider=", ".join(sorted({row["provider"] for row in about})),
-        provenance=provenance({"history": str(history)}) | {"digest": history_digest(events)},
+        provenance=provenance({"history": str(history)}) | {"digest": batch_digest(told[run] for run in sorted(told))},
         again=check_line(history),
         seeds={row["run"]: row["seed"] for row in about if row["world"] == "simulated" and row["seed"] is not None},
     )

@@ -11,8 +11,8 @@ judged up to there, as a run that was cut off. How many events there were is
 told by `event_count` of the runs table, where the recorder could tell.
 
 `seq` cannot show that two events changed places and numbers. The digest of the
-runs table can. It costs more than judging, so `altered` is asked only about
-runs in which a clause broke.
+runs table can. It costs more than judging, so the judge asks `altered` only about
+runs in which a clause broke; `lockref check`, which tells the digest of all, asks it about every run.
 """
 
 from __future__ import annotations
@@ -96,8 +96,11 @@ def inspect_records(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[i
     return Records(events=events, runs=runs, damaged=damaged, cut_off=cut_off)
 
 
-def altered(records: Records, accused: Collection[int]) -> dict[int, str]:
-    """Which of these runs hold other events than were recorded, by the digest of the runs table, where there is one."""
+def altered(records: Records, accused: Collection[int], *, computed: Mapping[int, str] | None = None) -> dict[int, str]:
+    """Which of these runs hold other events than were recorded, by the digest of the runs table, where there is one.
+
+    computed: run number to the digest of the events that are there now (`digests`), where the caller has them.
+    """
     if not accused:
         return {}
     asked = pc.is_in(records.runs["run"], value_set=pa.array(sorted(accused), pa.int64()))
@@ -108,8 +111,10 @@ def altered(records: Records, accused: Collection[int]) -> dict[int, str]:
     }
     if not comparable:
         return {}
-    events = records.events
-    found = digests(events.filter(pc.is_in(events["run"], value_set=pa.array(sorted(comparable), pa.int64()))))
+    found = computed
+    if found is None:
+        events = records.events
+        found = digests(events.filter(pc.is_in(events["run"], value_set=pa.array(sorted(comparable), pa.int64()))))
     return {run: ALTERED for run, digest in comparable.items() if found.get(run, digest) != digest}
 
 

@@ -7,6 +7,7 @@ over runs except to describe violations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -68,24 +69,27 @@ class Judgement:
     speeds: pa.Table
 
 
-def judge(events: pa.Table, runs: pa.Table) -> Judgement:
+def judge(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] | None = None) -> Judgement:
     """Judge many runs at once.
 
     events: `lockref.history.SCHEMA`, rows in any order; runs: `RUNS_SCHEMA`.
     Where `runs` is empty, all runs are judged by defaults. A run whose record is
-    damaged (`reports.checks.integrity`) is not judged. Raises
-    HistoryUnreadable for tables of another shape.
+    damaged (`reports.checks.integrity`) is not judged; known_damage: run number
+    to what is wrong with it, as found elsewhere. Raises HistoryUnreadable for
+    tables of another shape.
     """
-    return judge_with_handoffs(events, runs)[0]
+    return judge_with_handoffs(events, runs, known_damage=known_damage)[0]
 
 
-def judge_with_handoffs(events: pa.Table, runs: pa.Table) -> tuple[Judgement, pa.Table]:
+def judge_with_handoffs(
+    events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] | None = None
+) -> tuple[Judgement, pa.Table]:
     """As `judge`, and the hand-offs of `measure`, from one reading of the history."""
-    case = open_case(events, runs)
+    case = open_case(events, runs, known_damage=known_damage)
     judgement = _judge(case)
     accused = judgement.verdicts["run"].filter(pc.equal(judgement.verdicts["verdict"], VIOLATED))
     if tampered := altered(case.records, set(accused.to_pylist())):
-        case = open_case(events, runs, known_damage=tampered)
+        case = open_case(events, runs, known_damage={**(known_damage or {}), **tampered})
         judgement = _judge(case)
     return _without_guessed_bounds(judgement, case), handoffs_table(case)
 

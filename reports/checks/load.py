@@ -148,7 +148,7 @@ def _recording(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
     events = read_spool(folder / SPOOL)
     if len(events) == 0:
         raise NothingRecorded(f"{folder}: the run ended, or was looked at, before anything was recorded; run it again")
-    runs_path = _beside(folder / f"{EVENTS}.parquet")
+    runs_path = runs_beside(folder / f"{EVENTS}.parquet")
     notes.cut_off.append(0)
     runs = _marked(_inferred(events, notes) if runs_path is None else _read_runs(runs_path), notes)
     last_ns = pc.max(events["at_ns"])
@@ -167,17 +167,31 @@ def _locate(path: Path) -> tuple[Path, Path | None]:
         for suffix in SUFFIXES:
             events = path / f"{EVENTS}.{suffix}"
             if events.exists():
-                return events, _beside(events)
+                return events, runs_beside(events)
         raise HistoryUnreadable(f"{path} holds no {EVENTS}.parquet and no {EVENTS}.jsonl: name a run folder")
-    return path, _beside(path)
+    return path, runs_beside(path)
 
 
-def _beside(events: Path) -> Path | None:
+def runs_beside(events: Path) -> Path | None:
+    """The file, or the folder of part files, that describes the runs of these events; None where nothing does.
+
+    A file without a single row describes nothing, just like one that is missing.
+    """
     for suffix in SUFFIXES:
         runs = events.with_name(f"{RUNS}.{suffix}")
-        if runs.exists() and runs != events:
+        if runs.exists() and runs != events and not _is_empty(runs):
             return runs
     return None
+
+
+def _is_empty(path: Path) -> bool:
+    """True for a file of no bytes or no rows. What cannot be read is not empty: its reader says what is wrong."""
+    if not _is_parquet(path):
+        return not any(line.strip() for line, _ in _lines(path))
+    try:
+        return not any(part.count_rows() for part in pq.ParquetDataset(path).fragments)
+    except (pa.ArrowException, OSError, ValueError):
+        return False
 
 
 def _is_parquet(path: Path) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockref.errors import HistoryUnreadable
-from reports.checks.load import RUN_MAX
+from reports.checks.load import RUN_MAX, runs_beside
 
 RUN_BITS = RUN_MAX.bit_length()
 TAIL_BYTES = 1 << 20
@@ -70,7 +70,7 @@ def _source(index: int, path: Path) -> Source:
         for name in _EVENT_NAMES:
             events = path / f"{name}.{suffix}"
             if events.exists():
-                return Source(index, str(path), suffix, events, _runs_beside(events))
+                return Source(index, str(path), suffix, events, runs_beside(events))
     present = ", ".join(sorted(entry.name for entry in path.iterdir())[:10]) or "nothing"
     raise HistoryUnreadable(f"{path} has no events.parquet and no events.jsonl (it has {present})")
 
@@ -81,12 +81,7 @@ def _single(index: int, path: Path) -> Source:
         raise HistoryUnreadable(f"{path} is neither .parquet nor .jsonl: convert it, or name the run folder")
     if suffix == "parquet" and path.is_file() and not _is_parquet(path):
         raise HistoryUnreadable(f"{path} is not Parquet although its name says so, or it was cut off while written")
-    return Source(index, str(path), suffix, path, _runs_beside(path))
-
-
-def _runs_beside(events: Path) -> Path | None:
-    candidates = (events.with_name(f"runs.{suffix}") for suffix in _SUFFIXES)
-    return next((found for found in candidates if found.exists() and found != events), None)
+    return Source(index, str(path), suffix, path, runs_beside(path))
 
 
 def _is_parquet(path: Path) -> bool:

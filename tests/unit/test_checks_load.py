@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lockref.cli.check import judged_history
 from lockref.errors import HistoryUnreadable
 from lockref.history import Op, digests
 from reports.checks import decide, judge
@@ -284,3 +285,53 @@ def test_a_run_that_was_cut_off_stays_so(tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
     assert load_history(tmp_path)[1]["is_cut_off"].to_pylist() == [True, True]
+
+
+@pytest.mark.parametrize("content", [b"", b"no rows"], ids=["no bytes", "no rows"])
+def test_a_runs_file_without_a_row_describes_nothing(tmp_path, content):
+    """Runs that nobody described are told, also where a file stands there that is empty."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2)
+    events, runs = tables(h)
+    write_history(tmp_path, events, runs)
+    described = tmp_path / "runs.parquet"
+    described.write_bytes(b"")
+    if content:
+        pq.write_table(runs.slice(0, 0), described)
+    _, found, notes = load_history(tmp_path)
+    assert (notes.inferred, found["is_inferred"].to_pylist()) == (1, [True])
+    assert "without a row in runs" in " ".join(notes.lines)
+
+
+def _version_emptied(events: pa.Table) -> pa.Table:
+    return _with(events, "version", pa.array([""] * len(events)).dictionary_encode())
+
+
+def _two_swapped(events: pa.Table) -> pa.Table:
+    order = [1, 0, *range(2, len(events))]
+    return _with(events.take(order), "seq", events["seq"])
+
+
+def _times_zeroed(events: pa.Table) -> pa.Table:
+    return _with(events, "at_ns", pa.array([0] * len(events), pa.int64()))
+
+
+def _with(events: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    field = events.schema.field(name)
+    return events.set_column(events.column_names.index(name), field, values.cast(field.type))
+
+
+@pytest.mark.parametrize("alter", [_version_emptied, _two_swapped, _times_zeroed])
+def test_check_holds_nothing_for_a_history_that_was_altered(tmp_path, alter):
+    """`seq` stays whole; the digest of the runs table tells that the events are others. The untouched is judged."""
+    h = History(is_simulated=False)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    events, runs = tables(h)
+    place = runs.column_names.index("digest")
+    runs = runs.set_column(place, runs.schema.field(place), pa.array([digests(events)[0]]))
+    write_history(tmp_path, events, runs)
+    assert judged_history(tmp_path).verdict == "held"
+    write_history(tmp_path, alter(events), runs)
+    found = judged_history(tmp_path)
+    assert (found.verdict, found.damaged) == ("inconclusive", 1)
+    assert "not those that were recorded" in " ".join(found.notices)
