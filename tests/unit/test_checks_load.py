@@ -14,6 +14,7 @@ from lockref.history import Op, digests
 from reports.checks import decide, judge
 from reports.checks.load import load_history, write_history, write_json_lines
 from reports.checks.tally import tally
+from reports.pipeline.inputs import find_sources
 from tests.histories import History, tables, verdict
 
 
@@ -301,6 +302,7 @@ def test_a_runs_file_without_a_row_describes_nothing(tmp_path, content):
     _, found, notes = load_history(tmp_path)
     assert (notes.inferred, found["is_inferred"].to_pylist()) == (1, [True])
     assert "without a row in runs" in " ".join(notes.lines)
+    assert [source.runs for source in find_sources([tmp_path])] == [None], "Spark reads the same files"
 
 
 def _version_emptied(events: pa.Table) -> pa.Table:
