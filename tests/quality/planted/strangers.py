@@ -191,8 +191,7 @@ class PlainLock:
             self.runtime.sleep(self.settings.renew_interval_ns)
             if epoch != self.epoch or not self.holds():
                 return
-            assert self.user is not None
-            if not self.user.is_alive():
+            if self.user is None or not self.user.is_alive():
                 return
             self.renew(epoch)
 
