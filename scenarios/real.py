@@ -70,12 +70,14 @@ def run_real(
     processes: int = 1,
     seed: int = 0,
     folder: Path | None = None,
+    raise_if_interrupted: Callable[[], None] = lambda: None,
 ) -> RealOutcome:
     """Run a scenario without faults against the store at `store_uri`.
 
     clients: total, default the scenario's. duration_ns: after it no client
     begins another cycle. processes: 1 keeps all clients in this process.
     seed: draws the clients' habits; the run itself is not replayable.
+    raise_if_interrupted: asked now and then while worker processes run; raises a KeyboardInterrupt that Python dropped.
     folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
         which `write_history` replaces. Default a temporary one.
     Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
@@ -131,7 +133,7 @@ def run_real(
         if processes == 1:
             told = _alone(Crew(jobs[0], recorder=recorder, link=link, runtime=runtime), began)
         else:
-            with Workers(jobs, link, runtime, spool) as workers:
+            with Workers(jobs, link, runtime, spool, raise_if_interrupted) as workers:
                 told = workers.run(began(workers.gather()))
         told.lost[:] = [_at_its_last_event(worker, spool) for worker in told.lost]
         _record_crashes(recorder, told.lost)

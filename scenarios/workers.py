@@ -22,6 +22,9 @@ from scenarios.crew import GRACE_S, START_TIMEOUT_NS, Crew, Job
 from scenarios.orphans import end_with_parent
 from scenarios.workloads.resource import Effect, ResourceLink, Write
 
+LOOK_NS = NS_PER_S
+"""How often the wait for workers looks for a Ctrl-C that Python dropped."""
+
 LAST_LINES = 3
 LAST_WORDS_MAX = 600
 NAMES_MAX = 4
@@ -136,7 +139,15 @@ class Workers:
     Worker n (from 1) records into part n of the spool.
     """
 
-    def __init__(self, jobs: Sequence[Job], link: ResourceLink, runtime: ThreadRuntime, spool: Path) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        link: ResourceLink,
+        runtime: ThreadRuntime,
+        spool: Path,
+        raise_if_interrupted: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._raise_if_interrupted = raise_if_interrupted
         self._jobs = jobs
         self._link = link
         self._runtime = runtime
@@ -208,8 +219,12 @@ class Workers:
         ends_ns = start_ns + self._jobs[0].settled.duration_ns + 4 * GRACE_S * NS_PER_S
         while pending:
             try:
-                patience_ns = max(0, ends_ns - self._runtime.monotonic_ns())
-                answered = wait([self._controls[number] for number in pending], patience_ns / NS_PER_S)
+                if told.cut_ns is None:
+                    self._raise_if_interrupted()
+                left_ns = max(0, ends_ns - self._runtime.monotonic_ns())
+                answered = wait([self._controls[number] for number in pending], min(left_ns, LOOK_NS) / NS_PER_S)
+                if not answered and left_ns:
+                    continue
             except KeyboardInterrupt:
                 if told.cut_ns is not None:
                     raise

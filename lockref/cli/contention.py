@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from lockref.cli import interrupts
 from lockref.cli.campaigns import check_line, judge_thresholds, say_results, tallied_results, write_run
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
@@ -73,6 +74,7 @@ def contend(
             duration_ns=for_ns,
             processes=processes,
             folder=folder.path,
+            raise_if_interrupted=interrupts.raise_if_heard,
         )
         version = running.version
     counted = tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli import interrupts
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.provider import Grant, LockContext
 from lockref.providers import load_provider, provider_from
@@ -132,9 +133,16 @@ def test_an_interrupted_run_of_several_processes_keeps_its_history(tmp_path: Pat
     watch = threading.Thread(target=interrupt, daemon=True)
     watch.start()
     try:
-        outcome = run_real(
-            CONTENTION, HARDENED, tmp_path.as_uri(), clients=4, duration_ns=3600 * SECOND_NS, processes=2
-        )
+        with interrupts.remembered():
+            outcome = run_real(
+                CONTENTION,
+                HARDENED,
+                tmp_path.as_uri(),
+                clients=4,
+                duration_ns=3600 * SECOND_NS,
+                processes=2,
+                raise_if_interrupted=interrupts.raise_if_heard,
+            )
     finally:
         ended.set()
     (row,) = outcome.runs.to_pylist()

@@ -12,7 +12,7 @@ from lockref.cli.console import Console
 from lockref.cli.failures import Stored
 from lockref.cli.main import run
 from lockref.cli.reporting import ANALYSED, Part, _joined, write_report
-from lockref.errors import HistoryUnreadable
+from lockref.errors import CapabilityMissing, HistoryUnreadable
 from lockref.providers import load_provider
 from lockref.runtime import NS_PER_S
 from reports.checks.load import write_history
@@ -66,7 +66,12 @@ def test_a_folder_without_a_history_has_no_page(tmp_path: Path) -> None:
 
 def test_a_killed_run_has_a_page_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`lockref report` of a run that left segments only: exit 0, its verdict, and that it was killed."""
-    monkeypatch.setenv("LOCKREF_JAVA", "none")
+
+    def without_java(*_: object) -> None:
+        # Not by a setting: another test of this process may have started a session, which then serves this one.
+        raise CapabilityMissing("no Java")
+
+    monkeypatch.setattr("lockref.cli.reporting._analysed", without_java)
     folder = tmp_path / "run"
     folder.mkdir()
     run_real(
