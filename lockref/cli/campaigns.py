@@ -148,9 +148,12 @@ def gate(allowed: Collection[int]) -> dict[str, bool]:
 
 def say_results(console: Console, results: Results) -> None:
     """The verdict in a few lines, the failure blocks last."""
-    style = {"held": "good", "violated": "bad"}.get(results.verdict, "head")
+    is_unlive = results.verdict != "violated" and results.worst == "violated"
+    style = "bad" if is_unlive else {"held": "good", "violated": "bad"}.get(results.verdict, "head")
+    # Safety gives the word, unless the lock is safe because it does not go on.
+    word = "NOT LIVE" if is_unlive else results.verdict.upper()
     console.say(
-        f"{results.verdict.upper():<13}{printable(results.title)}: {printable(results.statement, limit=STATEMENT_MAX)}",
+        f"{word:<13}{printable(results.title)}: {printable(results.statement, limit=STATEMENT_MAX)}",
         style=style,
     )
     for reason in results.untold_reasons:
