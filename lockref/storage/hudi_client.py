@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from lockref.errors import LockError, OutcomeUnknown, StoreRejected
+from lockref.storage.config import split_lock_uri
 from lockref.storage.lockfile import LockFile, parse_strictly_as_hudi, serialize
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
 
@@ -230,11 +231,16 @@ class ObjectStoreLockClient:
     def read_object(self, path: str, check_exists_first: bool) -> str | None:
         # One read answers both questions; the port has no cheaper one.
         del check_exists_first
-        body = self._store.read(path).body
+        body = self._store.read(_key_of(path)).body
         return None if body is None else body.decode("utf-8", "replace")
 
     def write_object(self, path: str, content: str) -> bool:
-        return self._store.put(path, content.encode()).outcome is Outcome.APPLIED
+        return self._store.put(_key_of(path), content.encode()).outcome is Outcome.APPLIED
 
     def close(self) -> None:
         self._close()
+
+
+def _key_of(path: str) -> str:
+    """Hudi names other objects by their URI; a store knows them by their key."""
+    return split_lock_uri(path).key if "://" in path else path

@@ -13,6 +13,7 @@ from lockref.storage.hudi_client import (
     StorageLockFile,
 )
 from lockref.storage.lockfile import LockFile, serialize
+from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
 from tests.unit.hudi_bench import KEY, ToldStore
 
@@ -206,3 +207,12 @@ def test_result_codes():
     assert {result.name: int(result) for result in LockUpsertResult} == {
         "SUCCESS": 0, "ACQUIRED_BY_OTHERS": 1, "UNKNOWN_ERROR": 2, "THROTTLED": 3,
     }  # fmt: skip
+
+
+def test_another_object_is_found_by_the_key_in_its_uri():
+    """Hudi asks for its audit switch by URI: taken for a key, that request never left, and looked unanswered."""
+    store = MemoryStore()
+    client = ObjectStoreLockClient(store, "table/.hoodie/.locks/table_lock.json")
+    assert client.write_object("s3://lake/table/.hoodie/.locks/audit_enabled.json", "on")
+    assert client.read_object("s3a://lake/table/.hoodie/.locks/audit_enabled.json", True) == "on"
+    assert store.read("table/.hoodie/.locks/audit_enabled.json").body == b"on"
