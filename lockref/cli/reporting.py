@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from lockref.cli.check import judged_history
 from lockref.cli.console import Console
+from lockref.cli.judging import judged_history
 from lockref.cli.run_folder import has_history
 from lockref.cli.writers import end_of
 from lockref.errors import CapabilityMissing

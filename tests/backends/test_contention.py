@@ -35,7 +35,7 @@ def contend(
     return outcome, tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
 
 
-def _require_held_or_slow(counted: Tally) -> None:
+def _assert_held_or_slow(counted: Tally) -> None:
     """Nothing broke, and only the floor of evidence may be open: a slow machine does not reach it in so short a run."""
     verdicts = decide(counted)
     assert not counted.findings
@@ -46,7 +46,7 @@ def _require_held_or_slow(counted: Tally) -> None:
 def test_two_hundred_threads_append_to_one_list(address: str) -> None:
     """S1, S3, S4: no append is lost and no two threads believe; the list ends exactly 0 to n-1."""
     outcome, counted = contend(address)
-    _require_held_or_slow(counted)
+    _assert_held_or_slow(counted)
     assert not outcome.unfinished
     effects = outcome.events.filter(outcome.events["kind"].cast("string").to_numpy(zero_copy_only=False) == "effect")
     made = [int(version) for version in effects["version"].to_pylist()]
@@ -59,7 +59,7 @@ def test_two_hundred_threads_append_to_one_list(address: str) -> None:
 def test_contenders_in_several_processes_share_one_history(address: str) -> None:
     """The clocks of one host order the events of its processes; the chain of versions agrees."""
     _, counted = contend(address, threads=32, processes=2)
-    _require_held_or_slow(counted)
+    _assert_held_or_slow(counted)
 
 
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)

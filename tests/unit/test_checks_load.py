@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lockref.cli.check import judged_history
+from lockref.cli.judging import judged_history
 from lockref.errors import HistoryUnreadable
 from lockref.history import Op, digests
 from reports.checks import decide, judge
