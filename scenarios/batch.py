@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lockref.errors import ConfigError
 from lockref.history import digests, runs_table, to_table
-from lockref.providers import ProviderSpec
+from lockref.lab.loading import ProviderSpec
 from scenarios.orphans import end_with_parent
 from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.schema import Scenario

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 from lockref.errors import ConfigError
-from lockref.providers import ProviderSpec
+from lockref.lab.loading import ProviderSpec
 
 _ROOMS = ("sim", "scenarios", "lockref")
 _LOCKS = "lockref.storage"

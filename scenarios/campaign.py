@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lockref.errors import DeterminismError
 from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
-from lockref.providers import ProviderSpec
+from lockref.lab.loading import ProviderSpec
 from reports.checks import judge
 from reports.checks.tally import Tally, tally_runs
 from scenarios.batch import batch_digest, run_seeds, sweep

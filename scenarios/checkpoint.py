@@ -32,7 +32,7 @@ from pyarrow import feather
 
 import lockref
 from lockref.errors import ConfigError
-from lockref.providers import ProviderSpec
+from lockref.lab.loading import ProviderSpec
 from lockref.whole import write_whole
 from reports.checks import Judgement
 from reports.checks.load import CHUNKS, load_history, write_history

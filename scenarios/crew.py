@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from lockref.errors import BackendUnavailable, ConfigError, LockError
 from lockref.history import Recorder
+from lockref.lab.loading import ProviderSpec
+from lockref.lab.recording import Journal, RecordingStore, host_stamp
 from lockref.provider import LockContext, LockEvent
-from lockref.providers import ProviderSpec
-from lockref.recording import Journal, RecordingStore, host_stamp
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store, parse_store_uri

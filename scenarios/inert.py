@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from lockref.providers import ProviderSpec
+from lockref.lab.loading import ProviderSpec
 from scenarios.batch import run_seeds
 from scenarios.plan import written_faults
 from scenarios.schema import Scenario

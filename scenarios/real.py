@@ -11,7 +11,7 @@ spans hosts cannot be recorded in this way.
 
 A real run injects no faults, and it is not replayable: what remains is its
 history, which `lockref check` judges again at any time. So every process writes
-its part of the record into a spool while it happens (`lockref.spool`), and the
+its part of the record into a spool while it happens (`lockref.lab.spool`), and the
 row that describes the run stands beside it before the first client is let go.
 """
 
@@ -29,9 +29,9 @@ import pyarrow.compute as pc
 
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Recorder, detail, digests, runs_table
-from lockref.providers import ProviderSpec
+from lockref.lab.loading import ProviderSpec
+from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks.load import write_runs

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from lockref.errors import did_you_mean
-from lockref.providers import ProviderSpec
+from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
 from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.spec import CLAUSES, Verdict

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
-from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
 from scenarios.cast import Cast

@@ -16,8 +16,8 @@ from typing import Any
 
 from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockError
 from lockref.history import Recorder
+from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockContext, LockEvent
-from lockref.providers import ProviderSpec
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import ObjectStore
 from scenarios.blame import blamed, is_providers_fault

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 
 from lockref.errors import BackendUnavailable, LockrefError, OutcomeUnknown
+from lockref.lab.spool import SpoolRecorder
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.spool import SpoolRecorder
 from scenarios.crew import GRACE_S, START_TIMEOUT_NS, Crew, Job
 from scenarios.orphans import end_with_parent
 from scenarios.workloads.resource import Effect, ResourceLink, Write

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lockref.errors import BudgetExceeded, ConfigError
-from lockref.recording import Journal, Stamp
+from lockref.lab.recording import Journal, Stamp
 from lockref.runtime import MonoNs, WallNs
 from sim.clocks import NodeClock
 from sim.faults.vocabulary import HeldTasks

@@ -52,7 +52,7 @@ def command(
     from lockref.cli.contention import WorkersLost, contend
     from lockref.cli.options import duration_ns, exit_codes
     from lockref.cli.run_folder import RunFolder, provenance
-    from lockref.providers import load_provider
+    from lockref.lab.loading import load_provider
     from scenarios.backends import require_known
     from scenarios.batch import batch_digest
     from scenarios.load import load_scenario

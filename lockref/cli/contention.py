@@ -20,7 +20,7 @@ from scenarios.run import require_counts, require_undisturbed, run_real
 if TYPE_CHECKING:
     from lockref.cli.console import Console
     from lockref.cli.run_folder import RunFolder
-    from lockref.providers import ProviderSpec
+    from lockref.lab.loading import ProviderSpec
     from lockref.stores.measured import Finding
     from reports.formats.results import Results
     from scenarios.backends import RunningBackend

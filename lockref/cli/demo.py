@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lockref.cli.console import Console
     from lockref.cli.run_folder import RunFolder
-    from lockref.providers import ProviderSpec
+    from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
     from scenarios.schema import Scenario
 
@@ -52,7 +52,7 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
     from lockref.cli.reporting import parts_of, write_report
     from lockref.cli.run_folder import RunFolder, provenance
     from lockref.java import find_java
-    from lockref.providers import load_provider
+    from lockref.lab.loading import load_provider
     from scenarios.load import load_scenario
 
     console = Console(ctx.obj)

@@ -25,7 +25,7 @@ from sim.explore.shrink import Shrunk, shrink
 from sim.schedules import Replay
 
 if TYPE_CHECKING:
-    from lockref.providers import ProviderSpec
+    from lockref.lab.loading import ProviderSpec
     from reports.checks.tally import Finding
     from scenarios.schema import Scenario
     from scenarios.simulated import RunOutcome

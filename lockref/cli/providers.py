@@ -13,7 +13,7 @@ from lockref.cli.console import Console, printable
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the locks that are known by name; any other is named as module:Class or file.py:Class."""
     from lockref.errors import ConfigError
-    from lockref.providers import BUILT_IN, load_provider, registered
+    from lockref.lab.loading import BUILT_IN, load_provider, registered
 
     console = Console(ctx.obj, as_json=as_json)
     rows = []

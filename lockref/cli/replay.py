@@ -18,7 +18,7 @@ def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as
     from lockref.cli.evidence import JudgedRun
     from lockref.cli.failures import find_failures
     from lockref.errors import ConfigError, Location
-    from lockref.providers import load_provider
+    from lockref.lab.loading import load_provider
     from reports.formats.text import readable
     from scenarios.schema import Scenario
     from scenarios.simulated import RunOutcome, run_simulated

@@ -87,7 +87,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     Runs SCENARIO (a file or a name; default the whole catalogue) under every build in its `expect`; exit 1 if one
     surprises, or if a fault of it changes nothing in 500 seeds.
     """
-    from lockref.providers import load_provider
+    from lockref.lab.loading import load_provider
     from reports.checks import judge
     from reports.checks.tally import tally
     from scenarios.batch import simulate_many

@@ -15,7 +15,7 @@ from lockref.errors import LockrefError
 if TYPE_CHECKING:
     from lockref.cli.console import Console
     from lockref.cli.run_folder import RunFolder
-    from lockref.providers import ProviderSpec
+    from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
     from scenarios.schema import Scenario
 
@@ -64,7 +64,7 @@ def command(
     from lockref.cli.options import exit_codes
     from lockref.cli.progress import seed_progress
     from lockref.cli.run_folder import provenance
-    from lockref.providers import load_provider
+    from lockref.lab.loading import load_provider
     from reports.checks.load import CHUNKS
     from reports.checks.verdicts import counted
     from scenarios.batch import batch_digest

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from lockref.errors import HistoryUnreadable, NothingRecorded
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
-from lockref.spool import SPOOL, is_spool, read_spool, remove_spool
+from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
 from reports.checks.integrity import renumbered
 from reports.checks.verdicts import counted
 

@@ -4,7 +4,7 @@ Everything but the storage client is Hudi's, heartbeat thread and JSON reader
 included, so it runs in real time only, and one provider object must be used
 from one thread: an interrupt is a flag of the Java thread.
 
-The same manager rules as in `lockref.storage.hudi.HudiLock`: a new provider
+The same manager rules as in `lockref.storage.hudi.lock_manager.HudiLock`: a new provider
 per cycle, the old one again after an unlock that raised.
 """
 
@@ -16,9 +16,9 @@ from lockref.errors import LockError, ReleaseFailed
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind
 from lockref.runtime import NS_PER_S
 from lockref.storage.config import BASE_PATH, RENEW_INTERVAL, VALIDITY
-from lockref.storage.hudi import REQUEST_TIMEOUT_SHARE
-from lockref.storage.hudi_client import ObjectStoreLockClient
-from lockref.storage.hudi_provider import random_uuid
+from lockref.storage.hudi.client import ObjectStoreLockClient
+from lockref.storage.hudi.lock_manager import REQUEST_TIMEOUT_SHARE
+from lockref.storage.hudi.provider import random_uuid
 from lockref.storage.lockfile import decode
 from scenarios.peers.hudi_jvm import (
     HudiOriginal,

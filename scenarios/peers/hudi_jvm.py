@@ -21,9 +21,9 @@ from typing import Any, Final, TypeVar
 from lockref.errors import CapabilityMissing, CorruptRecord, LockError
 from lockref.java import search_java
 from lockref.runtime import ThreadRuntime
-from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, StorageLockClient, StorageLockFile
-from lockref.storage.hudi_heartbeat import HeartbeatManager
-from lockref.storage.hudi_provider import HoodieLockException, HoodieReleaseFailed, LockState
+from lockref.storage.hudi.client import LockGetResult, LockUpsertResult, StorageLockClient, StorageLockFile
+from lockref.storage.hudi.heartbeat import HeartbeatManager
+from lockref.storage.hudi.provider import HoodieLockException, HoodieReleaseFailed, LockState
 from lockref.storage.lockfile import NULL_RECORD, LockFile
 from lockref.stores.port import Version
 from scenarios.peers.jars import Jar, bundled, fetch

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
 from lockref.history import ABSENT, Kind, Op, Recorder
+from lockref.lab.contract import screened_grant, screened_yes
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
-from lockref.screening import screened_grant, screened_yes
 from lockref.stores.port import Outcome
 from scenarios.workloads.resource import ResourceLink, Write
 

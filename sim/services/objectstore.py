@@ -14,8 +14,8 @@ import hashlib
 from typing import TYPE_CHECKING, cast
 
 from lockref.history import ABSENT, IF_ABSENT, Kind, Op
+from lockref.lab.recording import RecordingStore, content_id
 from lockref.provider import RecordDecoder, RecordView
-from lockref.recording import RecordingStore, content_id
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 from sim.clocks import WALL_EPOCH_NS
 from sim.nodes import Node, Process

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.checks import decide, judge
 from reports.checks.tally import Tally, tally

@@ -19,8 +19,8 @@ import pytest
 
 from lockref.cli.campaigns import code_of
 from lockref.cli.main import run
+from lockref.lab.loading import load_provider
 from lockref.provider import LockContext
-from lockref.providers import load_provider
 from lockref.runtime import NS_PER_S
 from reports.checks import judge
 from reports.checks.load import write_history

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from lockref.lab.loading import load_provider
 from lockref.provider import LockContext, LockSettings
-from lockref.providers import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.port import ObjectStore, Outcome
 from lockref.stores.uri import open_store

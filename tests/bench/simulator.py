@@ -5,7 +5,7 @@ from __future__ import annotations
 import simpy
 
 from lockref.history import Kind, Recorder
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks import judge
 from scenarios.batch import simulate_many
 from scenarios.load import load_scenario, parse_scenario

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from lockref.errors import LockError
 from lockref.runtime import NS_PER_MS, ThreadRuntime
-from lockref.storage.hudi_heartbeat import LockProviderHeartbeatManager
-from lockref.storage.hudi_threads import JavaThread, JavaThreads, ScheduledFuture, SchedulerRefused
+from lockref.storage.hudi.heartbeat import LockProviderHeartbeatManager
+from lockref.storage.hudi.java_threads import JavaThread, JavaThreads, ScheduledFuture, SchedulerRefused
 
 OWNER = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 STOP_TIMEOUT_MS = 1

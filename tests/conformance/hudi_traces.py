@@ -25,8 +25,8 @@ from typing import Any, Protocol
 from lockref.errors import CapabilityMissing, ConfigError, CorruptRecord, LockError
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.storage.config import StorageLockConfig, lock_file_location
-from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, StorageLockFile
-from lockref.storage.hudi_provider import HoodieLockException, StorageBasedLockProvider
+from lockref.storage.hudi.client import LockGetResult, LockUpsertResult, StorageLockFile
+from lockref.storage.hudi.provider import HoodieLockException, StorageBasedLockProvider
 from lockref.storage.lockfile import NULL_RECORD, LockFile, parse_strictly_as_hudi, serialize
 from lockref.stores.port import Version
 from tests.conformance import hudi_heartbeats
@@ -559,7 +559,7 @@ def _record(traces: int, first_seed: int) -> dict[str, Any]:
 def _contend() -> dict[str, Any]:
     """The original and the baseline take turns on one object, and the original learns of a theft by interrupt."""
     from lockref.provider import LockContext, LockSettings
-    from lockref.storage.hudi import HudiLock
+    from lockref.storage.hudi.lock_manager import HudiLock
     from lockref.stores.memory import MemoryStore
     from scenarios.peers.hudi import HudiOriginalLock
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.evidence import broken_clauses
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from scenarios.load import parse_scenario
 from scenarios.simulated import run_simulated
 from sim.faults.vocabulary import FaultPlan

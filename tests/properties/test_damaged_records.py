@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockref.history import RUNS_SCHEMA
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks import decide, judge
 from reports.checks.tally import tally
 from scenarios.batch import simulate_many

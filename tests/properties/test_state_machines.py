@@ -25,7 +25,7 @@ from lockref.cli.evidence import broken_clauses
 from lockref.cli.failures import FailureStore
 from lockref.errors import LockLost, LockNotHeld, OutcomeUnknown
 from lockref.history import runs_table, to_table
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
 from lockref.storage.provider import StorageLock

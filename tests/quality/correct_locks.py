@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks.verdicts import decide
 from scenarios.campaign import run_campaign
 from scenarios.cast import Cast

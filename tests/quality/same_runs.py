@@ -18,9 +18,11 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import click
+
 from lockref.errors import ConfigError
 from lockref.history import IF_ABSENT, ROW_COLUMNS, Kind, Recorder
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from scenarios.batch import run_seeds
 from scenarios.load import catalogue, load_scenario
 
@@ -75,17 +77,18 @@ def compare(before: dict[str, dict[str, list[list[str]] | str]]) -> int:
             if isinstance(olds, str) or isinstance(news, str):
                 if olds != news:
                     differing += 1
-                    print(f"{name} {lock}: {olds if isinstance(olds, str) else 'ran'} -> {news}")
+                    click.echo(f"{name} {lock}: {olds if isinstance(olds, str) else 'ran'} -> {news}")
                 continue
             runs += len(olds)
             changed = [seed for seed, (old, new) in enumerate(zip(olds, news, strict=True), 1) if old[0] != new[0]]
             asked = [seed for seed in changed if olds[seed - 1][1] != news[seed - 1][1]]
             differing += len(changed)
             if changed:
-                print(
-                    f"{name} {lock}: {len(changed)} digests differ ({changed[:5]}…), requests in {len(asked)}: {asked[:9]}"
+                click.echo(
+                    f"{name} {lock}: {len(changed)} digests differ ({changed[:5]}), "
+                    f"requests in {len(asked)}: {asked[:9]}"
                 )
-    print(f"{runs} runs of {len(before)} scenarios compared, {differing} differ")
+    click.echo(f"{runs} runs of {len(before)} scenarios compared, {differing} differ")
     return differing
 
 
@@ -97,7 +100,7 @@ def main(arguments: list[str]) -> int:
         case ["compare", file]:
             return int(compare(json.loads(Path(file).read_text(encoding="utf-8"))) > 0)
         case _:
-            print(__doc__)
+            click.echo(__doc__)
             return 2
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from lockref.history import Op
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from lockref.stores.port import Outcome
 from reports.checks import judge
 from reports.checks.crosscheck import crosscheck

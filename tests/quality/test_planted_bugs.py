@@ -12,7 +12,7 @@ import pytest
 
 from lockref.cli.evidence import broken_clauses
 from lockref.cli.failures import FailureStore, find_failures
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks import judge
 from scenarios.batch import simulate_many
 from scenarios.campaign import run_campaign

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lockref.history import runs_table, to_table
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks import judge
 from reports.checks.integrity import renumbered
 from scenarios.load import load_scenario

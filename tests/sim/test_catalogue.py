@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks import judge
 from reports.checks.tally import tally
 from scenarios.expect import surprises

@@ -12,8 +12,8 @@ import pytest
 
 from lockref.cli import interrupts
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
+from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
-from lockref.providers import load_provider, provider_from
 from reports.checks import decide, judge
 from reports.checks.spec import Verdict
 from reports.checks.tally import tally

@@ -11,7 +11,7 @@ from lockref.cli.campaigns import campaign_results
 from lockref.cli.evidence import JudgedRun
 from lockref.cli.failures import FailureStore, find_failures
 from lockref.cli.main import run
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.formats.text import readable
 from scenarios.campaign import run_campaign
 from scenarios.load import load_scenario

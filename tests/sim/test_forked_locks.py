@@ -8,8 +8,8 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.history import to_table
+from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import LockContext
-from lockref.providers import load_provider, provider_from
 from lockref.storage.provider import StorageLock
 from scenarios.load import load_scenario
 from scenarios.simulated import run_simulated

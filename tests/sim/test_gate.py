@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks.spec import CLAUSES
 from reports.formats.results import load_results
 from scenarios.campaign import run_campaign

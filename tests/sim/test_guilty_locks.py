@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError, DeterminismError
+from lockref.lab.loading import provider_from
 from lockref.provider import LockContext
-from lockref.providers import provider_from
 from lockref.runtime import NS_PER_MS
 from lockref.storage.lease import Step
 from lockref.storage.provider import StorageLock

@@ -13,11 +13,11 @@ import pytest
 
 from lockref.errors import LockError, LockLost, OutcomeUnknown, ReleaseFailed
 from lockref.history import Kind, to_table
+from lockref.lab.loading import load_provider
 from lockref.provider import LockContext, LockSettings
-from lockref.providers import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
-from lockref.storage.hudi import HudiLock
+from lockref.storage.hudi.lock_manager import HudiLock
 from lockref.storage.provider import StorageLock
 from scenarios.campaign import run_campaign
 from scenarios.load import load_scenario

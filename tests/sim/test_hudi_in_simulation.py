@@ -8,7 +8,7 @@ import pytest
 
 from lockref.provider import LockContext, LockEventKind, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
-from lockref.storage.hudi import HudiLock
+from lockref.storage.hudi.lock_manager import HudiLock
 from lockref.storage.lockfile import LockFile, serialize
 from lockref.stores.memory import MemoryStore
 from sim.auditor import real_world_forbidden

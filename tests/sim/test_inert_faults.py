@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockref.cli.main import run
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from scenarios.inert import inert_faults
 from scenarios.load import parse_scenario
 

@@ -15,9 +15,9 @@ import pytest
 from lockref.cli import contention, interrupts, run_folder, writers
 from lockref.cli.main import run
 from lockref.cli.run_folder import RunFolder
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
+from lockref.lab.spool import SPOOL, begin_spool
 from lockref.runtime import NS_PER_S
-from lockref.spool import SPOOL, begin_spool
 from reports.checks import judge
 from reports.checks.load import load_history
 from reports.checks.tally import tally

@@ -13,8 +13,8 @@ import pytest
 
 from lockref.errors import ConfigError, DeterminismError, LockError
 from lockref.history import Recorder, to_table
+from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
-from lockref.providers import load_provider, provider_from
 from lockref.storage.provider import StorageLock
 from scenarios import simulated
 from scenarios.batch import sweep
@@ -43,7 +43,7 @@ def test_a_batch_does_not_depend_on_the_hash_seed() -> None:
     """Two processes with different PYTHONHASHSEED give one digest."""
     program = (
         "from scenarios.run import simulate_many; from scenarios.load import load_scenario;"
-        "from lockref.providers import load_provider;"
+        "from lockref.lab.loading import load_provider;"
         "print(simulate_many(load_scenario('swarm'), load_provider('hudi'), range(1, 21)).digest)"
     )
     digests = {

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from lockref.java import search_java
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.checks.load import write_history
 from scenarios.load import load_scenario

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table, to_table
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
 from reports.checks.load import load_history

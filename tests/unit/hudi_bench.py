@@ -16,10 +16,10 @@ from typing import Any
 from lockref.errors import LockError, LockrefError
 from lockref.provider import LockContext, LockEvent, LockEventKind, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
-from lockref.storage.hudi import HudiLock
-from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, ObjectStoreLockClient, StorageLockFile
-from lockref.storage.hudi_provider import StorageBasedLockProvider
-from lockref.storage.hudi_threads import JavaThread, JavaThreads
+from lockref.storage.hudi.client import LockGetResult, LockUpsertResult, ObjectStoreLockClient, StorageLockFile
+from lockref.storage.hudi.java_threads import JavaThread, JavaThreads
+from lockref.storage.hudi.lock_manager import HudiLock
+from lockref.storage.hudi.provider import StorageBasedLockProvider
 from lockref.storage.lockfile import LockFile, parse, serialize
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply

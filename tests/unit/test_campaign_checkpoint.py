@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks import judge
 from reports.checks.load import CHUNKS, load_history
 from reports.checks.tally import tally

@@ -13,7 +13,7 @@ from lockref.cli.failures import Stored
 from lockref.cli.main import run
 from lockref.cli.reporting import ANALYSED, Part, _joined, write_report
 from lockref.errors import CapabilityMissing, HistoryUnreadable
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.checks.load import write_history
 from reports.checks.tally import Finding, Tally

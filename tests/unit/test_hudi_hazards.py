@@ -9,8 +9,8 @@ import pytest
 
 from lockref.errors import CorruptRecord, OutcomeUnknown, ReleaseFailed
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.storage.hudi import HoodieLockException
-from lockref.storage.hudi_client import LockUpsertResult, ObjectStoreLockClient
+from lockref.storage.hudi.client import LockUpsertResult, ObjectStoreLockClient
+from lockref.storage.hudi.lock_manager import HoodieLockException
 from lockref.stores.port import Outcome, WriteReply
 from tests.unit.hudi_bench import EPOCH_NS, KEY, Bench, BenchHeartbeat
 

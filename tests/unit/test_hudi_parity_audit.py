@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lockref.storage.hudi_audit import AuditOperationState, AuditService, is_audit_enabled
-from lockref.storage.hudi_client import ObjectStoreLockClient
+from lockref.storage.hudi.audit import AuditOperationState, AuditService, is_audit_enabled
+from lockref.storage.hudi.client import ObjectStoreLockClient
 from tests.unit.hudi_bench import FOLDER, KEY, SWITCH, Broken, ToldStore
 
 

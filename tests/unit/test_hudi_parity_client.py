@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockref.errors import CorruptRecord, OutcomeUnknown, StoreRejected
-from lockref.storage.hudi_client import (
+from lockref.storage.hudi.client import (
     IllegalVersion,
     LockGetResult,
     LockUpsertResult,

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from lockref.runtime import NS_PER_S
-from lockref.storage.hudi import HoodieLockException
+from lockref.storage.hudi.lock_manager import HoodieLockException
 from tests.unit.hudi_bench import Bench
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.storage.hudi_heartbeat import LockProviderHeartbeatManager
-from lockref.storage.hudi_threads import FixedRateScheduler, JavaThreads, SchedulerRefused
+from lockref.storage.hudi.heartbeat import LockProviderHeartbeatManager
+from lockref.storage.hudi.java_threads import FixedRateScheduler, JavaThreads, SchedulerRefused
 from tests.unit.hudi_bench import Bench, Broken
 
 

@@ -9,9 +9,9 @@ import pytest
 from lockref.errors import ConfigError, ReleaseFailed
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.config import BASE_PATH, RENEW_INTERVAL, VALIDITY
-from lockref.storage.hudi import HoodieLockException, LockState, StorageBasedLockProvider
-from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, ObjectStoreLockClient
-from lockref.storage.hudi_threads import JavaThreads
+from lockref.storage.hudi.client import LockGetResult, LockUpsertResult, ObjectStoreLockClient
+from lockref.storage.hudi.java_threads import JavaThreads
+from lockref.storage.hudi.lock_manager import HoodieLockException, LockState, StorageBasedLockProvider
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, WriteReply
 from tests.unit.hudi_bench import EPOCH_NS, FOLDER, KEY, SWITCH, Bench, BenchHeartbeat, Broken

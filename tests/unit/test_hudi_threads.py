@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockref.runtime import NS_PER_S
-from lockref.storage.hudi_threads import FixedRateScheduler, JavaThreads, Monitor, SchedulerRefused
+from lockref.storage.hudi.java_threads import FixedRateScheduler, JavaThreads, Monitor, SchedulerRefused
 from tests.unit.hudi_bench import Bench
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lockref.errors import ConfigError
+from lockref.lab.contract import ScreenedDecoder
+from lockref.lab.loading import load_provider, provider_from, registered
 from lockref.provider import INTERFACE_VERSION
-from lockref.providers import load_provider, provider_from, registered
-from lockref.screening import ScreenedDecoder
 from lockref.storage import lockfile
 from lockref.storage.provider import StorageLock
 

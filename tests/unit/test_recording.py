@@ -7,8 +7,8 @@ import json
 from dataclasses import replace
 
 from lockref.history import Kind, Op, Recorder, to_table
+from lockref.lab.recording import Journal, RecordingStore
 from lockref.provider import RecordView
-from lockref.recording import Journal, RecordingStore
 from lockref.runtime import WallNs
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, Version, WriteReply

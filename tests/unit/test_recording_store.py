@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from lockref.history import Kind, Op, Recorder, to_table
-from lockref.recording import Journal, RecordingStore
+from lockref.lab.recording import Journal, RecordingStore
 from lockref.storage.lockfile import LockFile, decode, serialize
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Version

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
-from lockref.providers import load_provider
+from lockref.lab.loading import load_provider
 from reports.checks.demands import demand_text, parse_demand
 from scenarios.load import BYTES_MAX, catalogue, load_scenario, parse_scenario
 from scenarios.plan import draw_plan, is_same_for_all_seeds

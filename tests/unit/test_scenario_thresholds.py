@@ -80,7 +80,7 @@ def test_other_forms_are_refused(text: str) -> None:
 
 def test_a_simulated_batch_has_samples_for_each_measure() -> None:
     """After a crash the next grant comes within a validity and the drift allowance, and a bit."""
-    from lockref.providers import load_provider
+    from lockref.lab.loading import load_provider
 
     batch = simulate_many(load_scenario("e03"), load_provider("hardened"), range(1, 9))
     measures = measure(batch.events, batch.runs)

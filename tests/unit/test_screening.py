@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError
+from lockref.lab.contract import ScreenedDecoder, screened_grant
 from lockref.provider import Grant, RecordView
-from lockref.screening import ScreenedDecoder, screened_grant
 from lockref.stores.port import Version
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from lockref.errors import HistoryUnreadable, NothingRecorded
 from lockref.history import ROW_COLUMNS, Kind, Op, Recorder, runs_table, to_table
-from lockref.spool import SPOOL, SpoolRecorder, begin_spool, is_spool, read_spool, remove_spool
+from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, is_spool, read_spool, remove_spool
 from reports.checks.load import load_history, write_history, write_runs
 
 KEY = "lockref-1/.hoodie/.locks/table_lock.json"
@@ -52,7 +52,7 @@ def test_a_spool_reads_back_as_what_memory_would_hold(spool: Path) -> None:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from lockref.spool import SpoolRecorder
+from lockref.lab.spool import SpoolRecorder
 from tests.unit.test_spool import record
 recorder = SpoolRecorder(Path(sys.argv[1]), int(sys.argv[2]))
 for number in range(int(sys.argv[3])):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lockref.errors import OutcomeUnknown
+from lockref.lab.loading import load_provider
 from lockref.provider import RecordView
-from lockref.providers import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs
 from lockref.stores.port import Outcome
 

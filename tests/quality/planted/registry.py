@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockref.providers import ProviderSpec, load_provider
+from lockref.lab.loading import ProviderSpec, load_provider
 from scenarios.campaign import run_campaign
 from scenarios.load import load_scenario
 

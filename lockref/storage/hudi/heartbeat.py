@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from lockref.errors import LockrefError
 from lockref.runtime import NS_PER_S, Mutex, Runtime
-from lockref.storage.hudi_threads import FixedRateScheduler, JavaThread, JavaThreads, Monitor, ScheduledFuture
+from lockref.storage.hudi.java_threads import FixedRateScheduler, JavaThread, JavaThreads, Monitor, ScheduledFuture
 
 STOP_TIMEOUT_NS: Final = 15 * NS_PER_S
 """How long a stop waits for a run in progress."""
@@ -133,7 +133,7 @@ class LockProviderHeartbeatManager:
             return False
 
     def stop_heartbeat(self, may_interrupt: bool) -> bool:
-        del may_interrupt  # No request can be interrupted here; see hudi_threads.
+        del may_interrupt  # No request can be interrupted here; see `java_threads`.
         with self._monitor:
             if self._future is None:
                 return False

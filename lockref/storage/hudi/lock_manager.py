@@ -17,9 +17,9 @@ from lockref.errors import LockError, ReleaseFailed
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.config import StorageLockConfig
-from lockref.storage.hudi_client import ObjectStoreLockClient
-from lockref.storage.hudi_provider import HoodieLockException, LockState, StorageBasedLockProvider, random_uuid
-from lockref.storage.hudi_threads import JavaThread, JavaThreads
+from lockref.storage.hudi.client import ObjectStoreLockClient
+from lockref.storage.hudi.java_threads import JavaThread, JavaThreads
+from lockref.storage.hudi.provider import HoodieLockException, LockState, StorageBasedLockProvider, random_uuid
 from lockref.storage.lockfile import decode
 
 __all__ = ["HoodieLockException", "HudiLock", "LockState", "StorageBasedLockProvider"]

@@ -23,10 +23,10 @@ from lockref.errors import ConfigError, LockError, LockrefError, ReleaseFailed
 from lockref.provider import Grant, LockEvent, LockEventKind, LockListener
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.storage.config import DRIFT_BUFFER_NS, StorageLockConfig, check_scheme
-from lockref.storage.hudi_audit import AuditOperationState, AuditService, is_audit_enabled
-from lockref.storage.hudi_client import LockGetResult, LockUpsertResult, StorageLockClient, StorageLockFile
-from lockref.storage.hudi_heartbeat import HeartbeatLoader, HeartbeatManager, LockProviderHeartbeatManager, Log, no_log
-from lockref.storage.hudi_threads import JavaThreads, Monitor
+from lockref.storage.hudi.audit import AuditOperationState, AuditService, is_audit_enabled
+from lockref.storage.hudi.client import LockGetResult, LockUpsertResult, StorageLockClient, StorageLockFile
+from lockref.storage.hudi.heartbeat import HeartbeatLoader, HeartbeatManager, LockProviderHeartbeatManager, Log, no_log
+from lockref.storage.hudi.java_threads import JavaThreads, Monitor
 from lockref.storage.lockfile import LockFile
 
 DRIFT_BUFFER_MS: Final = DRIFT_BUFFER_NS // NS_PER_MS

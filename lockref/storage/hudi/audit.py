@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from lockref.errors import LockrefError
-from lockref.storage.hudi_client import StorageLockClient
+from lockref.storage.hudi.client import StorageLockClient
 
 CONFIG_FILE_NAME: Final = "audit_enabled.json"
 FOLDER_NAME: Final = "audit"

@@ -15,9 +15,9 @@ import itertools
 from collections.abc import Callable
 
 from lockref.history import ABSENT, IF_ABSENT, Kind, Op, Recorder
+from lockref.lab.contract import require_key, require_version, require_write
 from lockref.provider import RecordDecoder, RecordView
 from lockref.runtime import Runtime
-from lockref.screening import require_key, require_version, require_write
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 
 _GrantName = tuple[str, int | None]
