@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lockref.cli.console import Console
     from lockref.cli.run_folder import RunFolder
     from lockref.lab.loading import ProviderSpec
-    from lockref.stores.measured import Finding
+    from lockref.stores.probe.measured import Finding
     from reports.formats.results import Results
     from scenarios.backends import RunningBackend
     from scenarios.schema import Scenario

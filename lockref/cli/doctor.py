@@ -20,7 +20,7 @@ from lockref.cli.console import Console, printable
 from lockref.runtime import NS_PER_S
 
 if TYPE_CHECKING:
-    from lockref.stores.measured import Measured
+    from lockref.stores.probe.measured import Measured
 
 STORE_TIMEOUT_NS = 5 * NS_PER_S
 ROOMS = ("sim", "scenarios", "reports")
@@ -185,7 +185,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> int:
 
 def _measure(uri: str, console: Console) -> Measured:
     """Errors: ConfigError for a bad URI; BackendUnavailable if the store does not answer."""
-    from lockref.stores.selftest import RACERS_THOROUGH, RACES_NS_THOROUGH, ROUNDS_THOROUGH, measure
+    from lockref.stores.probe.selftest import RACERS_THOROUGH, RACES_NS_THOROUGH, ROUNDS_THOROUGH, measure
     from lockref.stores.uri import open_store, parse_store_uri
 
     address = str(parse_store_uri(uri))

@@ -48,7 +48,7 @@ from lockref.storage.place import key_in
 from lockref.storage.release import Ending
 from lockref.storage.tenure import Tenure
 from lockref.stores.port import ObjectStore, Outcome
-from lockref.stores.selftest import ensure_usable
+from lockref.stores.probe.selftest import ensure_usable
 
 _OPTIONS = ("margin_ms", "request_timeout_ms")
 
@@ -417,7 +417,7 @@ class StorageLock(Contender):
     def self_test(self) -> None:
         """Does the store honour conditions? Ask once per deployment, before the first lock (H23, U13).
 
-        Errors: CapabilityMissing, BackendUnavailable; see `lockref.stores.selftest`.
+        Errors: CapabilityMissing, BackendUnavailable; see `lockref.stores.probe.selftest`.
         """
         ensure_usable(self._store, self._key.rpartition("/")[0], runtime=self._runtime)
 

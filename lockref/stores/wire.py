@@ -1,4 +1,4 @@
-"""One request on the wire: bounded as a whole, and held back at the start line of a race (`lockref.stores.startline`).
+"""One request on the wire: bounded as a whole, and held back at the start line of a race (`lockref.stores.probe.start_barrier`).
 
 A time-out of urllib3 bounds each wait for bytes. A server that sends one byte a
 second is never late for such a time-out, and holds the caller for as long as it
@@ -25,7 +25,7 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.util.connection import allowed_gai_family
 
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.startline import is_racing, wait_for_start
+from lockref.stores.probe.start_barrier import is_racing, wait_for_start
 
 if TYPE_CHECKING:
     from urllib3.connection import HTTPConnection

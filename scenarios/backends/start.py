@@ -22,8 +22,8 @@ from typing import Final, Protocol
 
 from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S
-from lockref.stores.measured import Measured
-from lockref.stores.selftest import RACERS_DEFAULT, ensure_usable
+from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.selftest import RACERS_DEFAULT, ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from scenarios.backends.containers import create_bucket
 from scenarios.backends.environments import choose_native, ensure_environment

@@ -15,7 +15,7 @@ import pytest
 
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome, Version
-from lockref.stores.selftest import ensure_usable
+from lockref.stores.probe.selftest import ensure_usable
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.backends import BACKENDS
 from tests.backends.conftest import SERVERS, on

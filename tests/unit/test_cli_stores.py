@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
-from lockref.stores import selftest
+from lockref.stores.probe import selftest
 from tests.conditional_server import Bucket, serving
 
 

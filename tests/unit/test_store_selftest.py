@@ -11,8 +11,8 @@ from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, ReadReply, WriteReply
-from lockref.stores.selftest import RACES_NS_THOROUGH, ensure_usable, measure
-from lockref.stores.startline import held_back, race
+from lockref.stores.probe.selftest import RACES_NS_THOROUGH, ensure_usable, measure
+from lockref.stores.probe.start_barrier import held_back, race
 from lockref.stores.uri import open_store
 from tests.conditional_server import Bucket, serving
 

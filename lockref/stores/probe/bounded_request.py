@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, MonoNs, Runtime
-from lockref.stores.measured import Measured
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
+from lockref.stores.probe.measured import Measured
 
 _PAUSE_NS: Final = 100 * NS_PER_MS
 

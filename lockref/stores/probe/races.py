@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
-from lockref.stores.startline import race
+from lockref.stores.probe.start_barrier import race
 
 if TYPE_CHECKING:
-    from lockref.stores.asking import Asking
-    from lockref.stores.measured import Finding
+    from lockref.stores.probe.bounded_request import Asking
+    from lockref.stores.probe.measured import Finding
 
 ROUNDS_DEFAULT: Final = 16
 RACES_NS_DEFAULT: Final = 1500 * NS_PER_MS

@@ -1,7 +1,7 @@
 """What a store did when it was asked: which conditions it kept, how often, how fast.
 
 A server's dialect promises conditions; whether this server keeps them is
-measured (`lockref.stores.selftest`). A pass bounds the defect's rate and proves
+measured (`lockref.stores.probe.selftest`). A pass bounds the defect's rate and proves
 nothing; one ignored condition proves that no lock is safe there.
 """
 
