@@ -28,7 +28,7 @@ from scenarios.workloads.client import Client
 from scenarios.workloads.life import live, tasks_of
 from scenarios.workloads.resource import ResourceLink
 from scenarios.workloads.scarcity import runtime_for
-from sim.streams import stream
+from sim.kernel.streams import stream
 
 START_TIMEOUT_NS = 60 * NS_PER_S
 POOL_MAX = 1024

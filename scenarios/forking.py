@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from lockref.errors import ConfigError
 from lockref.provider import LockProvider
-from sim.kernel import Kernel, Task
+from sim.kernel.kernel import Kernel, Task
 
 
 class TaskLeftBehind:

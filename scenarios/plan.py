@@ -17,7 +17,7 @@ from scenarios.settle import Draws, Settled
 from scenarios.units import Drawn
 from sim.faults.generators import ENVELOPE_KINDS, Shape, swarm
 from sim.faults.vocabulary import Fault, FaultPlan, parse_fault
-from sim.streams import stream
+from sim.kernel.streams import stream
 
 _WORDS = {"rate": "rate_ppm", "times": "times"}
 """What a drawn quantity is called in the plan; all others are durations and end in `_ns`."""

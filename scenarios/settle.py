@@ -18,7 +18,7 @@ from scenarios.cast import Cast
 from scenarios.schema import Lock, Scenario, Work
 from scenarios.units import Drawn
 from scenarios.workloads.life import Habits
-from sim.streams import stream
+from sim.kernel.streams import stream
 
 
 class Draws:

@@ -33,13 +33,13 @@ from scenarios.workloads.life import Habits, forked_child, live, tasks_of
 from scenarios.workloads.resource import Effect, ResourceHost, Write
 from scenarios.workloads.scarcity import runtime_for
 from sim.faults.vocabulary import FaultPlan
-from sim.kernel import Budget
+from sim.kernel.kernel import Budget
+from sim.kernel.schedules import RandomTies, Schedule
+from sim.kernel.streams import stream
 from sim.network import NetworkModel
 from sim.nodes import Node, Process
-from sim.schedules import RandomTies, Schedule
 from sim.services.objectstore import ObjectStoreService
 from sim.services.resource import Remote
-from sim.streams import stream
 from sim.world import World
 
 RESOURCE_TIMEOUT_NS = 2 * NS_PER_S

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from lockref.errors import ConfigError
-from sim.kernel import Kernel
+from sim.kernel.kernel import Kernel
 
 TICK_S = 4.0
 """Seconds of processor time between two looks; a step takes microseconds."""

@@ -32,7 +32,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from lockref.errors import DeterminismError
-from sim.substrates import GATED_PREFIX
+from sim.kernel.substrates import GATED_PREFIX
 
 _TIME = (
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
@@ -59,7 +59,7 @@ DOORS: tuple[tuple[ModuleType | type, tuple[str, ...]], ...] = (
 )
 """What the plain auditor replaces. `random` keeps its own alias of urandom, hence both."""
 
-EXEMPT_MODULES = ("sim.substrates", "lockref.history", "logging")
+EXEMPT_MODULES = ("sim.kernel.substrates", "lockref.history", "logging")
 """Who may pass: the gated substrate is made of threads, the record serves real ones too and never waits while it
 holds its mutex, and a log record's stamp decides nothing."""
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from lockref.errors import BudgetExceeded, ConfigError
 from lockref.lab.recording import Journal, Stamp
 from lockref.runtime import MonoNs, WallNs
-from sim.clocks import NodeClock
 from sim.faults.vocabulary import HeldTasks
-from sim.kernel import Task
-from sim.streams import Stream
-from sim.sync import SimEvent, SimMutex
+from sim.kernel.clocks import NodeClock
+from sim.kernel.kernel import Task
+from sim.kernel.streams import Stream
+from sim.kernel.sync import SimEvent, SimMutex
 
 if TYPE_CHECKING:
     from sim.world import World

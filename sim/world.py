@@ -19,15 +19,15 @@ import itertools
 from lockref.errors import ConfigError
 from lockref.history import CHILD_SUFFIX, Recorder
 from lockref.provider import RecordDecoder
-from sim.clocks import NodeClock
 from sim.faults.injector import Injector
 from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
-from sim.kernel import Budget, Kernel, RunEnd, Schedule, Task
+from sim.kernel.clocks import NodeClock
+from sim.kernel.kernel import Budget, Kernel, RunEnd, Schedule, Task
+from sim.kernel.streams import Stream, derive, stream
 from sim.network import Network, NetworkModel
 from sim.nodes import Node, Work
 from sim.services.objectstore import ObjectStoreService
 from sim.services.wire import Wire
-from sim.streams import Stream, derive, stream
 
 MONO_START_S_MAX = 1_000_000
 """Monotonic clocks start anywhere up to this, so that no lock can compare them between nodes."""

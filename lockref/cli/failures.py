@@ -22,7 +22,7 @@ from lockref.errors import ConfigError, did_you_mean
 from scenarios.simulated import run_simulated
 from sim.explore.replay import Failure, ProviderUsed, ShrinkRecord, Versions
 from sim.explore.shrink import Shrunk, shrink
-from sim.schedules import Replay
+from sim.kernel.schedules import Replay
 
 if TYPE_CHECKING:
     from lockref.lab.loading import ProviderSpec

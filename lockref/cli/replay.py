@@ -24,7 +24,7 @@ def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as
     from scenarios.simulated import RunOutcome, run_simulated
     from sim.explore.replay import Answer, Failure, replay
     from sim.faults.vocabulary import FaultPlan
-    from sim.schedules import Schedule
+    from sim.kernel.schedules import Schedule
 
     console = Console(ctx.obj, as_json=as_json)
     marks = {

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from lockref.errors import ConfigError
-from sim.streams import Stream
+from sim.kernel.streams import Stream
 
 
 class Pct:

@@ -27,8 +27,8 @@ from lockref.errors import ConfigError, Location
 from lockref.history import Recorder
 from lockref.whole import write_whole
 from sim.faults.vocabulary import FaultPlan
-from sim.schedules import Replay, Schedule
-from sim.streams import STREAMS_VERSION
+from sim.kernel.schedules import Replay, Schedule
+from sim.kernel.streams import STREAMS_VERSION
 
 FAILURE_FORMAT: Literal[1] = 1
 """Another number is refused with the advice to use another version of the package."""

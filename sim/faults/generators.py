@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockref.errors import ConfigError
-from sim.clocks import PPM
 from sim.faults.vocabulary import FAULT_TYPES, FaultPlan
-from sim.streams import Stream
+from sim.kernel.clocks import PPM
+from sim.kernel.streams import Stream
 
 ENVELOPE_KINDS = (
     "pause", "suspend", "crash", "partition", "drift", "offset", "step", "lose_request", "lose_reply", "delay",

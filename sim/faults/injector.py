@@ -15,7 +15,7 @@ from lockref.stores.port import Outcome, ReadReply, WriteReply
 from sim.faults import vocabulary as v
 from sim.faults.ledger import ArmedFault, Ledger
 from sim.faults.strikes import Strikes
-from sim.streams import derive
+from sim.kernel.streams import derive
 
 if TYPE_CHECKING:
     from sim.nodes import Node

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lockref.history import Kind, detail
-from sim.clocks import WALL_EPOCH_NS
 from sim.faults import vocabulary as v
+from sim.kernel.clocks import WALL_EPOCH_NS
 
 if TYPE_CHECKING:
     from sim.world import World

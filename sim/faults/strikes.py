@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lockref.history import Kind, detail
-from sim.clocks import PPM
 from sim.faults import vocabulary as v
 from sim.faults.ledger import ArmedFault, Ledger
+from sim.kernel.clocks import PPM
 
 if TYPE_CHECKING:
     from sim.nodes import Node

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sim.kernel import Kernel, Task
+from sim.kernel.kernel import Kernel, Task
 from sim.network import Network
 from sim.nodes import Process
 

@@ -14,9 +14,9 @@ from sim.auditor import real_world_forbidden
 from sim.explore.determinism import first_difference, require_determinism
 from sim.faults.generators import Shape, swarm
 from sim.faults.vocabulary import FAULT_TYPES, FaultPlan
-from sim.kernel import Replay
-from sim.schedules import RandomTies
-from sim.streams import stream
+from sim.kernel.kernel import Replay
+from sim.kernel.schedules import RandomTies
+from sim.kernel.streams import stream
 from sim.world import World
 from tests.sim.lease import VALIDITY_NS, lease_world
 

@@ -15,7 +15,7 @@ from lockref.provider import RecordView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, WallNs
 from lockref.stores.port import ObjectStore, Outcome, Version
 from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
-from sim.kernel import Budget, Schedule
+from sim.kernel.kernel import Budget, Schedule
 from sim.network import NetworkModel
 from sim.nodes import Node
 from sim.services.objectstore import ObjectStoreService

@@ -18,7 +18,7 @@ from scenarios.load import load_scenario
 from scenarios.schema import Scenario
 from scenarios.simulated import run_simulated
 from sim.explore.replay import Failure
-from sim.schedules import Replay
+from sim.kernel.schedules import Replay
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ from sim.faults.vocabulary import (
     Suspend,
     Trigger,
 )
-from sim.kernel import Budget
+from sim.kernel.kernel import Budget
 from sim.network import NetworkModel
 from sim.world import World
 

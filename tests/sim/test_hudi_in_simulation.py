@@ -12,7 +12,7 @@ from lockref.storage.hudi.lock_manager import HudiLock
 from lockref.storage.lockfile import LockFile, serialize
 from lockref.stores.memory import MemoryStore
 from sim.auditor import real_world_forbidden
-from sim.kernel import Budget, RandomTies
+from sim.kernel.kernel import Budget, RandomTies
 from sim.network import NetworkModel
 from sim.world import World
 

@@ -24,7 +24,7 @@ from scenarios.plan import draw_plan, is_same_for_all_seeds
 from scenarios.run import run_simulated, simulate_many
 from scenarios.settle import settle
 from sim.faults.vocabulary import FaultPlan, Offset, Step
-from sim.schedules import Fifo, Replay
+from sim.kernel.schedules import Fifo, Replay
 
 SWARM = load_scenario("swarm")
 HARDENED = load_provider("hardened")

@@ -10,9 +10,9 @@ from lockref.errors import BudgetExceeded, ConfigError
 from lockref.history import Kind
 from lockref.stores.port import Outcome
 from sim import nodes
-from sim.clocks import WALL_EPOCH_NS
 from sim.faults import vocabulary as v
-from sim.kernel import RunEnd
+from sim.kernel.clocks import WALL_EPOCH_NS
+from sim.kernel.kernel import RunEnd
 from tests.sim.scripted import KEY, MS, Scene, body
 
 S = 1000 * MS

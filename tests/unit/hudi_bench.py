@@ -23,8 +23,8 @@ from lockref.storage.hudi.provider import StorageBasedLockProvider
 from lockref.storage.lockfile import LockFile, parse, serialize
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
-from sim.kernel import Budget, Kernel, RunEnd, Task
-from sim.sync import SimEvent, SimMutex
+from sim.kernel.kernel import Budget, Kernel, RunEnd, Task
+from sim.kernel.sync import SimEvent, SimMutex
 
 EPOCH_NS = 1_700_000_000 * NS_PER_S
 KEY = "table/.hoodie/.locks/table_lock.json"

@@ -23,7 +23,7 @@ import pytest
 
 from lockref.errors import DeterminismError
 from sim.auditor import real_world_forbidden
-from sim.kernel import Kernel
+from sim.kernel.kernel import Kernel
 
 OLD_EVENT = threading.Event()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
-from sim.clocks import WALL_EPOCH_NS, NodeClock
+from sim.kernel.clocks import WALL_EPOCH_NS, NodeClock
 
 S = 1_000_000_000
 

@@ -15,8 +15,8 @@ from sim.explore.pct import Pct
 from sim.explore.replay import Answer, Failure, ProviderUsed, replay
 from sim.explore.shrink import shrink
 from sim.faults.vocabulary import FaultPlan, LoseReply, Pause, Step
-from sim.kernel import Kernel, RandomTies, Replay, Schedule
-from sim.streams import derive, stream
+from sim.kernel.kernel import Kernel, RandomTies, Replay, Schedule
+from sim.kernel.streams import derive, stream
 
 S = 1_000_000_000
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
-from sim.clocks import PPM
 from sim.faults import vocabulary as v
 from sim.faults.generators import AMBIGUOUS_STATUSES, ENVELOPE_KINDS, Shape, swarm
-from sim.streams import stream
+from sim.kernel.clocks import PPM
+from sim.kernel.streams import stream
 
 S = 1_000_000_000
 

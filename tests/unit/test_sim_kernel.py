@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from lockref.errors import BudgetExceeded, ConfigError, DeterminismError
-from sim import substrates
-from sim.clocks import NodeClock
-from sim.kernel import Budget, Fifo, Kernel, RandomTies, Replay, RunEnd
-from sim.streams import stream
-from sim.sync import SimEvent, SimMutex
+from sim.kernel import substrates
+from sim.kernel.clocks import NodeClock
+from sim.kernel.kernel import Budget, Fifo, Kernel, RandomTies, Replay, RunEnd
+from sim.kernel.streams import stream
+from sim.kernel.sync import SimEvent, SimMutex
 
 BOTH = pytest.mark.parametrize("substrate", ["greenlet", "thread"])
 

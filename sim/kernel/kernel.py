@@ -21,10 +21,10 @@ from typing import Any, NoReturn
 
 from lockref.errors import BudgetExceeded
 from lockref.history import TrueNs
-from sim.clocks import NodeClock
-from sim.schedules import Fifo, RandomTies, Replay, Schedule
-from sim.substrates import carrier_factory
-from sim.tasks import NEVER, NOT_WAITING, Task, TaskKilled
+from sim.kernel.clocks import NodeClock
+from sim.kernel.schedules import Fifo, RandomTies, Replay, Schedule
+from sim.kernel.substrates import carrier_factory
+from sim.kernel.tasks import NEVER, NOT_WAITING, Task, TaskKilled
 
 __all__ = ["Budget", "Fifo", "Kernel", "RandomTies", "Replay", "RunEnd", "Schedule", "Task", "TaskKilled"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from sim.kernel import Kernel, Task
+from sim.kernel.kernel import Kernel, Task
 
 
 class SimEvent:

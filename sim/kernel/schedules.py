@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Protocol
 
-from sim.streams import Stream
+from sim.kernel.streams import Stream
 
 
 class Schedule(Protocol):

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.clocks import NodeClock
+from sim.kernel.clocks import NodeClock
 
 if TYPE_CHECKING:
-    from sim.kernel import Kernel
+    from sim.kernel.kernel import Kernel
 
 NEVER = 2**62
 """Later than any instant of a run: 146 years of virtual nanoseconds."""

@@ -1,0 +1,1 @@
+"""Virtual time: tasks, clocks, schedules and the one queue that decides what happens next."""
