@@ -36,8 +36,8 @@ from sim.faults.vocabulary import FaultPlan
 from sim.kernel.kernel import Budget
 from sim.kernel.schedules import RandomTies, Schedule
 from sim.kernel.streams import stream
-from sim.network import NetworkModel
-from sim.nodes import Node, Process
+from sim.machine.network import NetworkModel
+from sim.machine.nodes import Node, Process
 from sim.services.objectstore import ObjectStoreService
 from sim.services.resource import Remote
 from sim.world import World

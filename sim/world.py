@@ -24,8 +24,8 @@ from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
 from sim.kernel.clocks import NodeClock
 from sim.kernel.kernel import Budget, Kernel, RunEnd, Schedule, Task
 from sim.kernel.streams import Stream, derive, stream
-from sim.network import Network, NetworkModel
-from sim.nodes import Node, Work
+from sim.machine.network import Network, NetworkModel
+from sim.machine.nodes import Node, Work
 from sim.services.objectstore import ObjectStoreService
 from sim.services.wire import Wire
 

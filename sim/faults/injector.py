@@ -18,7 +18,7 @@ from sim.faults.strikes import Strikes
 from sim.kernel.streams import derive
 
 if TYPE_CHECKING:
-    from sim.nodes import Node
+    from sim.machine.nodes import Node
     from sim.services.wire import Exchange, Refusal
     from sim.world import World
 

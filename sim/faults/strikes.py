@@ -17,7 +17,7 @@ from sim.faults.ledger import ArmedFault, Ledger
 from sim.kernel.clocks import PPM
 
 if TYPE_CHECKING:
-    from sim.nodes import Node
+    from sim.machine.nodes import Node
     from sim.world import World
 
 RATE_PPM_MAX = PPM - 1

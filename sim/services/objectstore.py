@@ -18,7 +18,7 @@ from lockref.lab.recording import RecordingStore, content_id
 from lockref.provider import RecordDecoder, RecordView
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, StoreCapabilities, Version, WriteReply
 from sim.kernel.clocks import WALL_EPOCH_NS
-from sim.nodes import Node, Process
+from sim.machine.nodes import Node, Process
 from sim.services.dialects import Dialect, Versions, dialect_of, outcome_of
 from sim.services.wire import Exchange, Refusal
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from lockref.errors import LockError, OutcomeUnknown
 from lockref.history import ABSENT
 from lockref.runtime import NS_PER_S
-from sim.nodes import Node
+from sim.machine.nodes import Node
 from sim.services.wire import Exchange, Refusal
 
 if TYPE_CHECKING:

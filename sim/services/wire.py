@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sim.kernel.kernel import Kernel, Task
-from sim.network import Network
-from sim.nodes import Process
+from sim.machine.network import Network
+from sim.machine.nodes import Process
 
 if TYPE_CHECKING:
     from sim.faults.injector import Injector

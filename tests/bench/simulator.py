@@ -11,7 +11,7 @@ from scenarios.batch import simulate_many
 from scenarios.load import load_scenario, parse_scenario
 from sim.faults.vocabulary import FaultPlan
 from sim.kernel.kernel import Budget
-from sim.network import NetworkModel
+from sim.machine.network import NetworkModel
 from sim.world import World
 from tests.bench.figures import Figure, in_turn, rate
 

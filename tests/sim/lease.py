@@ -16,8 +16,8 @@ from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, WallNs
 from lockref.stores.port import ObjectStore, Outcome, Version
 from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
 from sim.kernel.kernel import Budget, Schedule
-from sim.network import NetworkModel
-from sim.nodes import Node
+from sim.machine.network import NetworkModel
+from sim.machine.nodes import Node
 from sim.services.objectstore import ObjectStoreService
 from sim.services.resource import Remote
 from sim.world import World

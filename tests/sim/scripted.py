@@ -10,8 +10,8 @@ from lockref.history import Kind, to_table
 from lockref.runtime import NS_PER_MS
 from lockref.stores.port import ObjectStore
 from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
-from sim.network import NetworkModel
-from sim.nodes import Node
+from sim.machine.network import NetworkModel
+from sim.machine.nodes import Node
 from sim.world import World
 from tests.sim.lease import decode
 

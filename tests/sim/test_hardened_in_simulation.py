@@ -35,7 +35,7 @@ from sim.faults.vocabulary import (
     Trigger,
 )
 from sim.kernel.kernel import Budget
-from sim.network import NetworkModel
+from sim.machine.network import NetworkModel
 from sim.world import World
 
 CATALOGUE = Path(__file__).parents[2] / "scenarios" / "catalogue"

@@ -13,7 +13,7 @@ from lockref.storage.lockfile import LockFile, serialize
 from lockref.stores.memory import MemoryStore
 from sim.auditor import real_world_forbidden
 from sim.kernel.kernel import Budget, RandomTies
-from sim.network import NetworkModel
+from sim.machine.network import NetworkModel
 from sim.world import World
 
 SETTINGS = LockSettings(key="t/.hoodie/.locks/table_lock.json", validity_ns=10 * NS_PER_S, renew_interval_ns=NS_PER_S)

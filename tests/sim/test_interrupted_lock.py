@@ -28,7 +28,7 @@ from lockref.storage.config import StorageLockConfig
 from lockref.storage.lockfile import LockFile
 from lockref.storage.provider import StorageLock
 from lockref.stores.port import Outcome, ReadReply, WriteReply
-from sim.network import NetworkModel
+from sim.machine.network import NetworkModel
 from sim.world import World
 
 CONFIG = StorageLockConfig(base_path="s3://bucket/table")

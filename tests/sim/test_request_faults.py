@@ -5,7 +5,7 @@ from __future__ import annotations
 from lockref.history import Kind
 from lockref.stores.port import Outcome
 from sim.faults import vocabulary as v
-from sim.network import NetworkModel
+from sim.machine.network import NetworkModel
 from tests.sim.scripted import KEY, LATENCY_NS, MS, Scene, body
 
 

@@ -9,10 +9,10 @@ import pytest
 from lockref.errors import BudgetExceeded, ConfigError
 from lockref.history import Kind
 from lockref.stores.port import Outcome
-from sim import nodes
 from sim.faults import vocabulary as v
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import RunEnd
+from sim.machine import nodes
 from tests.sim.scripted import KEY, MS, Scene, body
 
 S = 1000 * MS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockref.errors import ConfigError
-from sim.network import MS, Network, NetworkModel
+from sim.machine.network import MS, Network, NetworkModel
 
 
 def draws(network: Network, count: int = 2000):
