@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from lockref.errors import ConfigError
 from lockref.stores.port import Outcome, ReadReply, WriteReply
 from sim.faults import vocabulary as v
-from sim.faults.ledger import ArmedFault, Ledger
-from sim.faults.strikes import Strikes
+from sim.faults.counts import ArmedFault, Ledger
+from sim.faults.state_faults import Strikes
 from sim.kernel.streams import derive
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from sim.machine.network import Network
 from sim.machine.nodes import Process
 
 if TYPE_CHECKING:
+    from sim.faults.counts import ArmedFault
     from sim.faults.injector import Injector
-    from sim.faults.ledger import ArmedFault
 
 Refusal = tuple[int | None, str]
 """An HTTP status (None: no answer, such as a reset) and a reason for people."""

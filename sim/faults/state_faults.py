@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lockref.history import Kind, detail
 from sim.faults import vocabulary as v
-from sim.faults.ledger import ArmedFault, Ledger
+from sim.faults.counts import ArmedFault, Ledger
 from sim.kernel.clocks import PPM
 
 if TYPE_CHECKING:
