@@ -22,10 +22,10 @@ import pyarrow as pa
 from lockref.errors import ConfigError
 from lockref.history import digests, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
+from scenarios.definition.draw import settle
+from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
+from scenarios.definition.schema import Scenario
 from scenarios.orphans import end_with_parent
-from scenarios.plan import draw_plan, is_same_for_all_seeds
-from scenarios.schema import Scenario
-from scenarios.settle import settle
 from scenarios.simulated import RunOutcome, run_simulated
 from sim.auditor import real_world_forbidden
 

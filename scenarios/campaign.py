@@ -23,7 +23,7 @@ from reports.checks import judge
 from reports.checks.tally import Tally, tally_runs
 from scenarios.batch import batch_digest, run_seeds, sweep
 from scenarios.checkpoint import Checkpoint, Chunk
-from scenarios.schema import Scenario
+from scenarios.definition.schema import Scenario
 from scenarios.simulated import RunOutcome
 from sim.explore.determinism import first_difference
 

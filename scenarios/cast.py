@@ -8,7 +8,7 @@ on one object: a hardened holder beside an unmodified Hudi contender, say.
 from __future__ import annotations
 
 from lockref.lab.loading import ProviderSpec, load_provider
-from scenarios.schema import Scenario
+from scenarios.definition.schema import Scenario
 
 
 class Cast:

@@ -36,7 +36,7 @@ from lockref.lab.loading import ProviderSpec
 from lockref.whole import write_whole
 from reports.checks import Judgement
 from reports.checks.load import CHUNKS, load_history, write_history
-from scenarios.schema import Scenario
+from scenarios.definition.schema import Scenario
 
 FORMAT = "lockref.campaign/1"
 FINGERPRINT = "campaign.json"

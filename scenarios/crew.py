@@ -21,8 +21,8 @@ from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.blame import blamed, is_providers_fault
 from scenarios.cast import Cast
-from scenarios.schema import Scenario
-from scenarios.settle import Settled, habits_of
+from scenarios.definition.draw import Settled, habits_of
+from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
 from scenarios.workloads.life import live, tasks_of

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from lockref.lab.loading import ProviderSpec
 from scenarios.batch import run_seeds
-from scenarios.plan import written_faults
-from scenarios.schema import Scenario
-from scenarios.settle import Draws
+from scenarios.definition.draw import Draws
+from scenarios.definition.fault_plan import written_faults
+from scenarios.definition.schema import Scenario
 from scenarios.simulated import RunOutcome
 from sim.faults import vocabulary as v
 from sim.faults.generators import ENVELOPE_KINDS

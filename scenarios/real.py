@@ -36,8 +36,8 @@ from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks.load import write_runs
 from scenarios.crew import Crew, Job
-from scenarios.schema import CLIENTS_MAX, Scenario
-from scenarios.settle import settle
+from scenarios.definition.draw import settle
+from scenarios.definition.schema import CLIENTS_MAX, Scenario
 from scenarios.workers import LostWorker, Told, Workers
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import LocalLink, ResourceHost

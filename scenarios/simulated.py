@@ -22,10 +22,10 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.port import ObjectStore
 from scenarios.blame import blamed, is_providers_fault
 from scenarios.cast import Cast
+from scenarios.definition.draw import Settled, habits_of, settle
+from scenarios.definition.fault_plan import draw_plan
+from scenarios.definition.schema import Scenario
 from scenarios.forking import inherited
-from scenarios.plan import draw_plan
-from scenarios.schema import Scenario
-from scenarios.settle import Settled, habits_of, settle
 from scenarios.watchdog import StuckError, ends_stuck_steps
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client

@@ -55,7 +55,7 @@ def command(
     from lockref.lab.loading import load_provider
     from scenarios.backends import require_known
     from scenarios.batch import batch_digest
-    from scenarios.load import load_scenario
+    from scenarios.definition.load import load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)

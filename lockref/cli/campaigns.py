@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lockref.errors import LockrefError
     from reports.checks.tally import Finding, Tally
     from scenarios.campaign import CampaignResult
-    from scenarios.schema import Scenario
+    from scenarios.definition.schema import Scenario
 
 STATEMENT_MAX = 1000
 _TOLD_OF_EACH = {"title", "verdict", "liveness", "fairness_claims", "runs", "statement", "speed", "answers", "reasons"}
@@ -117,7 +117,7 @@ def judge_thresholds(scenario: Scenario, events: pa.Table, runs: pa.Table, resul
     if not scenario.thresholds:
         return
     from reports.checks import measure
-    from scenarios.thresholds import check_thresholds
+    from scenarios.definition.thresholds import check_thresholds
 
     measured = measure(events, runs)
     for kept in check_thresholds(scenario.thresholds, calls=measured.calls, handoffs=measured.handoffs):

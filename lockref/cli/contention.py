@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lockref.stores.probe.measured import Finding
     from reports.formats.results import Results
     from scenarios.backends import RunningBackend
-    from scenarios.schema import Scenario
+    from scenarios.definition.schema import Scenario
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lockref.cli.run_folder import RunFolder
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
-    from scenarios.schema import Scenario
+    from scenarios.definition.schema import Scenario
 
 SCENARIO = "demo"
 BASELINE_SEEDS = 100
@@ -53,7 +53,7 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
     from lockref.cli.run_folder import RunFolder, provenance
     from lockref.java import find_java
     from lockref.lab.loading import load_provider
-    from scenarios.load import load_scenario
+    from scenarios.definition.load import load_scenario
 
     console = Console(ctx.obj)
     for_ns = duration_ns(lasting, "--for")

@@ -27,7 +27,7 @@ from sim.kernel.schedules import Replay
 if TYPE_CHECKING:
     from lockref.lab.loading import ProviderSpec
     from reports.checks.tally import Finding
-    from scenarios.schema import Scenario
+    from scenarios.definition.schema import Scenario
     from scenarios.simulated import RunOutcome
     from sim.faults.vocabulary import FaultPlan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lockref.cli.exit_codes import VIOLATED
-from scenarios import units
+from scenarios.definition import units
 
 DURATION_NS_MAX = 24 * units.NS_PER_UNIT["h"]
 

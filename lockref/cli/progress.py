@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lockref.cli.console import Console
     from scenarios.campaign import CampaignResult
-    from scenarios.schema import Scenario
+    from scenarios.definition.schema import Scenario
 
 
 def seed_progress(console: Console, scenario: Scenario, seeds: int) -> Callable[[CampaignResult], None]:

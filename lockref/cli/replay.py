@@ -20,7 +20,7 @@ def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as
     from lockref.errors import ConfigError, Location
     from lockref.lab.loading import load_provider
     from reports.formats.text import readable
-    from scenarios.schema import Scenario
+    from scenarios.definition.schema import Scenario
     from scenarios.simulated import RunOutcome, run_simulated
     from sim.explore.replay import Answer, Failure, replay
     from sim.faults.vocabulary import FaultPlan

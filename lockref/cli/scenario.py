@@ -24,7 +24,7 @@ def command() -> None:
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
     """The catalogue, with the verdict expected of each build."""
-    from scenarios.load import catalogue, load_scenario
+    from scenarios.definition.load import catalogue, load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
     loaded = [(path, load_scenario(path)) for path in catalogue()]
@@ -62,7 +62,7 @@ def _expectation(expected: object) -> str:
 def validate_command(ctx: click.Context, files: tuple[str, ...]) -> int:
     """Read scenario files and say what is wrong with them, with file, line and column."""
     from lockref.errors import ConfigError
-    from scenarios.load import load_scenario
+    from scenarios.definition.load import load_scenario
 
     console = Console(ctx.obj)
     wrong = 0
@@ -91,9 +91,9 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     from reports.checks import judge
     from reports.checks.tally import tally
     from scenarios.batch import simulate_many
-    from scenarios.expect import surprises
+    from scenarios.definition.expectations import surprises
+    from scenarios.definition.load import catalogue, load_scenario
     from scenarios.inert import SEEDS_ENOUGH, Mattering, inert_faults
-    from scenarios.load import catalogue, load_scenario
 
     console = Console(ctx.obj)
     surprised = False
@@ -122,7 +122,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
 def schema_command(output: Path | None) -> None:
     """JSON Schema of a scenario file, for editors."""
     from lockref.whole import write_whole
-    from scenarios.schema import scenario_schema
+    from scenarios.definition.schema import scenario_schema
 
     if output is not None and not output.parent.is_dir():
         raise click.BadParameter(f"there is no folder {output.parent}", param_hint="--output")

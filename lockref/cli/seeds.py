@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from scenarios.schema import Scenario
+    from scenarios.definition.schema import Scenario
 
 SEEDS_MAX = 10_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lockref.cli.run_folder import RunFolder
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
-    from scenarios.schema import Scenario
+    from scenarios.definition.schema import Scenario
 
 SEEDS = range(1, 201)
 DETERMINISM_EVERY = 10
@@ -195,7 +195,7 @@ def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> R
 
 def _missing_promise(scenario: Scenario, spec: ProviderSpec) -> str:
     """Why the scenario is about nothing for this lock: what it is about, the lock does not declare to allow."""
-    from scenarios.schema import PROMISES
+    from scenarios.definition.schema import PROMISES
 
     return "; ".join(
         f"it is about {situation}, and the lock does not declare `{PROMISES[situation]}`"
@@ -206,7 +206,7 @@ def _missing_promise(scenario: Scenario, spec: ProviderSpec) -> str:
 def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
     """The scenarios by the name they were asked for by; of the whole catalogue those where anything is demanded."""
     from reports.checks.spec import CLAUSES
-    from scenarios.load import catalogue, load_scenario
+    from scenarios.definition.load import catalogue, load_scenario
 
     if take_all and names:
         raise click.UsageError("--all takes the whole catalogue: leave it out, or leave out the names")

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lockref.runtime import Task
-from scenarios.units import Chooser, Drawn
+from scenarios.definition.units import Chooser, Drawn
 from scenarios.workloads.client import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """What one client does; see `scenarios.schema.Work`. Durations in nanoseconds.
+    """What one client does; see `scenarios.definition.schema.Work`. Durations in nanoseconds.
 
     last_start_ns: on the client's monotonic clock, counted from its first
         moment: no cycle begins later, and no wait lasts longer.

@@ -27,7 +27,7 @@ from reports.checks.load import write_history
 from reports.checks.tally import tally
 from reports.formats.results import Results, judged
 from scenarios.backends import backend_status, start_backend
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 from tests.backends.conftest import PATIENCE_S
 

@@ -15,7 +15,7 @@ from lockref.stores.port import ObjectStore, Outcome
 from lockref.stores.uri import open_store
 from reports.checks import judge_with_handoffs
 from scenarios.backends import start_backend
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 from tests.bench.figures import Figure, in_turn
 

@@ -8,7 +8,7 @@ from lockref.history import Kind, Recorder
 from lockref.lab.loading import load_provider
 from reports.checks import judge
 from scenarios.batch import simulate_many
-from scenarios.load import load_scenario, parse_scenario
+from scenarios.definition.load import load_scenario, parse_scenario
 from sim.faults.vocabulary import FaultPlan
 from sim.kernel.kernel import Budget
 from sim.machine.network import NetworkModel

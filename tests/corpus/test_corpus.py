@@ -13,7 +13,7 @@ import pytest
 
 from lockref.cli.evidence import broken_clauses
 from lockref.lab.loading import load_provider
-from scenarios.load import parse_scenario
+from scenarios.definition.load import parse_scenario
 from scenarios.simulated import run_simulated
 from sim.faults.vocabulary import FaultPlan
 

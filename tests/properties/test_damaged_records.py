@@ -15,7 +15,7 @@ from lockref.lab.loading import load_provider
 from reports.checks import decide, judge
 from reports.checks.tally import tally
 from scenarios.batch import simulate_many
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged, without_row
 
 SCENARIOS = ("e01", "e08", "h15", "swarm")

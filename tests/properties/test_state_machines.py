@@ -34,7 +34,7 @@ from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store
 from reports.checks import judge
 from reports.checks.tally import tally
-from scenarios.load import parse_scenario
+from scenarios.definition.load import parse_scenario
 from scenarios.simulated import run_simulated
 from sim.faults.vocabulary import (
     Crash,

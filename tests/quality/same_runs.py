@@ -24,7 +24,7 @@ from lockref.errors import ConfigError
 from lockref.history import IF_ABSENT, ROW_COLUMNS, Kind, Recorder
 from lockref.lab.loading import load_provider
 from scenarios.batch import run_seeds
-from scenarios.load import catalogue, load_scenario
+from scenarios.definition.load import catalogue, load_scenario
 
 LOCKS = ("hudi", "docs/examples/lease_lock.py:LeaseLock", "hardened")
 SEEDS = 200

@@ -18,7 +18,7 @@ import statistics
 import sys
 
 from scenarios.campaign import run_campaign
-from scenarios.load import catalogue, load_scenario
+from scenarios.definition.load import catalogue, load_scenario
 from tests.quality.planted.registry import BUGS, Bug, first_seed
 
 RATIO_SEEDS = 40

@@ -13,7 +13,7 @@ from reports.checks import judge
 from reports.checks.crosscheck import crosscheck
 from reports.checks.spec import SAFETY
 from scenarios.batch import simulate_many
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from tests.histories import History
 
 SEEDS = range(1, 13)

@@ -17,8 +17,8 @@ from reports.checks import judge
 from scenarios.batch import simulate_many
 from scenarios.campaign import run_campaign
 from scenarios.cast import Cast
-from scenarios.load import catalogue, load_scenario
-from scenarios.schema import Scenario
+from scenarios.definition.load import catalogue, load_scenario
+from scenarios.definition.schema import Scenario
 from scenarios.simulated import run_simulated
 from sim.explore.replay import Answer, Failure, replay
 from tests.quality.planted.registry import BUGS, CORRECT, HERE, Bug, first_seed

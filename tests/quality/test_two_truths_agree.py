@@ -19,7 +19,7 @@ from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from reports.checks import judge
 from reports.checks.integrity import renumbered
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from scenarios.simulated import run_simulated
 
 Verdicts = dict[tuple[int, str], str]

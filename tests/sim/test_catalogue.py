@@ -9,9 +9,9 @@ import pytest
 from lockref.lab.loading import load_provider
 from reports.checks import judge
 from reports.checks.tally import tally
-from scenarios.expect import surprises
+from scenarios.definition.expectations import surprises
+from scenarios.definition.load import catalogue, load_scenario
 from scenarios.inert import inert_faults
-from scenarios.load import catalogue, load_scenario
 from scenarios.run import simulate_many
 
 SEEDS = {"swarm": 60, "swarm-overload": 60}

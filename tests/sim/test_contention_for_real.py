@@ -18,7 +18,7 @@ from reports.checks import decide, judge
 from reports.checks.spec import Verdict
 from reports.checks.tally import tally
 from scenarios import crew
-from scenarios.load import load_scenario, parse_scenario
+from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import RealOutcome, run_real
 
 CONTENTION = load_scenario("contention")

@@ -14,8 +14,8 @@ from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from reports.formats.text import readable
 from scenarios.campaign import run_campaign
-from scenarios.load import load_scenario
-from scenarios.schema import Scenario
+from scenarios.definition.load import load_scenario
+from scenarios.definition.schema import Scenario
 from scenarios.simulated import run_simulated
 from sim.explore.replay import Failure
 from sim.kernel.schedules import Replay

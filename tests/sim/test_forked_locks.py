@@ -11,7 +11,7 @@ from lockref.history import to_table
 from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import LockContext
 from lockref.storage.provider import StorageLock
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from scenarios.simulated import run_simulated
 from tests.quality.planted.strangers import PlainLock
 

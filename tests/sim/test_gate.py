@@ -12,7 +12,7 @@ from lockref.lab.loading import load_provider
 from reports.checks.spec import CLAUSES
 from reports.formats.results import load_results
 from scenarios.campaign import run_campaign
-from scenarios.load import catalogue, load_scenario
+from scenarios.definition.load import catalogue, load_scenario
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_the_gate_tells_what_it_does_not_demand(
 ) -> None:
     """Terminal, JSON, results and JUnit name the clauses that are not demanded; `check` keeps to them."""
     chosen = [path for path in catalogue() if path.stem in ("e05-contender-far-ahead", "e08-paused-holder")]
-    monkeypatch.setattr("scenarios.load.catalogue", lambda: chosen)
+    monkeypatch.setattr("scenarios.definition.load.catalogue", lambda: chosen)
     assert run(["sim", "--all", "--seeds", "1..3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "held"

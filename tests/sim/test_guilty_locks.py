@@ -18,7 +18,7 @@ from lockref.storage.provider import StorageLock
 from lockref.stores.port import Outcome, WriteReply
 from scenarios import watchdog
 from scenarios.batch import run_seeds
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from scenarios.run import RunOutcome, run_simulated
 from tests.quality.planted.strangers import PlainLock
 

@@ -20,7 +20,7 @@ from lockref.storage import lockfile
 from lockref.storage.hudi.lock_manager import HudiLock
 from lockref.storage.provider import StorageLock
 from scenarios.campaign import run_campaign
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from sim.faults.vocabulary import (
     DeleteObject,
     FaultPlan,

@@ -6,8 +6,8 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
+from scenarios.definition.load import parse_scenario
 from scenarios.inert import inert_faults
-from scenarios.load import parse_scenario
 
 HOLDING = """
 version: 1

@@ -24,7 +24,7 @@ from reports.checks.tally import tally
 from reports.checks.verdicts import decide
 from reports.formats.results import load_results
 from scenarios import workers
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 
 SHORT_LEASES = """

@@ -19,10 +19,10 @@ from lockref.storage.provider import StorageLock
 from scenarios import simulated
 from scenarios.batch import sweep
 from scenarios.campaign import run_campaign
-from scenarios.load import load_scenario, parse_scenario
-from scenarios.plan import draw_plan, is_same_for_all_seeds
+from scenarios.definition.draw import settle
+from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
+from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import run_simulated, simulate_many
-from scenarios.settle import settle
 from sim.faults.vocabulary import FaultPlan, Offset, Step
 from sim.kernel.schedules import Fifo, Replay
 
@@ -42,7 +42,7 @@ def test_a_batch_does_not_depend_on_the_number_of_processes() -> None:
 def test_a_batch_does_not_depend_on_the_hash_seed() -> None:
     """Two processes with different PYTHONHASHSEED give one digest."""
     program = (
-        "from scenarios.run import simulate_many; from scenarios.load import load_scenario;"
+        "from scenarios.run import simulate_many; from scenarios.definition.load import load_scenario;"
         "from lockref.lab.loading import load_provider;"
         "print(simulate_many(load_scenario('swarm'), load_provider('hudi'), range(1, 21)).digest)"
     )

@@ -15,7 +15,7 @@ from lockref.java import search_java
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.checks.load import write_history
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 
 pytestmark = [

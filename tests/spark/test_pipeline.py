@@ -26,7 +26,7 @@ from reports.formats.results import judged as judged_results
 from reports.formats.results import load_results
 from reports.pipeline import analyse, analyse_each
 from scenarios.batch import simulate_many
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged
 from tests.histories import History, tables
 from tests.spark.histories import PLANTS, Scribe, history, run_row

@@ -15,7 +15,7 @@ from reports.checks.tally import tally
 from reports.checks.verdicts import decide
 from scenarios.campaign import CampaignResult, run_campaign
 from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 
 SEEDS = range(1, 131)
 """Three chunks: two whole ones and a rest."""

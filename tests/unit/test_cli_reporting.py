@@ -18,7 +18,7 @@ from lockref.runtime import NS_PER_S
 from reports.checks.load import write_history
 from reports.checks.tally import Finding, Tally
 from reports.formats.results import Clause, Results
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 from tests.histories import History
 

@@ -13,7 +13,7 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider, provider_from, registered
 from lockref.storage.provider import StorageLock
-from scenarios.load import load_scenario, parse_scenario
+from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.simulated import run_simulated
 
 

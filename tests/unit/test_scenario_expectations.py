@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from reports.checks.verdicts import Counts, decide
-from scenarios.expect import surprises
-from scenarios.load import parse_scenario
+from scenarios.definition.expectations import surprises
+from scenarios.definition.load import parse_scenario
 
 SCENARIO = parse_scenario(
     "version: 1\nname: x\nmust_happen: [contention, 'fault:pause']\n"

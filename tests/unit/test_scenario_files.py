@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from reports.checks.demands import demand_text, parse_demand
-from scenarios.load import BYTES_MAX, catalogue, load_scenario, parse_scenario
-from scenarios.plan import draw_plan, is_same_for_all_seeds
-from scenarios.schema import scenario_schema
-from scenarios.settle import habits_of, rate_error_ppm, settle
-from scenarios.units import duration_ns, rate_ppm
+from scenarios.definition.draw import habits_of, rate_error_ppm, settle
+from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
+from scenarios.definition.load import BYTES_MAX, catalogue, load_scenario, parse_scenario
+from scenarios.definition.schema import scenario_schema
+from scenarios.definition.units import duration_ns, rate_ppm
 
 HEAD = "version: 1\nname: x\n"
 

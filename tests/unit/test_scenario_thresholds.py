@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from reports.checks.judgement import measure
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
+from scenarios.definition.thresholds import check_thresholds, parse_threshold
 from scenarios.run import simulate_many
-from scenarios.thresholds import check_thresholds, parse_threshold
 
 S = 1_000_000_000
 

@@ -12,7 +12,7 @@ from lockref.history import Recorder, to_table
 from lockref.provider import Grant, LockEvent, LockEventKind
 from lockref.runtime import ThreadRuntime
 from lockref.stores.port import Outcome
-from scenarios.units import constant
+from scenarios.definition.units import constant
 from scenarios.workloads.client import Client
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter

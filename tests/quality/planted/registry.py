@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lockref.lab.loading import ProviderSpec, load_provider
 from scenarios.campaign import run_campaign
-from scenarios.load import load_scenario
+from scenarios.definition.load import load_scenario
 
 HERE = "tests.quality.planted"
 CORRECT = (

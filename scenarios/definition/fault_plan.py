@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from scenarios.faultspec import CorruptObject, FaultSpec
-from scenarios.schema import Scenario
-from scenarios.settle import Draws, Settled
-from scenarios.units import Drawn
+from scenarios.definition.draw import Draws, Settled
+from scenarios.definition.faults import CorruptObject, FaultSpec
+from scenarios.definition.schema import Scenario
+from scenarios.definition.units import Drawn
 from sim.faults.generators import ENVELOPE_KINDS, Shape, swarm
 from sim.faults.vocabulary import Fault, FaultPlan, parse_fault
 from sim.kernel.streams import stream

@@ -15,8 +15,8 @@ from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
 from scenarios.cast import Cast
-from scenarios.schema import Lock, Scenario, Work
-from scenarios.units import Drawn
+from scenarios.definition.schema import Lock, Scenario, Work
+from scenarios.definition.units import Drawn
 from scenarios.workloads.life import Habits
 from sim.kernel.streams import stream
 

@@ -21,9 +21,9 @@ from lockref.runtime import NS_PER_S
 from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.spec import CLAUSES, Verdict
 from reports.checks.vacuity import SITUATIONS
-from scenarios.faultspec import FAULT_KINDS, ClientName, FaultSpec, Model
-from scenarios.thresholds import parse_threshold
-from scenarios.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant
+from scenarios.definition.faults import FAULT_KINDS, ClientName, FaultSpec, Model
+from scenarios.definition.thresholds import parse_threshold
+from scenarios.definition.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant
 
 FORMAT_VERSION = 1
 CLIENTS_MAX = 1024

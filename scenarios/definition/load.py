@@ -23,10 +23,10 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from lockref.errors import ConfigError, Location, did_you_mean
 from reports.checks.spec import CLAUSES
-from scenarios.faultspec import FAULT_KINDS, FaultSpec
-from scenarios.schema import CLAUSE_PATTERN, NAME_PATTERN, Scenario, contradictions
-from scenarios.schema import Path as KeyPath
-from scenarios.units import shown
+from scenarios.definition.faults import FAULT_KINDS, FaultSpec
+from scenarios.definition.schema import CLAUSE_PATTERN, NAME_PATTERN, Scenario, contradictions
+from scenarios.definition.schema import Path as KeyPath
+from scenarios.definition.units import shown
 
 BYTES_MAX = 1_000_000
 DEPTH_MAX = 24

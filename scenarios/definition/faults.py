@@ -1,7 +1,7 @@
 """Faults as a scenario writes them: times with units, clients by name, values that a seed may draw.
 
 Each kind is a model of its own, so that an unknown key or a missing length is
-refused where it stands. `scenarios.plan` turns a fault into the simulator's
+refused where it stands. `scenarios.definition.fault_plan` turns a fault into the simulator's
 own form (`sim.faults.vocabulary`), which is whole numbers only.
 
 A fault strikes at an instant (`at:`, for some kinds `for:`) or when a client
@@ -16,7 +16,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenarios.units import Count, Duration, Probability, Rate, Shift
+from scenarios.definition.units import Count, Duration, Probability, Rate, Shift
 
 ClientName = Annotated[str, Field(pattern=r"^n[1-9][0-9]{0,3}$")]
 StoreOp = Literal["acquire", "renew", "release", "read", "write", "delete"]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scenarios.units import NS_PER_UNIT, duration_ns
+from scenarios.definition.units import NS_PER_UNIT, duration_ns
 
 HANDOFFS = {"handoff": "release", "handoff_after_expiry": "expiry", "handoff_after_death": "death"}
 """Which hand-offs a measure means (`reports.checks.handoff`)."""

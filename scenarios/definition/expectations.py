@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.checks.verdicts import Counts, decide, scarce
-from scenarios.schema import Scenario
+from scenarios.definition.schema import Scenario
 
 
 def surprises(scenario: Scenario, provider: str, counts: Counts) -> Iterator[str]:

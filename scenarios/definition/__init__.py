@@ -1,0 +1,1 @@
+"""What a scenario file means: its model, its units, its faults, its expectations."""
