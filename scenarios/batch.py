@@ -25,8 +25,8 @@ from lockref.lab.loading import ProviderSpec
 from scenarios.definition.draw import settle
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.schema import Scenario
-from scenarios.orphans import end_with_parent
-from scenarios.simulated import RunOutcome, run_simulated
+from scenarios.worlds.orphans import end_with_parent
+from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.auditor import real_world_forbidden
 
 CHUNK = 50

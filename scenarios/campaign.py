@@ -24,7 +24,7 @@ from reports.checks.tally import Tally, tally_runs
 from scenarios.batch import batch_digest, run_seeds, sweep
 from scenarios.checkpoint import Checkpoint, Chunk
 from scenarios.definition.schema import Scenario
-from scenarios.simulated import RunOutcome
+from scenarios.worlds.simulated import RunOutcome
 from sim.explore.determinism import first_difference
 
 SEEDS_PER_PROCESS_MIN = 200

@@ -18,7 +18,7 @@ from scenarios.batch import run_seeds
 from scenarios.definition.draw import Draws
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
-from scenarios.simulated import RunOutcome
+from scenarios.worlds.simulated import RunOutcome
 from sim.faults import vocabulary as v
 from sim.faults.generators import ENVELOPE_KINDS
 

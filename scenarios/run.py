@@ -8,8 +8,8 @@ processes; `run_real` is contention on a real store. All give the two tables of
 from __future__ import annotations
 
 from scenarios.batch import Batch, batch_digest, simulate_many, sweep
-from scenarios.real import RealOutcome, require_counts, require_undisturbed, run_real
-from scenarios.simulated import RunOutcome, run_simulated
+from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
+from scenarios.worlds.simulated import RunOutcome, run_simulated
 
 __all__ = [
     "Batch",

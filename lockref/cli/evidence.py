@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reports.checks.judgement import Judgement
     from reports.checks.tally import Finding
     from reports.formats.results import Timeline
-    from scenarios.simulated import RunOutcome
+    from scenarios.worlds.simulated import RunOutcome
 
 
 AROUND = ("S3", "S6")

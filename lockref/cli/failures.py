@@ -19,7 +19,7 @@ import lockref
 from lockref.cli.evidence import Evidence, JudgedRun
 from lockref.cli.run_folder import HOME, commit
 from lockref.errors import ConfigError, did_you_mean
-from scenarios.simulated import run_simulated
+from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure, ProviderUsed, ShrinkRecord, Versions
 from sim.explore.shrink import Shrunk, shrink
 from sim.kernel.schedules import Replay
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lockref.lab.loading import ProviderSpec
     from reports.checks.tally import Finding
     from scenarios.definition.schema import Scenario
-    from scenarios.simulated import RunOutcome
+    from scenarios.worlds.simulated import RunOutcome
     from sim.faults.vocabulary import FaultPlan
 
 FAILURES = HOME / "failures"

@@ -21,7 +21,7 @@ def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as
     from lockref.lab.loading import load_provider
     from reports.formats.text import readable
     from scenarios.definition.schema import Scenario
-    from scenarios.simulated import RunOutcome, run_simulated
+    from scenarios.worlds.simulated import RunOutcome, run_simulated
     from sim.explore.replay import Answer, Failure, replay
     from sim.faults.vocabulary import FaultPlan
     from sim.kernel.schedules import Schedule

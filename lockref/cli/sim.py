@@ -69,8 +69,8 @@ def command(
     from reports.checks.verdicts import counted
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
-    from scenarios.cast import Cast
     from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in
+    from scenarios.worlds.mixture import Cast
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)

@@ -14,10 +14,10 @@ from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
-from scenarios.cast import Cast
 from scenarios.definition.schema import Lock, Scenario, Work
 from scenarios.definition.units import Drawn
 from scenarios.workloads.life import Habits
+from scenarios.worlds.mixture import Cast
 from sim.kernel.streams import stream
 
 

@@ -14,7 +14,7 @@ import pytest
 from lockref.cli.evidence import broken_clauses
 from lockref.lab.loading import load_provider
 from scenarios.definition.load import parse_scenario
-from scenarios.simulated import run_simulated
+from scenarios.worlds.simulated import run_simulated
 from sim.faults.vocabulary import FaultPlan
 
 ENTRIES = sorted(Path(__file__).parent.glob("*.json"))

@@ -35,7 +35,7 @@ from lockref.stores.uri import open_store
 from reports.checks import judge
 from reports.checks.tally import tally
 from scenarios.definition.load import parse_scenario
-from scenarios.simulated import run_simulated
+from scenarios.worlds.simulated import run_simulated
 from sim.faults.vocabulary import (
     Crash,
     Delay,

@@ -13,8 +13,8 @@ import sys
 from lockref.lab.loading import load_provider
 from reports.checks.verdicts import decide
 from scenarios.campaign import run_campaign
-from scenarios.cast import Cast
 from scenarios.definition.load import catalogue, load_scenario
+from scenarios.worlds.mixture import Cast
 from tests.quality.planted.registry import CORRECT
 
 FEWER = {"contention": 2, "writers": 2}

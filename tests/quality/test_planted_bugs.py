@@ -16,10 +16,10 @@ from lockref.lab.loading import load_provider
 from reports.checks import judge
 from scenarios.batch import simulate_many
 from scenarios.campaign import run_campaign
-from scenarios.cast import Cast
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.definition.schema import Scenario
-from scenarios.simulated import run_simulated
+from scenarios.worlds.mixture import Cast
+from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Answer, Failure, replay
 from tests.quality.planted.registry import BUGS, CORRECT, HERE, Bug, first_seed
 

@@ -20,7 +20,7 @@ from lockref.lab.loading import load_provider
 from reports.checks import judge
 from reports.checks.integrity import renumbered
 from scenarios.definition.load import load_scenario
-from scenarios.simulated import run_simulated
+from scenarios.worlds.simulated import run_simulated
 
 Verdicts = dict[tuple[int, str], str]
 

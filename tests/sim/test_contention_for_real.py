@@ -17,9 +17,9 @@ from lockref.provider import Grant, LockContext
 from reports.checks import decide, judge
 from reports.checks.spec import Verdict
 from reports.checks.tally import tally
-from scenarios import crew
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import RealOutcome, run_real
+from scenarios.worlds import threads as crew
 
 CONTENTION = load_scenario("contention")
 HARDENED = load_provider("hardened")

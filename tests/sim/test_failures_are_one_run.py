@@ -16,7 +16,7 @@ from reports.formats.text import readable
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
-from scenarios.simulated import run_simulated
+from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
 from sim.kernel.schedules import Replay
 

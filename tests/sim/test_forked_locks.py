@@ -12,7 +12,7 @@ from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import LockContext
 from lockref.storage.provider import StorageLock
 from scenarios.definition.load import load_scenario
-from scenarios.simulated import run_simulated
+from scenarios.worlds.simulated import run_simulated
 from tests.quality.planted.strangers import PlainLock
 
 FORKED = load_scenario("forked-holder")

@@ -16,10 +16,10 @@ from lockref.runtime import NS_PER_MS
 from lockref.storage.lease import Step
 from lockref.storage.provider import StorageLock
 from lockref.stores.port import Outcome, WriteReply
-from scenarios import watchdog
 from scenarios.batch import run_seeds
 from scenarios.definition.load import load_scenario
 from scenarios.run import RunOutcome, run_simulated
+from scenarios.worlds import watchdog
 from tests.quality.planted.strangers import PlainLock
 
 CRASH = load_scenario("e03")

@@ -23,9 +23,9 @@ from reports.checks.load import load_history
 from reports.checks.tally import tally
 from reports.checks.verdicts import decide
 from reports.formats.results import load_results
-from scenarios import workers
 from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
+from scenarios.worlds import processes as workers
 
 SHORT_LEASES = """
 version: 1

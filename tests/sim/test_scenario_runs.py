@@ -16,13 +16,13 @@ from lockref.history import Recorder, to_table
 from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
 from lockref.storage.provider import StorageLock
-from scenarios import simulated
 from scenarios.batch import sweep
 from scenarios.campaign import run_campaign
 from scenarios.definition.draw import settle
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import run_simulated, simulate_many
+from scenarios.worlds import simulated
 from sim.faults.vocabulary import FaultPlan, Offset, Step
 from sim.kernel.schedules import Fifo, Replay
 

@@ -18,7 +18,7 @@ from lockref.cli.run_folder import open_run
 from lockref.errors import BackendUnavailable, DeterminismError
 from reports.checks.load import load_history, write_json_lines
 from reports.formats.results import load_results
-from scenarios import crew as crews
+from scenarios.worlds import threads as crews
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"

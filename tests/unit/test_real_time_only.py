@@ -14,7 +14,7 @@ from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider, provider_from, registered
 from lockref.storage.provider import StorageLock
 from scenarios.definition.load import load_scenario, parse_scenario
-from scenarios.simulated import run_simulated
+from scenarios.worlds.simulated import run_simulated
 
 
 class OnAWallClock(StorageLock):

@@ -20,18 +20,18 @@ from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockContext, LockEvent
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import ObjectStore
-from scenarios.blame import blamed, is_providers_fault
-from scenarios.cast import Cast
 from scenarios.definition.draw import Settled, habits_of, settle
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
-from scenarios.forking import inherited
-from scenarios.watchdog import StuckError, ends_stuck_steps
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
 from scenarios.workloads.life import Habits, forked_child, live, tasks_of
 from scenarios.workloads.resource import Effect, ResourceHost, Write
 from scenarios.workloads.scarcity import runtime_for
+from scenarios.worlds.attribution import blamed, is_providers_fault
+from scenarios.worlds.forking import inherited
+from scenarios.worlds.mixture import Cast
+from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
 from sim.faults.vocabulary import FaultPlan
 from sim.kernel.kernel import Budget
 from sim.kernel.schedules import RandomTies, Schedule
@@ -175,7 +175,7 @@ class _Laboratory:
         connected: list[tuple[ObjectStore, int]],
         habits: Habits,
     ) -> None:
-        """Fork the process of `parent` at this instant, in the task that asks; see `scenarios.forking`."""
+        """Fork the process of `parent` at this instant, in the task that asks; see `scenarios.worlds.forking`."""
         world, tenure = self.world, client.tenure
         assert tenure is not None, "a client forks while it holds"
         child = world.fork(parent)

@@ -19,8 +19,6 @@ from lockref.provider import LockContext, LockEvent
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store, parse_store_uri
-from scenarios.blame import blamed, is_providers_fault
-from scenarios.cast import Cast
 from scenarios.definition.draw import Settled, habits_of
 from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
@@ -28,6 +26,8 @@ from scenarios.workloads.client import Client
 from scenarios.workloads.life import live, tasks_of
 from scenarios.workloads.resource import ResourceLink
 from scenarios.workloads.scarcity import runtime_for
+from scenarios.worlds.attribution import blamed, is_providers_fault
+from scenarios.worlds.mixture import Cast
 from sim.kernel.streams import stream
 
 START_TIMEOUT_NS = 60 * NS_PER_S

@@ -18,9 +18,9 @@ from types import TracebackType
 from lockref.errors import BackendUnavailable, LockrefError, OutcomeUnknown
 from lockref.lab.spool import SpoolRecorder
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from scenarios.crew import GRACE_S, START_TIMEOUT_NS, Crew, Job
-from scenarios.orphans import end_with_parent
 from scenarios.workloads.resource import Effect, ResourceLink, Write
+from scenarios.worlds.orphans import end_with_parent
+from scenarios.worlds.threads import GRACE_S, START_TIMEOUT_NS, Crew, Job
 
 LOOK_NS = NS_PER_S
 """How often the wait for workers looks for a Ctrl-C that Python dropped."""

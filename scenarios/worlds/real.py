@@ -35,12 +35,12 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks.load import write_runs
-from scenarios.crew import Crew, Job
 from scenarios.definition.draw import settle
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
-from scenarios.workers import LostWorker, Told, Workers
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import LocalLink, ResourceHost
+from scenarios.worlds.processes import LostWorker, Told, Workers
+from scenarios.worlds.threads import Crew, Job
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
 

@@ -1,0 +1,1 @@
+"""The two worlds that a scenario runs in: simulated and real."""
