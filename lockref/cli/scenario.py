@@ -93,7 +93,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     from scenarios.batch import simulate_many
     from scenarios.definition.expectations import surprises
     from scenarios.definition.load import catalogue, load_scenario
-    from scenarios.inert import SEEDS_ENOUGH, Mattering, inert_faults
+    from scenarios.ineffective_faults import SEEDS_ENOUGH, Mattering, inert_faults
 
     console = Console(ctx.obj)
     surprised = False

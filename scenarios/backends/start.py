@@ -25,7 +25,7 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACERS_DEFAULT, ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
-from scenarios.backends.containers import create_bucket
+from scenarios.backends.buckets import create_bucket
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import BACKENDS, LOOPBACK, Backend, Native
 from scenarios.backends.processes import ServerProcess, free_port

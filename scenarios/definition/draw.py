@@ -16,7 +16,7 @@ from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
 from scenarios.definition.schema import Lock, Scenario, Work
 from scenarios.definition.units import Drawn
-from scenarios.workloads.life import Habits
+from scenarios.workloads.client_profile import Habits
 from scenarios.worlds.mixture import Cast
 from sim.kernel.streams import stream
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lockref.errors import LockError
 from lockref.runtime import Runtime, Task
-from scenarios.workloads.life import Habits
+from scenarios.workloads.client_profile import Habits
 
 
 class NoThread(LockError, RuntimeError):

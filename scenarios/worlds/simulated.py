@@ -25,7 +25,7 @@ from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.life import Habits, forked_child, live, tasks_of
+from scenarios.workloads.client_profile import Habits, forked_child, live, tasks_of
 from scenarios.workloads.resource import Effect, ResourceHost, Write
 from scenarios.workloads.scarcity import runtime_for
 from scenarios.worlds.attribution import blamed, is_providers_fault

@@ -23,7 +23,7 @@ from scenarios.definition.draw import Settled, habits_of
 from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.life import live, tasks_of
+from scenarios.workloads.client_profile import live, tasks_of
 from scenarios.workloads.resource import ResourceLink
 from scenarios.workloads.scarcity import runtime_for
 from scenarios.worlds.attribution import blamed, is_providers_fault

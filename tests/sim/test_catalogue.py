@@ -11,7 +11,7 @@ from reports.checks import judge
 from reports.checks.tally import tally
 from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
-from scenarios.inert import inert_faults
+from scenarios.ineffective_faults import inert_faults
 from scenarios.run import simulate_many
 
 SEEDS = {"swarm": 60, "swarm-overload": 60}

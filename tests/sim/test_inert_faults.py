@@ -7,7 +7,7 @@ import pytest
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from scenarios.definition.load import parse_scenario
-from scenarios.inert import inert_faults
+from scenarios.ineffective_faults import inert_faults
 
 HOLDING = """
 version: 1

@@ -14,10 +14,10 @@ from lockref.runtime import ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.definition.units import constant
 from scenarios.workloads.client import Client
+from scenarios.workloads.client_profile import Habits, closes, loop, reentrant, relock, tasks_of
+from scenarios.workloads.client_profile import live as live_together
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter
-from scenarios.workloads.life import Habits, closes, loop, reentrant, relock, tasks_of
-from scenarios.workloads.life import live as live_together
 from scenarios.workloads.register import FencedRegister
 from scenarios.workloads.resource import LocalLink, ResourceHost, Write
 from scenarios.workloads.scarcity import NoThread, runtime_for

@@ -25,7 +25,7 @@ from lockref.runtime import NS_PER_MS
 from lockref.stores import wire
 from lockref.stores.port import Outcome, Version
 from lockref.stores.uri import open_store, parse_store_uri
-from scenarios.backends.containers import create_bucket
+from scenarios.backends.buckets import create_bucket
 
 TIMEOUT_MS = 500
 DRIP_S = 0.05
