@@ -35,7 +35,7 @@ from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec
 from lockref.whole import write_whole
 from reports.checks import Judgement
-from reports.checks.load import CHUNKS, load_history, write_history
+from reports.history_files import CHUNKS, load_history, write_history
 from scenarios.definition.schema import Scenario
 
 FORMAT = "lockref.campaign/1"

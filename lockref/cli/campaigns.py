@@ -13,7 +13,6 @@ from lockref.cli.console import Console, printable
 from lockref.cli.exit_codes import INCONCLUSIVE, NOT_LIVE, exit_code, worst
 from lockref.cli.failures import Stored
 from lockref.errors import BackendUnavailable
-from reports.checks.load import write_history
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.verdicts import counted, joint_verdict
 from reports.formats.block import failure_block
@@ -21,6 +20,7 @@ from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
 from reports.formats.results import Failure, Results, judged
 from reports.formats.speed import speed_lines
+from reports.history_files import write_history
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ def judged_history(history: Path) -> Results:
     from lockref.history import digests
     from reports.checks import judge
     from reports.checks.integrity import altered, inspect_records
-    from reports.checks.load import load_history
     from reports.checks.tally import tally
+    from reports.history_files import load_history
     from scenarios.batch import batch_digest
 
     events, runs, notes = load_history(history)

@@ -14,9 +14,9 @@ from lockref.cli.judging import judged_history
 from lockref.cli.run_folder import has_history
 from lockref.cli.writers import end_of
 from lockref.errors import CapabilityMissing
-from reports.checks.load import is_unfinished, load_history, write_history
 from reports.checks.verdicts import counted
 from reports.formats.results import Results, load_results
+from reports.history_files import is_unfinished, load_history, write_history
 from reports.html import render
 from reports.pipeline import analyse_each
 

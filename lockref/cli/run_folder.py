@@ -29,7 +29,7 @@ from lockref.cli.exit_codes import INTERRUPTED
 from lockref.cli.writers import is_written, myself, nothing_recorded, status_of
 from lockref.errors import ConfigError
 from lockref.whole import write_whole
-from reports.checks.load import is_unfinished
+from reports.history_files import is_unfinished
 
 HOME = Path(".lockref")
 HISTORIES = ("events.parquet", "events.jsonl")

@@ -65,8 +65,8 @@ def command(
     from lockref.cli.progress import seed_progress
     from lockref.cli.run_folder import provenance
     from lockref.lab.loading import load_provider
-    from reports.checks.load import CHUNKS
     from reports.checks.verdicts import counted
+    from reports.history_files import CHUNKS
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
     from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockref.errors import HistoryUnreadable
-from reports.checks.load import RUN_MAX, runs_beside
+from reports.history_files import RUN_MAX, runs_beside
 
 RUN_BITS = RUN_MAX.bit_length()
 TAIL_BYTES = 1 << 20

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports.checks.load import RUN_MAX
+from reports.history_files import RUN_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

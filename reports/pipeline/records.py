@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code 
 from pyspark.sql import types as T  # noqa: N812
 
 from lockref.history import ENUM_COLUMNS, INTEGER_COLUMNS, RUNS_SCHEMA, SCHEMA
-from reports.checks.load import CLOCK_MAX_NS, CLOCK_MIN_NS, CLOCKS, RUN_MAX
+from reports.history_files import CLOCK_MAX_NS, CLOCK_MIN_NS, CLOCKS, RUN_MAX
 from reports.pipeline.inputs import Source, torn_tail
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, 
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
-from reports.checks.load import write_runs
+from reports.history_files import write_runs
 from scenarios.definition.draw import settle
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
 from scenarios.workloads import RESOURCES

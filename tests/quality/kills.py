@@ -40,7 +40,7 @@ import psutil
 
 from lockref.cli.writers import status_of
 from lockref.errors import NothingRecorded
-from reports.checks.load import load_history
+from reports.history_files import load_history
 
 LOST_MAX_NS = 1_000_000_000
 """What may be missing: the last second."""

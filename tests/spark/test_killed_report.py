@@ -14,7 +14,7 @@ import pytest
 from lockref.java import search_java
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from reports.checks.load import write_history
+from reports.history_files import write_history
 from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 

@@ -10,9 +10,9 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from reports.checks import judge
-from reports.checks.load import CHUNKS, load_history
 from reports.checks.tally import tally
 from reports.checks.verdicts import decide
+from reports.history_files import CHUNKS, load_history
 from scenarios.campaign import CampaignResult, run_campaign
 from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in
 from scenarios.definition.load import load_scenario

@@ -16,8 +16,8 @@ from lockref.cli.main import run
 from lockref.cli.reporting import parts_of
 from lockref.cli.run_folder import open_run
 from lockref.errors import BackendUnavailable, DeterminismError
-from reports.checks.load import load_history, write_json_lines
 from reports.formats.results import load_results
+from reports.history_files import load_history, write_json_lines
 from scenarios.worlds import threads as crews
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"

@@ -15,9 +15,9 @@ from lockref.cli.reporting import ANALYSED, Part, _joined, write_report
 from lockref.errors import CapabilityMissing, HistoryUnreadable
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from reports.checks.load import write_history
 from reports.checks.tally import Finding, Tally
 from reports.formats.results import Clause, Results
+from reports.history_files import write_history
 from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 from tests.histories import History
