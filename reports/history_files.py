@@ -11,7 +11,7 @@ single event is not a history. Nothing here repairs or guesses at an event's con
 A loss can look like a broken lock (without its release a grant is replaced too
 early), so a run that lost a record is not judged at all; a record that does not
 even name its run may have been any run's. Whether `seq` is still the key that
-it must be is asked where runs are judged (`reports.checks.integrity`). Records
+it must be is asked where runs are judged (`reports.checks.facts.integrity`). Records
 that carry no `seq` at all, such as lines written by hand, are numbered here in
 their order in the file.
 """
@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from lockref.errors import HistoryUnreadable, NothingRecorded
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
 from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
-from reports.checks.integrity import renumbered
+from reports.checks.facts.integrity import renumbered
 from reports.checks.verdicts import counted
 
 EVENTS, RUNS = "events", "runs"

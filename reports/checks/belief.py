@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from lockref.history import ABSENT, Kind
-from reports.checks.columns import Codes, Events, Flags, Ints, Runs
-from reports.checks.operations import Operations
+from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
+from reports.checks.facts.operations import Operations
+from reports.checks.facts.segments import suspicious_groups
 from reports.checks.rulings import Violations
-from reports.checks.segments import suspicious_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

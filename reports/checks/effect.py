@@ -16,11 +16,11 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind
 from lockref.stores.port import Outcome
-from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints
-from reports.checks.operations import Operations
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
+from reports.checks.facts.operations import Operations
+from reports.checks.facts.segments import below_earlier_maximum, renumber
+from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
-from reports.checks.segments import below_earlier_maximum, renumber
-from reports.checks.truth import Truth
 
 STALE_TOKEN, STALE_GRANT, LOST_UPDATE, NO_GRANT = 0, 1, 2, 3
 KINDS = ("stale token", "stale grant", "lost update", "no grant")

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from lockref.errors import ConfigError
 from lockref.history import ABSENT, Op
-from reports.checks.case import Case
-from reports.checks.columns import Flags, Ints
+from reports.checks.facts.case import Case
+from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.segments import count_at_or_before, is_first, renumber
 from reports.checks.rulings import Ruling, Violations
-from reports.checks.segments import count_at_or_before, is_first, renumber
 
 UNCLAIMED = "the provider does not claim it"
 STORE_GONE = "the store went away and never came back"

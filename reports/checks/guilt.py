@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from lockref.history import Op
-from reports.checks.columns import Ints
+from reports.checks.facts.columns import Ints
+from reports.checks.facts.contradictions import Contradictions, describe_contradiction
+from reports.checks.facts.truth import DELETED, Truth, describe_write
 from reports.checks.rulings import Ruling, Violations
-from reports.checks.shown import Contradictions, describe_contradiction
-from reports.checks.truth import DELETED, Truth, describe_write
 
 CONTRADICTION: Final = "C21"
 CREATE_OVER, FORK, IGNORED = "create over existing", "fork", "condition ignored"

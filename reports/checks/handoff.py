@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import ABSENT
-from reports.checks.case import Case
-from reports.checks.columns import Ints
-from reports.checks.segments import last_at_or_before, renumber
-from reports.checks.tables import text_column
-from reports.checks.truth import END_RELEASED, END_TAKEN_OVER
+from reports.checks.facts.case import Case
+from reports.checks.facts.columns import Ints
+from reports.checks.facts.segments import last_at_or_before, renumber
+from reports.checks.facts.tables import text_column
+from reports.checks.facts.truth import END_RELEASED, END_TAKEN_OVER
 
 AFTER = ("release", "expiry", "death")
 """What ended the grant before."""

@@ -25,16 +25,16 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.columns import Flags, Ints
 from reports.checks.denials import Excuses
-from reports.checks.disturbances import Disturbances
-from reports.checks.nesting import are_inner
-from reports.checks.operations import Operations
+from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.contradictions import Contradictions
+from reports.checks.facts.disturbances import Disturbances
+from reports.checks.facts.operations import Operations
+from reports.checks.facts.reentrancy import are_inner
+from reports.checks.facts.segments import last_at_or_before, renumber
+from reports.checks.facts.truth import Truth, describe_write
 from reports.checks.rulings import Violations
-from reports.checks.segments import last_at_or_before, renumber
-from reports.checks.shown import Contradictions
 from reports.checks.takeover import or_zero, rate_allowance
-from reports.checks.truth import Truth, describe_write
 
 FOREVER = 2**62
 

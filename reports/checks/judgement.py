@@ -15,24 +15,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.checks.answers import answers_table
 from reports.checks.belief import check_belief_exclusion
-from reports.checks.case import Case, open_case
 from reports.checks.classes import checks_tokens, class_table
-from reports.checks.columns import Flags, Ints
 from reports.checks.effect import check_effect_exclusion
+from reports.checks.facts.case import Case, open_case
+from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.integrity import altered
+from reports.checks.facts.silences import answers_table
+from reports.checks.facts.tables import grants_table, tenures_table
 from reports.checks.fairness import check_fairness, fairness_table
 from reports.checks.guilt import check_truth_exclusion, pointed_at_store
 from reports.checks.handoff import handoffs_table
 from reports.checks.honesty import check_honesty
-from reports.checks.integrity import altered
 from reports.checks.latency import calls_table
 from reports.checks.liveness import check_liveness
 from reports.checks.ownership import check_ownership, find_revivals
 from reports.checks.rulings import UNRECORDED, Ruling, verdict_table, with_damaged, with_doubt
 from reports.checks.spec import VIOLATED
 from reports.checks.speed import speed_table
-from reports.checks.tables import grants_table, tenures_table
 from reports.checks.takeover import check_early_takeover
 from reports.checks.tokens import check_token_order, has_no_tokens
 from reports.checks.vacuity import reach_table
@@ -52,7 +52,7 @@ class Judgement:
     """What the checks found, as tables keyed by run number.
 
     verdicts: `VERDICT_SCHEMA`, every run and clause. classes: run, class.
-    reach: `REACH_SCHEMA`. grants, tenures: see reports.checks.tables.
+    reach: `REACH_SCHEMA`. grants, tenures: see reports.checks.facts.tables.
     records: `RECORD_SCHEMA`, which runs are whole, which cut off and judged up
     to there, which damaged. A damaged run is in no other table but `verdicts`,
     where every clause of it is inconclusive.
@@ -74,7 +74,7 @@ def judge(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] |
 
     events: `lockref.history.SCHEMA`, rows in any order; runs: `RUNS_SCHEMA`.
     Where `runs` is empty, all runs are judged by defaults. A run whose record is
-    damaged (`reports.checks.integrity`) is not judged; known_damage: run number
+    damaged (`reports.checks.facts.integrity`) is not judged; known_damage: run number
     to what is wrong with it, as found elsewhere. Raises HistoryUnreadable for
     tables of another shape.
     """

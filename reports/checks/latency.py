@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
-from reports.checks.case import Case
-from reports.checks.tables import optional_integers, text_column
+from reports.checks.facts.case import Case
+from reports.checks.facts.tables import optional_integers, text_column
 
 OUTCOMES = [outcome.name.lower() for outcome in Outcome]
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import ABSENT
-from reports.checks.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints
 from reports.checks.spec import CLAUSES, HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
 
 VERDICT_SCHEMA: Final = pa.schema(

@@ -1,7 +1,7 @@
 """How fast and how fair a lock was in each real run: figures, measured from the history alone.
 
 Virtual time gets none of them: its latencies are the scenario's. Rates are per
-*answered* time, the run less the silences of its store (`reports.checks.answers`).
+*answered* time, the run less the silences of its store (`reports.checks.facts.silences`).
 The run's time falls into four shares:
 
     silent     the store served nothing though it was asked
@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Op
-from reports.checks.answers import Answers
-from reports.checks.case import Case
-from reports.checks.columns import Ints
+from reports.checks.facts.case import Case
+from reports.checks.facts.columns import Ints
+from reports.checks.facts.segments import is_first
+from reports.checks.facts.silences import Answers
 from reports.checks.fairness import jain
 from reports.checks.handoff import handoffs_table
-from reports.checks.segments import is_first
 
 MAIN_TASK: Final = "main"
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}

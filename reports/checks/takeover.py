@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from lockref.history import ABSENT
-from reports.checks.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.truth import END_TAKEN_OVER, OPERATOR, Truth, describe_write
 from reports.checks.rulings import Violations
-from reports.checks.truth import END_TAKEN_OVER, OPERATOR, Truth, describe_write
 
 PPM = 1_000_000
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from lockref.history import ABSENT
-from reports.checks.columns import Flags
+from reports.checks.facts.columns import Flags
+from reports.checks.facts.segments import below_earlier_maximum
+from reports.checks.facts.truth import Truth, describe_write
 from reports.checks.rulings import Violations
-from reports.checks.segments import below_earlier_maximum
-from reports.checks.truth import Truth, describe_write
 
 
 def check_token_order(truth: Truth, revived: Flags) -> Violations:

@@ -17,9 +17,9 @@ import numpy as np
 
 from lockref.history import Op
 from lockref.stores.port import Outcome
-from reports.checks.case import Case
-from reports.checks.columns import Flags, Ints
-from reports.checks.disturbances import NEVER
+from reports.checks.facts.case import Case
+from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.disturbances import NEVER
 from reports.checks.honesty import FOREVER
 
 

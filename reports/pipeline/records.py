@@ -7,7 +7,7 @@ judged at all: it is *damaged* and counts as inconclusive; so do all runs of an
 input where a record does not even name its run. The one exception is a torn
 last line, the usual end of a killed writer: its run is cut off
 there, which the checks understand. Whether `seq` is still the key that it must
-be is asked where runs are judged (`reports.checks.integrity`).
+be is asked where runs are judged (`reports.checks.facts.integrity`).
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lockref.cli.campaigns import code_of, document_of, gate, tallied_results
 from lockref.history import runs_table, to_table
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
-from reports.checks.answers import ANSWERS_SCHEMA
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
-from reports.checks.integrity import RECORD_SCHEMA
+from reports.checks.facts.integrity import RECORD_SCHEMA
+from reports.checks.facts.silences import ANSWERS_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.speed import SPEED_SCHEMA
 from reports.checks.tally import Tally, tally

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import Kind
-from reports.checks.answers import Answers, calm_from_ns, find_answers
 from reports.checks.belief import Tenures, find_tenures
-from reports.checks.columns import Events, Ints, Runs, require_columns
-from reports.checks.disturbances import Disturbances, find_disturbances
 from reports.checks.effect import Effects, find_effects
+from reports.checks.facts.columns import Events, Ints, Runs, require_columns
+from reports.checks.facts.contradictions import Contradictions, find_contradictions
+from reports.checks.facts.disturbances import Disturbances, find_disturbances
+from reports.checks.facts.integrity import Records, inspect_records
+from reports.checks.facts.operations import Operations, join_operations
+from reports.checks.facts.silences import Answers, calm_from_ns, find_answers
+from reports.checks.facts.truth import Truth
 from reports.checks.honesty import tenure_of_release
-from reports.checks.integrity import Records, inspect_records
-from reports.checks.operations import Operations, join_operations
 from reports.checks.ownership import call_of_grant
-from reports.checks.shown import Contradictions, find_contradictions
-from reports.checks.truth import Truth
 
 
 @dataclass(frozen=True)

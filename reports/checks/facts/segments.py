@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from reports.checks.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints
 
 
 def is_first(group: Ints) -> Flags:

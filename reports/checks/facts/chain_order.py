@@ -23,8 +23,8 @@ import numpy as np
 
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints
-from reports.checks.segments import rows_of_group, suspicious_groups
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
+from reports.checks.facts.segments import rows_of_group, suspicious_groups
 
 OPTIONAL_DEPTH = 3
 """How many unanswered writes whose content nobody read may bridge a gap; each costs a factor in the search."""

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from lockref.history import Kind
-from reports.checks.columns import Codes, Events, Flags, Ints
+from reports.checks.facts.columns import Codes, Events, Flags, Ints
 
 CLOCK_KINDS = frozenset({"drift", "offset", "step", "freeze", "suspend"})
 PAUSE_KINDS = frozenset({"pause", "suspend"})

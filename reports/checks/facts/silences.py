@@ -32,10 +32,10 @@ import pyarrow as pa
 
 from lockref.history import ABSENT, Kind
 from lockref.stores.port import Outcome
-from reports.checks.columns import Events, Flags, Ints, Runs
-from reports.checks.disturbances import Disturbances
-from reports.checks.shown import Contradictions, describe_contradiction
-from reports.checks.truth import Truth
+from reports.checks.facts.columns import Events, Flags, Ints, Runs
+from reports.checks.facts.contradictions import Contradictions, describe_contradiction
+from reports.checks.facts.disturbances import Disturbances
+from reports.checks.facts.truth import Truth
 
 SILENCE_MIN_NS: Final = 1_000_000_000
 LATE_FACTOR: Final = 5
@@ -85,7 +85,7 @@ ANSWERS_SCHEMA: Final = pa.schema(
 
 lost_at_ns: from when on the store served nothing more, null if it did so to
 the end. contradicted: readings that showed a state which a confirmed write had
-replaced (`reports.checks.shown`); contradiction, contradiction_ns: the first of
+replaced (`reports.checks.facts.contradictions`); contradiction, contradiction_ns: the first of
 them in words, and when it was shown. over_time: requests by the time at which they ended, a second each, or
 longer ones where there would be more than `BUCKETS_MAX`.
 """

@@ -4,7 +4,7 @@ A lock object's successful writes form a chain: each names the version it
 replaced and the one it made. Grants are read off that chain and never off what
 clients say. A simulated store tells of every write at its instant (APPLIED
 rows); in a real run the writers' own replies are put into chain order by
-`reports.checks.replies`. From there on both worlds share every line.
+`reports.checks.facts.chain_order`. From there on both worlds share every line.
 
 Order comes first, comparison second: versions may repeat (equal bytes, equal
 ETag), so a version never *finds* its predecessor, it only confirms it.
@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 from lockref.history import ABSENT, IF_ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
-from reports.checks.replies import Replies, holes, order_replies
-from reports.checks.segments import is_first, ordinals
+from reports.checks.facts.chain_order import Replies, holes, order_replies
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
+from reports.checks.facts.segments import is_first, ordinals
 
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
 """What a write left behind: a grant in force, a former owner's name, nothing, something that is no lock record."""

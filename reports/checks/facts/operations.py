@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.columns import NO_TEXT, Codes, Events, Flags, Ints
-from reports.checks.segments import last_at_or_before, renumber
-from reports.checks.truth import Truth
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
+from reports.checks.facts.segments import last_at_or_before, renumber
+from reports.checks.facts.truth import Truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

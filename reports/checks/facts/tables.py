@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import ABSENT
-from reports.checks.case import Case
-from reports.checks.columns import Codes, Events, Ints
-from reports.checks.truth import END_KINDS, Truth
+from reports.checks.facts.case import Case
+from reports.checks.facts.columns import Codes, Events, Ints
+from reports.checks.facts.truth import END_KINDS, Truth
 
 
 def text_column(events: Events, name: str, codes: Codes) -> pa.DictionaryArray:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.history import ABSENT, RUNS_SCHEMA, digests
-from reports.checks.columns import Ints, complete_runs
+from reports.checks.facts.columns import Ints, complete_runs
 
 WHOLE: Final = "whole"
 CUT_OFF: Final = "cut off"

@@ -25,8 +25,8 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.columns import NO_TEXT, Events, Flags, Ints
-from reports.checks.truth import DELETED, Truth
+from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
+from reports.checks.facts.truth import DELETED, Truth
 
 _NEVER: Final = 2**62
 """The instant of an answer that never came."""

@@ -18,9 +18,9 @@ import numpy as np
 
 from lockref.history import Op
 from lockref.stores.port import Outcome
-from reports.checks.columns import Flags, Ints
-from reports.checks.operations import Operations
-from reports.checks.segments import count_at_or_before, renumber
+from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.operations import Operations
+from reports.checks.facts.segments import count_at_or_before, renumber
 
 LEAVES = (Outcome.APPLIED, Outcome.AMBIGUOUS)
 """How an unlock returns that gave one entry back."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from lockref.history import ABSENT
-from reports.checks.case import Case
-from reports.checks.columns import Ints
+from reports.checks.facts.case import Case
+from reports.checks.facts.columns import Ints
 from reports.checks.honesty import FOREVER
 
 

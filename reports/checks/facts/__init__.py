@@ -1,0 +1,1 @@
+"""What is read off a history before any clause looks at it."""
