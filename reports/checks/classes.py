@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import ABSENT, Op
-from reports.checks.effect import Effects
+from reports.checks.clauses.effect import Effects
 from reports.checks.facts.columns import Events, Flags, Ints
 
 CLASSES: Final = ("clean", "fenced overlap", "latent overlap", "token regression", "harm")

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
+from reports.checks.clauses.takeover import or_zero, rate_allowance
 from reports.checks.facts.case import Case, open_case
 from reports.checks.search import search
 from reports.checks.sweep import NEVER, Illegal, LockOp, Result, sweep
-from reports.checks.takeover import or_zero, rate_allowance
 
 FIRST_PLACE: Final = 1
 """Of a grant in its lock's chain."""

@@ -15,26 +15,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.checks.belief import check_belief_exclusion
 from reports.checks.classes import checks_tokens, class_table
-from reports.checks.effect import check_effect_exclusion
+from reports.checks.clauses.answers import check_honesty
+from reports.checks.clauses.belief import check_belief_exclusion
+from reports.checks.clauses.effect import check_effect_exclusion
+from reports.checks.clauses.fairness import check_fairness, fairness_table
+from reports.checks.clauses.liveness import check_liveness
+from reports.checks.clauses.ownership import check_ownership, find_revivals
+from reports.checks.clauses.store_faults import check_truth_exclusion, pointed_at_store
+from reports.checks.clauses.takeover import check_early_takeover
+from reports.checks.clauses.tokens import check_token_order, has_no_tokens
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.integrity import altered
 from reports.checks.facts.silences import answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
-from reports.checks.fairness import check_fairness, fairness_table
-from reports.checks.guilt import check_truth_exclusion, pointed_at_store
 from reports.checks.handoff import handoffs_table
-from reports.checks.honesty import check_honesty
 from reports.checks.latency import calls_table
-from reports.checks.liveness import check_liveness
-from reports.checks.ownership import check_ownership, find_revivals
 from reports.checks.rulings import UNRECORDED, Ruling, verdict_table, with_damaged, with_doubt
 from reports.checks.spec import VIOLATED
 from reports.checks.speed import speed_table
-from reports.checks.takeover import check_early_takeover
-from reports.checks.tokens import check_token_order, has_no_tokens
 from reports.checks.vacuity import reach_table
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"

@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Op
+from reports.checks.clauses.fairness import jain
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.segments import is_first
 from reports.checks.facts.silences import Answers
-from reports.checks.fairness import jain
 from reports.checks.handoff import handoffs_table
 
 MAIN_TASK: Final = "main"

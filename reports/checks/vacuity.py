@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from lockref.history import ABSENT, CHILD_SUFFIX, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.belief import Tenures
+from reports.checks.clauses.answers import FOREVER, grants_end, meets_another_grant
+from reports.checks.clauses.belief import Tenures
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Events, Ints
 from reports.checks.facts.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
@@ -25,7 +26,6 @@ from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.facts.truth import END_TAKEN_OVER, RELEASED, Truth
-from reports.checks.honesty import FOREVER, grants_end, meets_another_grant
 from reports.checks.verdicts import GRANT
 
 SITUATIONS: Final[dict[str, str]] = {

@@ -8,7 +8,7 @@ from lockref.errors import ConfigError
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
-from reports.checks.fairness import gini, jain
+from reports.checks.clauses.fairness import gini, jain
 from reports.checks.judgement import measure
 from reports.checks.tally import Tally, tally
 from reports.checks.verdicts import Shortfall

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from reports.checks.honesty import FOREVER
-from reports.checks.waiting import _Uses
+from reports.checks.clauses.answers import FOREVER
+from reports.checks.clauses.waiting import _Uses
 
 
 def plainly(uses: list[tuple[int, int, int]], call: int, since: int, until: int, limit: int) -> tuple[int, int] | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from lockref.history import ABSENT
+from reports.checks.clauses.answers import FOREVER
+from reports.checks.clauses.takeover import PPM, or_zero
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
-from reports.checks.honesty import FOREVER
-from reports.checks.takeover import PPM, or_zero
 
 REAL_SLACK_NS = 1_000_000_000
 """What a real run is allowed beyond any bound: threads of one process wait for each other there."""

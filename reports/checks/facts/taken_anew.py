@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from lockref.history import ABSENT
+from reports.checks.clauses.answers import FOREVER
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
-from reports.checks.honesty import FOREVER
 
 
 def entered_row(case: Case) -> Ints:

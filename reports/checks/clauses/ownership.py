@@ -19,12 +19,12 @@ import numpy as np
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
+from reports.checks.clauses.takeover import came_early
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.facts.truth import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED, Truth, describe_write
 from reports.checks.rulings import Violations
-from reports.checks.takeover import came_early
 
 NEVER = 2**62
 

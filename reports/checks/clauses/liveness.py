@@ -22,6 +22,10 @@ import numpy as np
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
+from reports.checks.clauses.answers import FOREVER
+from reports.checks.clauses.loss_notice import check_told, was_asked
+from reports.checks.clauses.takeover import rate_allowance
+from reports.checks.clauses.waiting import crash_after, unserved_waits
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
@@ -29,11 +33,7 @@ from reports.checks.facts.reentrancy import are_inner, grant_left
 from reports.checks.facts.segments import is_first, renumber, rows_of_group
 from reports.checks.facts.taken_anew import entered_row, taken_anew_ns
 from reports.checks.facts.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
-from reports.checks.honesty import FOREVER
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
-from reports.checks.takeover import rate_allowance
-from reports.checks.told import check_told, was_asked
-from reports.checks.waiting import crash_after, unserved_waits
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"

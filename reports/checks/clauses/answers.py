@@ -11,7 +11,7 @@ until the stamp plus twice the clock bound (a careful contender adds the bound,
 and its clock may be behind by as much). Raising is always honest.
 
 Almost every denial is settled by intervals. The others are looked at one by one
-(`reports.checks.denials`): the store may have shown a stale state, the
+(`reports.checks.clauses.denials`): the store may have shown a stale state, the
 contender's clock may be further behind than declared (late, not dishonest), the
 caller may have lost a race against a write that is no grant, or the grant may
 be its own, from before its process crashed.
@@ -25,7 +25,8 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.denials import Excuses
+from reports.checks.clauses.denials import Excuses
+from reports.checks.clauses.takeover import or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.contradictions import Contradictions
 from reports.checks.facts.disturbances import Disturbances
@@ -34,7 +35,6 @@ from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.truth import Truth, describe_write
 from reports.checks.rulings import Violations
-from reports.checks.takeover import or_zero, rate_allowance
 
 FOREVER = 2**62
 

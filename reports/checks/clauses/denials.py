@@ -13,12 +13,12 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
+from reports.checks.clauses.takeover import or_zero
 from reports.checks.facts.columns import NO_TEXT, Ints
 from reports.checks.facts.disturbances import Disturbances
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.truth import LIVE, Truth
-from reports.checks.takeover import or_zero
 
 
 class Excuses:

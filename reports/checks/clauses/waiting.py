@@ -17,10 +17,10 @@ import numpy as np
 
 from lockref.history import Op
 from lockref.stores.port import Outcome
+from reports.checks.clauses.answers import FOREVER
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.disturbances import NEVER
-from reports.checks.honesty import FOREVER
 
 
 def unserved_waits(

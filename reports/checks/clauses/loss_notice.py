@@ -25,15 +25,15 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.belief import describe_tenure
+from reports.checks.clauses.answers import FOREVER
+from reports.checks.clauses.belief import describe_tenure
+from reports.checks.clauses.takeover import or_zero, rate_allowance
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.truth import describe_write
-from reports.checks.honesty import FOREVER
 from reports.checks.rulings import Violations
-from reports.checks.takeover import or_zero, rate_allowance
 
 CLAIM = "L4"
 """Of a provider that reports every loss to its listener."""

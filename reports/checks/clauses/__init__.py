@@ -1,0 +1,1 @@
+"""The clauses of the specification, one module for each question."""
