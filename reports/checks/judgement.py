@@ -30,11 +30,11 @@ from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.integrity import altered
 from reports.checks.facts.silences import answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
-from reports.checks.handoff import handoffs_table
-from reports.checks.latency import calls_table
+from reports.checks.measures.handoff import handoffs_table
+from reports.checks.measures.latency import calls_table
+from reports.checks.measures.speed import speed_table
 from reports.checks.rulings import UNRECORDED, Ruling, verdict_table, with_damaged, with_doubt
 from reports.checks.spec import VIOLATED
-from reports.checks.speed import speed_table
 from reports.checks.vacuity import reach_table
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reports.checks.demands import parse_demand
-from reports.checks.outages import is_lost, outage_doubts, outage_notices
+from reports.checks.measures.outages import is_lost, outage_doubts, outage_notices
+from reports.checks.measures.turnout import turnout_doubts, turnout_notices
 from reports.checks.spec import CLAUSES, FAIRNESS, HELD, INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED, Verdict
-from reports.checks.turnout import turnout_doubts, turnout_notices
 
 GRANT: Final = "grant"
 """The situation without which a run proves nothing, demanded or not."""
@@ -50,7 +50,7 @@ class Counts:
     spared: clauses that are not demanded of these runs, for no lock can keep
     them there: they are counted and told, and decide nothing.
     answers: rows of `reports.checks.facts.silences.ANSWERS_SCHEMA`, one per real run:
-    what its store answered. speeds: of `reports.checks.speed.SPEED_SCHEMA`.
+    what its store answered. speeds: of `reports.checks.measures.speed.SPEED_SCHEMA`.
     doubts: further reasons why these runs prove nothing, as sentences: what
     the counts above cannot say.
     unsafe: what RFC-91 would forbid about the timing of some runs, in words;

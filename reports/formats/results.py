@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError, Location
 from lockref.whole import write_whole
-from reports.checks.confidence import bound_95, wilson_95
+from reports.checks.measures.confidence import bound_95, wilson_95
 from reports.checks.spec import CLAUSES, VIOLATED, Verdict
 from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdict
 
@@ -242,7 +242,7 @@ class ClientSpeed(_Part):
 
 
 class Speed(_Part):
-    """How fast and how fair a lock was in a real run (`reports.checks.speed`). None where it is unknown.
+    """How fast and how fair a lock was in a real run (`reports.checks.measures.speed`). None where it is unknown.
 
     Rates are per `answered_ns`, the run's time without the silences of its store. The four shares add up to one.
     """

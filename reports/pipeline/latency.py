@@ -13,7 +13,7 @@ sample with that outcome.
     lease     what was left of the promised validity, by the holder's own clock, when it
               sent a renewal; below zero the promise had already ended
     handoff   from the end of a grant to the grant of one who waits for it, after
-              release, expiry or death: as the checks measure it (`reports.checks.handoff`)
+              release, expiry or death: as the checks measure it (`reports.checks.measures.handoff`)
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from scenarios.definition.units import NS_PER_UNIT, duration_ns
 
 HANDOFFS = {"handoff": "release", "handoff_after_expiry": "expiry", "handoff_after_death": "death"}
-"""Which hand-offs a measure means (`reports.checks.handoff`)."""
+"""Which hand-offs a measure means (`reports.checks.measures.handoff`)."""
 MEASURES = ("wait", "hold", *HANDOFFS)
 STATISTICS = ("p50", "p90", "p95", "p99", "max", "mean")
 _FORM = re.compile(rf"({'|'.join(MEASURES)})\.({'|'.join(STATISTICS)})\s*(<=|<)\s*(\S+)")

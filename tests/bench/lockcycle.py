@@ -109,7 +109,7 @@ def _contended(uri: str, workload: str, contenders: int) -> list[Figure]:
 
 @dataclass(frozen=True)
 class _Run:
-    """handoffs_ns: from each release to the grant of one who waited then (`reports.checks.handoff`)."""
+    """handoffs_ns: from each release to the grant of one who waited then (`reports.checks.measures.handoff`)."""
 
     requests_per_grant: float
     handoffs_ns: list[int]

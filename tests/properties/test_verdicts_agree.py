@@ -15,8 +15,8 @@ from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
 from reports.checks.facts.integrity import RECORD_SCHEMA
 from reports.checks.facts.silences import ANSWERS_SCHEMA
+from reports.checks.measures.speed import SPEED_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
-from reports.checks.speed import SPEED_SCHEMA
 from reports.checks.tally import Tally, tally
 from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.checks.confidence import bound_95, wilson_95
+from reports.checks.measures.confidence import bound_95, wilson_95
 
 
 @pytest.mark.parametrize("runs", [30, 1000, 30_000])

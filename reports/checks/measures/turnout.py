@@ -1,6 +1,6 @@
 """Who took part in a real run: clients that never asked, processes that were never served.
 
-Works on rows of `reports.checks.speed.SPEED_SCHEMA`. A run that was to put 512
+Works on rows of `reports.checks.measures.speed.SPEED_SCHEMA`. A run that was to put 512
 clients of two processes to the test, and in which half of them never asked or
 one process had every grant, has not put them to the test.
 """

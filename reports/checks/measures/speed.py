@@ -27,7 +27,7 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.segments import is_first
 from reports.checks.facts.silences import Answers
-from reports.checks.handoff import handoffs_table
+from reports.checks.measures.handoff import handoffs_table
 
 MAIN_TASK: Final = "main"
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}

@@ -1,0 +1,1 @@
+"""How fast, how fair, how sure: figures of a run, measured from its history."""
