@@ -11,7 +11,7 @@ import pyarrow as pa
 from lockref.history import Kind, Op, Recorder, runs_table, to_table
 from lockref.stores.port import Outcome
 from reports.checks import judge
-from reports.checks.sweep import LockOp, Result, sweep
+from reports.checks.second_opinion.sweep import LockOp, Result, sweep
 from tests.bench.figures import Figure
 from tests.histories import Held, History
 

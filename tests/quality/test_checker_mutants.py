@@ -208,7 +208,7 @@ def test_a_wrong_comparison_in_the_sweep_is_caught(name, before, after):
     mutant = mutated(name, before, after)
     # The mutant has classes of its own; it must be asked in the original's terms.
     for shared in ("Result", "LockOp"):
-        setattr(mutant, shared, getattr(sys.modules["reports.checks.sweep"], shared))
+        setattr(mutant, shared, getattr(sys.modules["reports.checks.second_opinion.sweep"], shared))
     caught = False
     try:
         for _, is_legal, found in differential.verdicts(mutant.sweep):

@@ -10,7 +10,7 @@ from lockref.history import Op
 from lockref.lab.loading import load_provider
 from lockref.stores.port import Outcome
 from reports.checks import judge
-from reports.checks.crosscheck import crosscheck
+from reports.checks.second_opinion.crosscheck import crosscheck
 from reports.checks.spec import SAFETY
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario

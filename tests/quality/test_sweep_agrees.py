@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from reports.checks.search import search
-from reports.checks.sweep import NEVER, LockOp, Result, sweep
+from reports.checks.second_opinion.search import search
+from reports.checks.second_opinion.sweep import NEVER, LockOp, Result, sweep
 
 HISTORIES = 6_000
 

@@ -96,7 +96,7 @@ def sweep(ops: Sequence[LockOp], *, token_min: int | None = None) -> Illegal | N
 
     Shape:   n operations of one lock, any order; every granted acquire has a token.
     Units:   true time, integers, closed intervals.
-    Errors:  ValueError if a granted acquire has no token: use `reports.checks.search`.
+    Errors:  ValueError if a granted acquire has no token: use `reports.checks.second_opinion.search`.
     Cost:    O(n log n); 100,000 operations in about 0.3 s.
     """
     tenures = _pair(ops)
@@ -122,7 +122,7 @@ def _pair(ops: Sequence[LockOp]) -> list[_Tenure]:
     for op in ops:
         if op.result is Result.GRANTED:
             if op.token is None:
-                raise ValueError("swept a granted acquire without a token; use reports.checks.search")
+                raise ValueError("swept a granted acquire without a token; use reports.checks.second_opinion.search")
             holding[op.client] = tenure = _Tenure(op, op.ends_ns)
             tenures.append(tenure)
         elif op.result in (Result.RELEASED, Result.UNKNOWN_RELEASE) and op.client in holding:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from reports.checks.sweep import NEVER, LockOp, Result
+from reports.checks.second_opinion.sweep import NEVER, LockOp, Result
 
 STATES_MAX: Final = 200_000
 
@@ -35,7 +35,7 @@ class _State:
 
 
 def search(ops: Sequence[LockOp], *, token_min: int | None = None, states_max: int = STATES_MAX) -> Answer:
-    """Decide whether one lock's history is legal under the rules of `reports.checks.sweep`; tokens may be None.
+    """Decide whether one lock's history is legal under the rules of `reports.checks.second_opinion.sweep`; tokens may be None.
 
     token_min: the smallest token that this lock gives; None where nobody knows.
     Cost: up to `states_max` states of one integer triple each.

@@ -17,8 +17,8 @@ from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
 from reports.checks.clauses.takeover import or_zero, rate_allowance
 from reports.checks.facts.case import Case, open_case
-from reports.checks.search import search
-from reports.checks.sweep import NEVER, Illegal, LockOp, Result, sweep
+from reports.checks.second_opinion.search import search
+from reports.checks.second_opinion.sweep import NEVER, Illegal, LockOp, Result, sweep
 
 FIRST_PLACE: Final = 1
 """Of a grant in its lock's chain."""

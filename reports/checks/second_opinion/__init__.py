@@ -1,0 +1,1 @@
+"""The clauses checked by other definitions of the same thing."""
