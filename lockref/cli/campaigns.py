@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lockref.cli.run_folder import RunFolder
     from lockref.errors import LockrefError
-    from reports.checks.tally import Finding, Tally
+    from reports.checks.summary import Finding, Tally
     from scenarios.campaign import CampaignResult
     from scenarios.definition.schema import Scenario
 

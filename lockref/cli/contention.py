@@ -12,7 +12,7 @@ from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
 from reports.checks import judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from scenarios.backends import BACKENDS, resolve_backend
 from scenarios.batch import history_digest
 from scenarios.run import require_counts, require_undisturbed, run_real

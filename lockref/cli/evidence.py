@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from lockref.history import runs_table, to_table
 from reports.checks import judge
 from reports.checks.spec import CLAUSES
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from reports.pipeline.timeline import KINDS_SHOWN, build_timeline
 
 if TYPE_CHECKING:
-    from reports.checks.judgement import Judgement
-    from reports.checks.tally import Finding
+    from reports.checks.judge import Judgement
+    from reports.checks.summary import Finding
     from reports.formats.results import Timeline
     from scenarios.worlds.simulated import RunOutcome
 

@@ -26,7 +26,7 @@ from sim.kernel.schedules import Replay
 
 if TYPE_CHECKING:
     from lockref.lab.loading import ProviderSpec
-    from reports.checks.tally import Finding
+    from reports.checks.summary import Finding
     from scenarios.definition.schema import Scenario
     from scenarios.worlds.simulated import RunOutcome
     from sim.faults.vocabulary import FaultPlan

@@ -16,7 +16,7 @@ def judged_history(history: Path) -> Results:
     from lockref.history import digests
     from reports.checks import judge
     from reports.checks.facts.integrity import altered, inspect_records
-    from reports.checks.tally import tally
+    from reports.checks.summary import tally
     from reports.history_files import load_history
     from scenarios.batch import batch_digest
 

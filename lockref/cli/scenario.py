@@ -89,7 +89,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     """
     from lockref.lab.loading import load_provider
     from reports.checks import judge
-    from reports.checks.tally import tally
+    from reports.checks.summary import tally
     from scenarios.batch import simulate_many
     from scenarios.definition.expectations import surprises
     from scenarios.definition.load import catalogue, load_scenario

@@ -5,11 +5,11 @@ of verdicts. It knows the history record alone: never the simulator, never a
 lock. docs/spec.md states every clause with its allowances.
 """
 
-from reports.checks.judgement import Judgement, Measures, judge, judge_with_handoffs, measure
+from reports.checks.judge import Judgement, Measures, judge, judge_with_handoffs, measure
 from reports.checks.measures.confidence import bound_95, wilson_95
 from reports.checks.rulings import VERDICT_SCHEMA
+from reports.checks.situations import REACH_SCHEMA, SITUATIONS
 from reports.checks.spec import CLAUSES
-from reports.checks.vacuity import REACH_SCHEMA, SITUATIONS
 from reports.checks.verdicts import decide
 
 __all__ = [

@@ -1,7 +1,7 @@
 """The verdict: what counted facts amount to. It is decided here and nowhere else.
 
 `Counts` says what was counted over some runs, whoever counted: the process
-(`reports.checks.tally`) or Spark (`reports.pipeline.summary`). `decide` turns
+(`reports.checks.summary`) or Spark (`reports.pipeline.summary`). `decide` turns
 counts into verdicts and into the reasons why something could not be decided.
 Exit codes, pages, expectations and gates follow from that answer.
 

@@ -19,8 +19,8 @@ from lockref.errors import did_you_mean
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
 from reports.checks.demands import COUNT_MAX, demand_text
+from reports.checks.situations import SITUATIONS
 from reports.checks.spec import CLAUSES, Verdict
-from reports.checks.vacuity import SITUATIONS
 from scenarios.definition.faults import FAULT_KINDS, ClientName, FaultSpec, Model
 from scenarios.definition.thresholds import parse_threshold
 from scenarios.definition.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant

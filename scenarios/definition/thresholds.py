@@ -64,7 +64,7 @@ def parse_threshold(text: str) -> Threshold:
 
 
 def check_thresholds(texts: Sequence[str], *, calls: pa.Table, handoffs: pa.Table) -> list[Kept]:
-    """Compare with `reports.checks.judgement.Measures`, over all runs of the batch."""
+    """Compare with `reports.checks.judge.Measures`, over all runs of the batch."""
     results = []
     for threshold in map(parse_threshold, texts):
         samples = _samples(threshold.measure, calls, handoffs)

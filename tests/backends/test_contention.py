@@ -11,7 +11,7 @@ import pytest
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.checks import decide, judge
-from reports.checks.tally import Tally, tally
+from reports.checks.summary import Tally, tally
 from scenarios.definition.load import load_scenario
 from scenarios.run import RealOutcome, run_real
 from tests.backends.conftest import on

@@ -23,7 +23,7 @@ from lockref.lab.loading import load_provider
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S
 from reports.checks import judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from reports.formats.results import Results, judged
 from reports.history_files import write_history
 from scenarios.backends import backend_status, start_backend

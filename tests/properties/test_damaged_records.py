@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lockref.history import RUNS_SCHEMA
 from lockref.lab.loading import load_provider
 from reports.checks import decide, judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged, without_row

@@ -33,7 +33,7 @@ from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store
 from reports.checks import judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from scenarios.definition.load import parse_scenario
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.vocabulary import (

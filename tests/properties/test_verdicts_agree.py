@@ -17,7 +17,7 @@ from reports.checks.facts.integrity import RECORD_SCHEMA
 from reports.checks.facts.silences import ANSWERS_SCHEMA
 from reports.checks.measures.speed import SPEED_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
-from reports.checks.tally import Tally, tally
+from reports.checks.summary import Tally, tally
 from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
 from reports.formats.results import Results

@@ -8,7 +8,7 @@ import pytest
 
 from lockref.lab.loading import load_provider
 from reports.checks import judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.ineffective_faults import inert_faults

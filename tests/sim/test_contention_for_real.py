@@ -16,7 +16,7 @@ from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
 from reports.checks import decide, judge
 from reports.checks.spec import Verdict
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import RealOutcome, run_real
 from scenarios.worlds import threads as crew

@@ -19,7 +19,7 @@ from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, begin_spool
 from lockref.runtime import NS_PER_S
 from reports.checks import judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from reports.checks.verdicts import decide
 from reports.formats.results import load_results
 from reports.history_files import load_history

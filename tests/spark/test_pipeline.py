@@ -20,7 +20,7 @@ from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from reports.formats.results import judged as judged_results
 from reports.formats.results import load_results
 from reports.history_files import load_history

@@ -10,7 +10,7 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from reports.checks import judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from reports.checks.verdicts import decide
 from reports.history_files import CHUNKS, load_history
 from scenarios.campaign import CampaignResult, run_campaign

@@ -13,7 +13,7 @@ from lockref.cli.run_folder import RunFolder
 from lockref.history import REQUESTS_PER_PROCESS, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from reports.formats.results import Results, judged
 from reports.formats.speed import speed_lines
 from tests.histories import Held, History, tables

@@ -12,7 +12,7 @@ from lockref.cli.judging import judged_history
 from lockref.errors import HistoryUnreadable
 from lockref.history import Op, digests
 from reports.checks import decide, judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from reports.history_files import load_history, write_history, write_json_lines
 from reports.pipeline.inputs import find_sources
 from tests.histories import History, tables, verdict

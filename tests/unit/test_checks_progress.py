@@ -9,8 +9,8 @@ from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
 from reports.checks.clauses.fairness import gini, jain
-from reports.checks.judgement import measure
-from reports.checks.tally import Tally, tally
+from reports.checks.judge import measure
+from reports.checks.summary import Tally, tally
 from reports.checks.verdicts import Shortfall
 from tests.histories import History, tables, verdict
 

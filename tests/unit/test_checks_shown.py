@@ -11,7 +11,7 @@ from lockref.cli.main import run
 from lockref.history import Op
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
-from reports.checks.tally import Tally, tally
+from reports.checks.summary import Tally, tally
 from tests.conditional_server import Bucket, serving
 from tests.histories import Held, History, tables
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reports.checks import judge
-from reports.checks.tally import Tally, tally
+from reports.checks.summary import Tally, tally
 from reports.checks.verdicts import decide
 from tests.histories import History, tables
 

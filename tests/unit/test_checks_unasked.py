@@ -9,7 +9,7 @@ import pytest
 from lockref.history import Kind, Op, runs_table
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
-from reports.checks.tally import tally
+from reports.checks.summary import tally
 from tests.histories import History, tables, verdict
 
 TIMING = {

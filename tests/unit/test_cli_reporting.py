@@ -15,7 +15,7 @@ from lockref.cli.reporting import ANALYSED, Part, _joined, write_report
 from lockref.errors import CapabilityMissing, HistoryUnreadable
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from reports.checks.tally import Finding, Tally
+from reports.checks.summary import Finding, Tally
 from reports.formats.results import Clause, Results
 from reports.history_files import write_history
 from scenarios.definition.load import load_scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from reports.checks.judgement import measure
+from reports.checks.judge import measure
 from scenarios.definition.load import load_scenario
 from scenarios.definition.thresholds import check_thresholds, parse_threshold
 from scenarios.run import simulate_many

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.checks.facts.integrity import CUT_OFF, DAMAGED
-from reports.checks.judgement import Judgement
+from reports.checks.judge import Judgement
 from reports.checks.spec import NOT_APPLICABLE, SAFETY
 from reports.checks.verdicts import Counts, Party
 

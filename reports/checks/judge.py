@@ -34,8 +34,8 @@ from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
 from reports.checks.rulings import UNRECORDED, Ruling, verdict_table, with_damaged, with_doubt
+from reports.checks.situations import reach_table
 from reports.checks.spec import VIOLATED
-from reports.checks.vacuity import reach_table
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
 TOKENLESS = "the lock gives no tokens"
