@@ -114,7 +114,7 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
 
 def _start_spark(folder: Path) -> Future[SparkSession]:
     """Spark starts on one core while the simulator works on the other."""
-    from reports.spark_session import start_in_background
+    from reports.spark.session import start_in_background
 
     return start_in_background(folder / "spark")
 

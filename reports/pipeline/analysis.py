@@ -56,7 +56,7 @@ def analyse(
 
     inputs: run folders, or files of events (`reports.pipeline.inputs`).
     spark: a session to use, on any cluster that reaches the files; default
-        the local one of `reports.spark_session`, kept under `out_dir`.
+        the local one of `reports.spark.session`, kept under `out_dir`.
     provenance: put into the results as it is.
 
     Raises HistoryUnreadable where an input is no history, CapabilityMissing
@@ -112,7 +112,7 @@ class _Analysis:
 
     def __init__(self, sources: list[Source], out: Path, spark: SparkSession | None, *, is_joint: bool) -> None:
         if spark is None:
-            from reports.spark_session import spark_session
+            from reports.spark.session import spark_session
 
             spark = spark_session(out / "spark", is_long=_bytes(sources) > LONG_BYTES)
         self.spark = spark
@@ -194,7 +194,7 @@ class _Analysis:
 
     def _judge(self, records: Records) -> DataFrame:
         from reports.pipeline.verdicts import group_count, judge_groups
-        from reports.spark_session import cores
+        from reports.spark.session import cores
 
         events, runs = self._register_views(records)
         event_count = sum(sum(facts.events.values()) for facts in self.facts)

@@ -82,7 +82,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> list[Figure]:
 
     from reports.checks import judge
     from reports.pipeline import analyse
-    from reports.spark_session import spark_session, stop
+    from reports.spark.session import spark_session, stop
 
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as scratch:

@@ -19,7 +19,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     search = search_java()
     if search.home is None:
         pytest.skip(search.reason)
-    from reports.spark_session import spark_session, stop
+    from reports.spark.session import spark_session, stop
 
     yield spark_session(tmp_path_factory.mktemp("spark"))
     stop()

@@ -12,9 +12,9 @@ import pytest
 import reports.checks
 from lockref.errors import CapabilityMissing
 from lockref.java import VECTOR_MODULE, JavaHome, find_java, major_version, search_java
-from reports.pipeline.daemon import without_archives
-from reports.spark_home import write_spark_home
-from reports.spark_session import settings
+from reports.spark.daemon import without_archives
+from reports.spark.home import write_spark_home
+from reports.spark.session import settings
 
 
 def make_java(folder: Path, version: str, *, modules: str = "java.base", release: bool = True) -> Path:
@@ -73,7 +73,7 @@ def test_java_can_be_hidden() -> None:
 def test_without_java_spark_is_a_missing_capability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No Java ends in one clear line and exit code 5, before any process is started."""
     monkeypatch.setenv("LOCKREF_JAVA", "none")
-    from reports import spark_session
+    from reports.spark import session as spark_session
 
     monkeypatch.setattr(spark_session, "_session", None)
     with pytest.raises(CapabilityMissing, match="Spark needs Java; no Java"):

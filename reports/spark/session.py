@@ -21,7 +21,7 @@ import psutil
 
 from lockref.errors import CapabilityMissing
 from lockref.java import JavaHome, search_java
-from reports.spark_home import write_spark_home
+from reports.spark.home import write_spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +137,7 @@ def settings(folder: Path, *, is_long: bool = False) -> dict[str, str]:
         chosen["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
         chosen["spark.sql.shuffle.partitions"] = str(cores())
     if sys.version_info < (3, 12):
-        chosen["spark.python.daemon.module"] = "reports.pipeline.daemon"
+        chosen["spark.python.daemon.module"] = "reports.spark.daemon"
     return chosen
 
 
