@@ -1,4 +1,4 @@
-"""One request on the wire: bounded as a whole, and held back at the start line of a race (`lockref.stores.probe.start_barrier`).
+"""One request on the wire: bounded as a whole, and held back at the start barrier of a race (`stores.probe`).
 
 A time-out of urllib3 bounds each wait for bytes. A server that sends one byte a
 second is never late for such a time-out, and holds the caller for as long as it

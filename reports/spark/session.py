@@ -34,7 +34,7 @@ _SHORT_OPTIONS = (
     # With one compiler the JVM reserves 48 MB for code; four small passes fill that, and it stops compiling.
     "-XX:ReservedCodeCacheSize=240m",
 )
-PROJECT_ROOT = Path(__file__).resolve().parent.parent
+PROJECT_ROOT = Path(__file__).resolve().parent.parent.parent
 
 _starting = threading.Lock()
 _session: SparkSession | None = None

@@ -31,7 +31,7 @@ from scenarios.definition.units import shown
 BYTES_MAX = 1_000_000
 DEPTH_MAX = 24
 COMPLAINTS_MAX = 10
-CATALOGUE = Path(__file__).parent / "catalogue"
+CATALOGUE = Path(__file__).parent.parent / "catalogue"
 
 _ITEM = re.compile(r"([A-Za-z])([0-9]{1,2})")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,20}")

@@ -35,7 +35,7 @@ class _State:
 
 
 def search(ops: Sequence[LockOp], *, token_min: int | None = None, states_max: int = STATES_MAX) -> Answer:
-    """Decide whether one lock's history is legal under the rules of `reports.checks.second_opinion.sweep`; tokens may be None.
+    """Decide whether one lock's history is legal under the rules of `sweep`; tokens may be None.
 
     token_min: the smallest token that this lock gives; None where nobody knows.
     Cost: up to `states_max` states of one integer triple each.
