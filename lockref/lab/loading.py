@@ -1,7 +1,7 @@
 """Which locks there are, and how a name on the command line becomes one.
 
 Four spellings: a built-in name (`hudi`, `hardened`), a name registered by an
-installed package under the entry-point group `lockref.lab.loading`,
+installed package under the entry-point group `lockref.providers`,
 `module:Class`, and `path/file.py:Class`. Each way of failing to load a
 stranger's lock is one `ConfigError` line that says what to change.
 
@@ -40,7 +40,7 @@ BUILT_IN: Mapping[str, str] = {
 }
 """The locks of this package. `hudi` is the unsafe baseline, answer by answer; `hardened` is the reference."""
 
-ENTRY_POINTS = "lockref.lab.loading"
+ENTRY_POINTS = "lockref.providers"
 _CLAIM = re.compile(r"F1(:[0-9]{1,9})?|F2|L4")
 _METHODS: Mapping[str, tuple[object, ...]] = {"try_lock": (), "lock": (1.0,), "unlock": (), "holds": (), "close": ()}
 """What is called, with what."""

@@ -38,99 +38,99 @@ SUITES = (
 )
 
 JUDGE_MUTANTS = [
-    ("truth", "fits |= was_absent & (state[1:] == DELETED)", "fits |= state[1:] == DELETED"),
-    ("truth", "~was_absent & ((if_version[1:] == version[:-1])", "((if_version[1:] == version[:-1])"),
-    ("truth", "broken[1:] = continues[1:] & is_conditional[1:] & ~fits", "broken[1:] = continues[1:] & ~fits"),
-    ("truth", "(token[1:] == token[:-1]) & (state[:-1] == LIVE)", "(token[1:] == token[:-1])"),
-    ("truth", "(owner[1:] == owner[:-1]) & (token", "(token"),
-    ("belief", "close[1:] = (tenures.first_ns[1:] <= tenures.last_ns[:-1])", "close[1:] = (tenures.first_ns[1:] < tenures.last_ns[:-1])"),  # noqa: E501
-    ("belief", "return is_ordered and bool(", "return bool("),
-    ("belief", "return is_ordered and bool(", "return is_ordered or bool("),
-    ("belief", "tenures.last_row[holder] > tenures.first_row[intruder]", "tenures.last_row[holder] < tenures.first_row[intruder]"),  # noqa: E501
-    ("belief", "return bool(last > first)", "return bool(last < first)"),
-    ("belief", 'world != "real"', "True"),
-    ("belief", "holder = other if farthest >= 0 and tenures.client[farthest] == tenures.client[position] else farthest", "holder = farthest"),  # noqa: E501
-    ("belief", "if farthest >= 0 and tenures.client[farthest] != tenures.client[position]:\n                    other = farthest", "if False:\n                    other = farthest"),  # noqa: E501
-    ("belief", "other < 0 or _reaches_farther(tenures, position, other)", "other < 0"),
-    ("belief", "return bool(tenures.last_ns[one] > tenures.last_ns[other])", "return True"),
-    ("effect", "& (condition[1:] != version[:-1])", "& (condition[1:] > version[:-1])"),
-    ("effect", "((operation[1:] != operation[:-1]) | (operation[1:] < 0))", "(operation[1:] >= -1)"),
-    ("effect", "reason[readable & (grant < 0)] = NO_GRANT", "reason[readable & (grant < -1)] = NO_GRANT"),
-    ("segments", "np.maximum.accumulate(part)[:-1])", "part[:-1])"),
-    ("tokens", "or_equal=True", "or_equal=False"),
-    ("takeover", "is_beyond_clocks = at < end - drift - allowance", "is_beyond_clocks = at < end - allowance"),
-    ("takeover", "is_beyond_clocks = at < end - drift - allowance", "is_beyond_clocks = at <= end - drift - allowance"),
-    ("takeover", "& (at < end - allowance)", "& (at <= end - allowance)"),
-    ("takeover", "(own_clock < stamp)", "(own_clock > stamp)"),
-    ("ownership", "started > finished", "started >= finished"),
-    ("ownership", "(is_early | ~chain.is_conditional[here])", "is_early"),
-    ("ownership", "(is_early | ~chain.is_conditional[here])", "~chain.is_conditional[here]"),
-    ("ownership", "foul = chain.is_renewal[here] & ~same_node", "foul = chain.is_renewal[here] & same_node"),
-    ("honesty", "(over < operations.call_at_ns[granted])", "(over > operations.call_at_ns[granted])"),
-    ("honesty", 'clock.place(operations.run[which], call), side="left")', 'clock.place(operations.run[which], call), side="right")'),  # noqa: E501
-    ("honesty", 'clock.place(operations.run[which], back), side="right") - 1', 'clock.place(operations.run[which], back), side="left") - 1'),  # noqa: E501
-    ("honesty", "valid + 2 * drift + rate", "valid + 1 * drift + rate"),
-    ("honesty", "> operations.return_at_ns[call]\n", "< operations.return_at_ns[call]\n"),
-    ("honesty", "(recorded != ABSENT) & (token != recorded)", "(recorded != ABSENT) & (token > recorded)"),
-    ("honesty", "(token != ABSENT) & (recorded != ABSENT)", "(recorded != ABSENT)"),
-    ("honesty", "(token != ABSENT) & (recorded != ABSENT)", "(token != ABSENT)"),
-    ("honesty", "wrong = readable[acquire] & (token != operations.token[acquire])", "wrong = readable[acquire]"),
-    ("nesting", "inner[asked] = entered > gone", "inner[asked] = entered >= gone"),
-    ("nesting", "np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))", "0 * np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))"),  # noqa: E501
-    ("nesting", "& np.isin(operations.outcome, LEAVES)", ""),
-    ("liveness", "gaps.until_ns - since > limit", "gaps.until_ns - since >= 10 * limit"),
-    ("liveness", "and waited > limit[gap]:", "and waited >= limit[gap]:"),
-    ("told", "(tenures.last_ns[known] > end + _allow", "(tenures.last_ns[known] >= end + _allow"),
-    ("told", "+ bounds.request_ns[run]", ""),
-    ("told", "return min(reported, until) > due + paused", "return min(reported, until) > due"),
-    ("told", "until = min(over, disturbances.crashed_ns(run, node, after_row=int(operations.call_row[acquire])))", "until = over"),  # noqa: E501
-    ("told", "(at - grants.begin_hi_ns[grant] > half)", "(at - grants.begin_hi_ns[grant] >= half)"),
-    ("told", "& (ended > at)", ""),
-    ("told", "0 <= answer < before_row", "0 <= answer"),
-    ("told", "not disturbances.befell(run, node, since_row, until_row)", "True"),
-    ("told", "if abs(apart) > bound_ns:", "if apart > bound_ns:"),
-    ("told", "(operations.op[calls] == Op.RELEASE) & ", ""),
-    ("told", "& (operations.task[calls] != operations.task[acquire])", ""),
-    ("liveness", "took > bounds.call_ns[operations.run]", "took > 2 * bounds.call_ns[operations.run]"),
-    ("liveness", "known & ~gaps.is_holed", "known"),
-    ("liveness", "undecided=[(_runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)]", "undecided=[]"),  # noqa: E501
-    ("liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
-    ("truth", "last = np.where(until < 0, stop, until + 1)", "last = np.where(until < 0, stop, until)"),
-    ("truth", "first = np.where(until < 0, start, after + 1)", "first = start"),
-    ("told", "if is_hidden[one]:", "if False:"),
-    ("told", "owed = _claims_reports(case)[operations.run]", "owed = np.ones(len(operations.op), dtype=np.bool_)"),
-    ("liveness", "(over > limit) & bounds.has_end", "(over >= limit) & bounds.has_end"),
-    ("vacuity", "(within[0] - within[1] > landed)", "(within[0] - within[1] >= landed)"),
-    ("fairness", "counts > allowed[run]", "counts >= allowed[run]"),
-    ("replies", "if views and write.content not in told:", "if views:"),
-    ("replies", "return write.is_delete and condition == _ABSENT", "return True"),
+    ("facts.truth", "fits |= was_absent & (state[1:] == DELETED)", "fits |= state[1:] == DELETED"),
+    ("facts.truth", "~was_absent & ((if_version[1:] == version[:-1])", "((if_version[1:] == version[:-1])"),
+    ("facts.truth", "broken[1:] = continues[1:] & is_conditional[1:] & ~fits", "broken[1:] = continues[1:] & ~fits"),
+    ("facts.truth", "(token[1:] == token[:-1]) & (state[:-1] == LIVE)", "(token[1:] == token[:-1])"),
+    ("facts.truth", "(owner[1:] == owner[:-1]) & (token", "(token"),
+    ("clauses.belief", "close[1:] = (tenures.first_ns[1:] <= tenures.last_ns[:-1])", "close[1:] = (tenures.first_ns[1:] < tenures.last_ns[:-1])"),  # noqa: E501
+    ("clauses.belief", "return is_ordered and bool(", "return bool("),
+    ("clauses.belief", "return is_ordered and bool(", "return is_ordered or bool("),
+    ("clauses.belief", "tenures.last_row[holder] > tenures.first_row[intruder]", "tenures.last_row[holder] < tenures.first_row[intruder]"),  # noqa: E501
+    ("clauses.belief", "return bool(last > first)", "return bool(last < first)"),
+    ("clauses.belief", 'world != "real"', "True"),
+    ("clauses.belief", "holder = other if farthest >= 0 and tenures.client[farthest] == tenures.client[position] else farthest", "holder = farthest"),  # noqa: E501
+    ("clauses.belief", "if farthest >= 0 and tenures.client[farthest] != tenures.client[position]:\n                    other = farthest", "if False:\n                    other = farthest"),  # noqa: E501
+    ("clauses.belief", "other < 0 or _reaches_farther(tenures, position, other)", "other < 0"),
+    ("clauses.belief", "return bool(tenures.last_ns[one] > tenures.last_ns[other])", "return True"),
+    ("clauses.effect", "& (condition[1:] != version[:-1])", "& (condition[1:] > version[:-1])"),
+    ("clauses.effect", "((operation[1:] != operation[:-1]) | (operation[1:] < 0))", "(operation[1:] >= -1)"),
+    ("clauses.effect", "reason[readable & (grant < 0)] = NO_GRANT", "reason[readable & (grant < -1)] = NO_GRANT"),
+    ("facts.segments", "np.maximum.accumulate(part)[:-1])", "part[:-1])"),
+    ("clauses.tokens", "or_equal=True", "or_equal=False"),
+    ("clauses.takeover", "is_beyond_clocks = at < end - drift - allowance", "is_beyond_clocks = at < end - allowance"),
+    ("clauses.takeover", "is_beyond_clocks = at < end - drift - allowance", "is_beyond_clocks = at <= end - drift - allowance"),  # noqa: E501
+    ("clauses.takeover", "& (at < end - allowance)", "& (at <= end - allowance)"),
+    ("clauses.takeover", "(own_clock < stamp)", "(own_clock > stamp)"),
+    ("clauses.ownership", "started > finished", "started >= finished"),
+    ("clauses.ownership", "(is_early | ~chain.is_conditional[here])", "is_early"),
+    ("clauses.ownership", "(is_early | ~chain.is_conditional[here])", "~chain.is_conditional[here]"),
+    ("clauses.ownership", "foul = chain.is_renewal[here] & ~same_node", "foul = chain.is_renewal[here] & same_node"),
+    ("clauses.answers", "(over < operations.call_at_ns[granted])", "(over > operations.call_at_ns[granted])"),
+    ("clauses.answers", 'clock.place(operations.run[which], call), side="left")', 'clock.place(operations.run[which], call), side="right")'),  # noqa: E501
+    ("clauses.answers", 'clock.place(operations.run[which], back), side="right") - 1', 'clock.place(operations.run[which], back), side="left") - 1'),  # noqa: E501
+    ("clauses.answers", "valid + 2 * drift + rate", "valid + 1 * drift + rate"),
+    ("clauses.answers", "> operations.return_at_ns[call]\n", "< operations.return_at_ns[call]\n"),
+    ("clauses.answers", "(recorded != ABSENT) & (token != recorded)", "(recorded != ABSENT) & (token > recorded)"),
+    ("clauses.answers", "(token != ABSENT) & (recorded != ABSENT)", "(recorded != ABSENT)"),
+    ("clauses.answers", "(token != ABSENT) & (recorded != ABSENT)", "(token != ABSENT)"),
+    ("clauses.answers", "wrong = readable[acquire] & (token != operations.token[acquire])", "wrong = readable[acquire]"),  # noqa: E501
+    ("facts.reentrancy", "inner[asked] = entered > gone", "inner[asked] = entered >= gone"),
+    ("facts.reentrancy", "np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))", "0 * np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))"),  # noqa: E501
+    ("facts.reentrancy", "& np.isin(operations.outcome, LEAVES)", ""),
+    ("clauses.liveness", "gaps.until_ns - since > limit", "gaps.until_ns - since >= 10 * limit"),
+    ("clauses.liveness", "and waited > limit[gap]:", "and waited >= limit[gap]:"),
+    ("clauses.loss_notice", "(tenures.last_ns[known] > end + _allow", "(tenures.last_ns[known] >= end + _allow"),
+    ("clauses.loss_notice", "+ bounds.request_ns[run]", ""),
+    ("clauses.loss_notice", "return min(reported, until) > due + paused", "return min(reported, until) > due"),
+    ("clauses.loss_notice", "until = min(over, disturbances.crashed_ns(run, node, after_row=int(operations.call_row[acquire])))", "until = over"),  # noqa: E501
+    ("clauses.loss_notice", "(at - grants.begin_hi_ns[grant] > half)", "(at - grants.begin_hi_ns[grant] >= half)"),
+    ("clauses.loss_notice", "& (ended > at)", ""),
+    ("clauses.loss_notice", "0 <= answer < before_row", "0 <= answer"),
+    ("clauses.loss_notice", "not disturbances.befell(run, node, since_row, until_row)", "True"),
+    ("clauses.loss_notice", "if abs(apart) > bound_ns:", "if apart > bound_ns:"),
+    ("clauses.loss_notice", "(operations.op[calls] == Op.RELEASE) & ", ""),
+    ("clauses.loss_notice", "& (operations.task[calls] != operations.task[acquire])", ""),
+    ("clauses.liveness", "took > bounds.call_ns[operations.run]", "took > 2 * bounds.call_ns[operations.run]"),
+    ("clauses.liveness", "known & ~gaps.is_holed", "known"),
+    ("clauses.liveness", "undecided=[(_runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)]", "undecided=[]"),  # noqa: E501
+    ("clauses.liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
+    ("facts.truth", "last = np.where(until < 0, stop, until + 1)", "last = np.where(until < 0, stop, until)"),
+    ("facts.truth", "first = np.where(until < 0, start, after + 1)", "first = start"),
+    ("clauses.loss_notice", "if is_hidden[one]:", "if False:"),
+    ("clauses.loss_notice", "owed = _claims_reports(case)[operations.run]", "owed = np.ones(len(operations.op), dtype=np.bool_)"),  # noqa: E501
+    ("clauses.liveness", "(over > limit) & bounds.has_end", "(over >= limit) & bounds.has_end"),
+    ("situations", "(within[0] - within[1] > landed)", "(within[0] - within[1] >= landed)"),
+    ("clauses.fairness", "counts > allowed[run]", "counts >= allowed[run]"),
+    ("facts.chain_order", "if views and write.content not in told:", "if views:"),
+    ("facts.chain_order", "return write.is_delete and condition == _ABSENT", "return True"),
 ]  # fmt: skip
 
 SWEEP_MUTANTS = [
-    ("sweep", "if tenure.begin_ns > tenure.op.return_ns:", "if tenure.begin_ns >= tenure.op.return_ns:"),
-    ("sweep", "tenure.begin_ns = max(tenure.op.call_ns, free_ns)", "tenure.begin_ns = tenure.op.call_ns"),
-    ("sweep", "max(previous.end_lo_ns, previous.begin_ns)", "previous.end_lo_ns"),
-    ("sweep", "tenure.op.token == previous.op.token", "False"),
-    ("sweep", "tenure.end_ns = min(tenure.end_hi_ns, following)", "tenure.end_ns = tenure.end_hi_ns"),
-    ("sweep", "gap = bisect_left(ends, op.call_ns)", "gap = bisect_right(ends, op.call_ns)"),
-    ("sweep", "tenures[gap].begin_ns <= op.return_ns", "tenures[gap].begin_ns < op.return_ns"),
-    ("sweep", "op.return_ns < earliest.return_ns", "op.return_ns > earliest.return_ns"),
-    ("sweep", "<= used or not", "< used or not"),
-    ("sweep", "or not _has_room(tenures, gap, token_min)", ""),
-    ("sweep", "- below > 1", "- below > 0"),
-    ("sweep", "(token_min or 0) - 1 if gap == 0", "(token_min or 0) if gap == 0"),
-    ("sweep", "or (gap == 0 and token_min is None)", ""),
-    ("sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = max(held.end_lo_ns, op.call_ns)"),
-    ("sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = op.call_ns"),
-    ("sweep", "held.end_hi_ns = op.return_ns", "pass"),
-    ("sweep", "del holding[op.client]", "pass"),
-    ("sweep", "if op.result is Result.RELEASED:", "if True:"),
+    ("second_opinion.sweep", "if tenure.begin_ns > tenure.op.return_ns:", "if tenure.begin_ns >= tenure.op.return_ns:"),
+    ("second_opinion.sweep", "tenure.begin_ns = max(tenure.op.call_ns, free_ns)", "tenure.begin_ns = tenure.op.call_ns"),  # noqa: E501
+    ("second_opinion.sweep", "max(previous.end_lo_ns, previous.begin_ns)", "previous.end_lo_ns"),
+    ("second_opinion.sweep", "tenure.op.token == previous.op.token", "False"),
+    ("second_opinion.sweep", "tenure.end_ns = min(tenure.end_hi_ns, following)", "tenure.end_ns = tenure.end_hi_ns"),
+    ("second_opinion.sweep", "gap = bisect_left(ends, op.call_ns)", "gap = bisect_right(ends, op.call_ns)"),
+    ("second_opinion.sweep", "tenures[gap].begin_ns <= op.return_ns", "tenures[gap].begin_ns < op.return_ns"),
+    ("second_opinion.sweep", "op.return_ns < earliest.return_ns", "op.return_ns > earliest.return_ns"),
+    ("second_opinion.sweep", "<= used or not", "< used or not"),
+    ("second_opinion.sweep", "or not _has_room(tenures, gap, token_min)", ""),
+    ("second_opinion.sweep", "- below > 1", "- below > 0"),
+    ("second_opinion.sweep", "(token_min or 0) - 1 if gap == 0", "(token_min or 0) if gap == 0"),
+    ("second_opinion.sweep", "or (gap == 0 and token_min is None)", ""),
+    ("second_opinion.sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = max(held.end_lo_ns, op.call_ns)"),  # noqa: E501
+    ("second_opinion.sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = op.call_ns"),
+    ("second_opinion.sweep", "held.end_hi_ns = op.return_ns", "pass"),
+    ("second_opinion.sweep", "del holding[op.client]", "pass"),
+    ("second_opinion.sweep", "if op.result is Result.RELEASED:", "if True:"),
 ]  # fmt: skip
 
 EQUIVALENT = {
     # A begin is never before the call, so an end window that began before the grant changes the next begin only where
     # the grant itself was pushed beyond its own release's call; the next call decides again unless all three overlap.
-    ("sweep", "max(previous.end_lo_ns, previous.begin_ns)"),
+    ("second_opinion.sweep", "max(previous.end_lo_ns, previous.begin_ns)"),
 }
 """Mutants that may survive, each with its reason; one that is caught after all must leave the list."""
 

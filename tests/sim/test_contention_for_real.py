@@ -173,9 +173,7 @@ def test_a_store_in_memory_belongs_to_one_process() -> None:
 
 def test_every_connection_of_a_run_reaches_one_store() -> None:
     """`memory:` without a name is one store for the whole run, whatever timeouts a lock asks for."""
-    outcome = run_real(
-        CONTENTION, provider_from(TwoTimeouts, name="two"), "memory:", clients=1, duration_ns=SECOND_NS // 10
-    )
+    outcome = run_real(CONTENTION, provider_from(TwoTimeouts, name="two"), "memory:", clients=1, duration_ns=SECOND_NS)
     granted = [row["outcome"] for row in outcome.events.to_pylist() if row["kind"] == "return"]
     assert set(granted) == {"applied"}
 
