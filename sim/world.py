@@ -4,10 +4,10 @@ Everything a run needs is made here and nothing is shared between worlds, so a
 world is a run. Typical use:
 
     world = World(seed=7, plan=FaultPlan(), network=NetworkModel())
-    store = world.object_store(decode=decode)
+    world.object_store(decode=decode)
     for name in ("n1", "n2", "n3"):
         node = world.node(name)
-        node.start(lambda node=node: client(node, store))
+        node.start(lambda node=node: client(node, world.connect(node, "store", OBJECT_STORE, timeout_ns=NS_PER_S)))
     world.run(until_ns=60 * 1_000_000_000)
     world.recorder.digest()
 """
@@ -15,9 +15,12 @@ world is a run. Typical use:
 from __future__ import annotations
 
 import itertools
+from typing import TypeVar
 
 from lockref.errors import ConfigError
 from lockref.history import CHILD_SUFFIX, Recorder
+from lockref.lab.recording import RecordingChannel
+from lockref.ports import Channel, PortKind
 from lockref.provider import RecordDecoder
 from sim.faults.injector import Injector
 from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
@@ -26,8 +29,13 @@ from sim.kernel.kernel import Budget, Kernel, RunEnd, Schedule, Task
 from sim.kernel.streams import Stream, derive, stream
 from sim.machine.network import Network, NetworkModel
 from sim.machine.nodes import Node, Work
+from sim.services.dialects import dialect_of
+from sim.services.hosting import HostedService
 from sim.services.objectstore import ObjectStoreService
+from sim.services.service import Service
 from sim.services.wire import Wire
+
+P = TypeVar("P")
 
 MONO_START_S_MAX = 1_000_000
 """Monotonic clocks start anywhere up to this, so that no lock can compare them between nodes."""
@@ -60,7 +68,7 @@ class World:
         self.network = Network(NetworkModel() if network is None else network, seed)
         self.numbers = itertools.count()
         self.nodes: dict[str, Node] = {}
-        self.stores: dict[str, ObjectStoreService] = {}
+        self.services: dict[str, HostedService] = {}
         self.injector = Injector(self, plan)
         self.wire = Wire(self.kernel, self.network, self.injector if plan.faults else None)
         self.end: RunEnd | None = None
@@ -92,18 +100,37 @@ class World:
         child = self.nodes[name] = Node(self, name, number=len(self.nodes) + 1, clock=parent.clock)
         return child
 
-    def object_store(self, *, decode: RecordDecoder, name: str = "store", dialect: str = "s3") -> ObjectStoreService:
-        """Add an object store that speaks a dialect: s3, gcs, azure or memory."""
-        return ObjectStoreService(self, name=name, dialect=dialect, decode=decode)
+    def add(self, name: str, service: Service, *, decode: RecordDecoder | None) -> HostedService:
+        """Let a service live in this world, behind its network.
 
-    def store(self, name: str) -> ObjectStoreService:
-        """The store of that name. Raises ConfigError if there is none, which a fault plan can cause."""
+        decode: reads the lock records in its states; None: see `HostedService`.
+        """
+        assert name not in self.services, f"two services are called {name!r}"
+        hosted = self.services[name] = HostedService(
+            name, service, kernel=self.kernel, recorder=self.recorder, push=self.wire.push, decode=decode
+        )
+        return hosted
+
+    def object_store(self, *, decode: RecordDecoder, name: str = "store", dialect: str = "s3") -> HostedService:
+        """Add an object store that speaks a dialect: s3, gcs, azure or memory."""
+        return self.add(name, ObjectStoreService(dialect_of(dialect)), decode=decode)
+
+    def service(self, name: str) -> HostedService:
+        """The service of that name. Raises ConfigError if there is none, which a fault plan can cause."""
         try:
-            return self.stores[name]
+            return self.services[name]
         except KeyError:
             raise ConfigError(
-                f"a fault names store {name!r}; this world has {', '.join(self.stores) or 'none'}"
+                f"a fault names service {name!r}; this world has {', '.join(self.services) or 'none'}"
             ) from None
+
+    def connect(self, node: Node, service: str, kind: PortKind[P], *, timeout_ns: int) -> P:
+        """A client of a service in the node's present process; its requests time out on that node's clock."""
+        hosted, process = self.services[service], node.process
+        channel: Channel = self.wire.connect(process, hosted)
+        if hosted.is_recorded:
+            channel = RecordingChannel(channel, journal=process.journal, look=hosted.look)
+        return kind.over(channel, timeout_ns)
 
     def observe(self, work: Work, *, name: str = "observer", is_awaited: bool = False) -> Task:
         """Start a task outside all nodes: on true time, untouched by faults.

@@ -13,19 +13,10 @@ from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from dataclasses import dataclass
 
 from lockref.errors import ConfigError
+from lockref.lab.arguments import is_text, shown
 from lockref.provider import Grant, RecordDecoder, RecordView
 
 _LONG_MAX = 2**63 - 1
-
-
-def _text(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _number(value: object) -> bool:
@@ -33,43 +24,12 @@ def _number(value: object) -> bool:
 
 
 def _complaint(what: str, owner: object, **numbers: object) -> str | None:
-    if not _text(owner):
-        return f"{what}.owner is {_shown(owner)}, expected Unicode text"
+    if not is_text(owner):
+        return f"{what}.owner is {shown(owner)}, expected Unicode text"
     for name, value in numbers.items():
         if value is not None and not _number(value):
-            return f"{what}.{name} is {_shown(value)}, expected a whole number of 64 bits or None"
+            return f"{what}.{name} is {shown(value)}, expected a whole number of 64 bits or None"
     return None
-
-
-def _shown(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def require_key(call: str, key: object) -> None:
-    """Raises ConfigError for what cannot be the key of an object."""
-    if not _text(key) or not key:
-        raise ConfigError(f"the lock's {call} was given the key {_shown(key)}, expected text that is not empty")
-
-
-def require_write(call: str, key: object, body: object, version: object = "-") -> None:
-    """Raises ConfigError where a write names no object, no bytes or no version.
-
-    A condition on nothing would be no condition at all: on one store the write
-    would be refused, on the next it would replace whatever is there.
-    """
-    require_key(call, key)
-    if not isinstance(body, bytes):
-        raise ConfigError(
-            f"the lock's {call} was given the body {_shown(body)} ({type(body).__name__}), expected bytes"
-        )
-    require_version(call, version)
-
-
-def require_version(call: str, version: object) -> None:
-    """Raises ConfigError for what cannot be the version of a reply."""
-    if not _text(version) or not version:
-        raise ConfigError(f"the lock's {call} was given the version {_shown(version)}, expected the version of a reply")
 
 
 def screened_yes(call: str, answer: object) -> bool:
@@ -91,11 +51,11 @@ def screened_grant(grant: object) -> Grant:
         return Grant(owner="")
     if not isinstance(grant, Grant):
         raise ConfigError(
-            f"the lock's grant is {_shown(grant)} ({type(grant).__name__}), expected a lockref.Grant or None"
+            f"the lock's grant is {shown(grant)} ({type(grant).__name__}), expected a lockref.Grant or None"
         )
     complaint = _complaint("grant", grant.owner, token=grant.token)
-    if complaint is None and grant.version is not None and not _text(grant.version):
-        complaint = f"grant.version is {_shown(grant.version)}, expected the version of a reply, or None"
+    if complaint is None and grant.version is not None and not is_text(grant.version):
+        complaint = f"grant.version is {shown(grant.version)}, expected the version of a reply, or None"
     if complaint is not None:
         raise ConfigError(f"the lock's {complaint}")
     return grant
@@ -117,13 +77,13 @@ class ScreenedDecoder:
         except Exception as error:  # A stranger's code may raise anything.
             raise ConfigError(
                 f"provider {self.name!r}: decode_record raised {type(error).__name__}: {error}; "
-                f"it answers None for what is no record, here {_shown(body)}"
+                f"it answers None for what is no record, here {shown(body)}"
             ) from error
         if view is None:
             return None
         if not isinstance(view, RecordView):
             raise ConfigError(
-                f"provider {self.name!r}: decode_record answered {_shown(view)} ({type(view).__name__}), "
+                f"provider {self.name!r}: decode_record answered {shown(view)} ({type(view).__name__}), "
                 "expected a lockref.RecordView or None"
             )
         complaint = _complaint("record", view.owner, token=view.token, valid_until_ns=view.valid_until_ns)

@@ -1,11 +1,12 @@
 """Recording what a client process says to its store and hears from it.
 
 `Journal` is one process's pen: it fills in who and when, so that nobody else
-reads clocks for the record. `RecordingStore` wraps any `ObjectStore`, in both
-worlds, and writes a *sent* and a *replied* event around every request; the
-simulated store adds *applied* in between. Which kind of write a request is
-(acquire, renew, release) follows from the record it carries, never from the
-provider's word: a lock under test must not describe itself.
+reads clocks for the record. `RecordingChannel` stands before the channel to
+any service, in both worlds. It numbers each request and writes a *sent* and a
+*replied* event around it; a simulated service adds *applied* in between. Which
+kind of write a request is (acquire, renew, release) follows from the record it
+carries, never from the provider's word: a lock under test must not describe
+itself.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import hashlib
 import itertools
 from collections.abc import Callable
 
-from lockref.history import ABSENT, IF_ABSENT, Kind, Op, Recorder
-from lockref.lab.contract import require_key, require_version, require_write
+from lockref.history import ABSENT, Kind, Op, Recorder
+from lockref.ports import Channel, Reply, Request
 from lockref.provider import RecordDecoder, RecordView
 from lockref.runtime import Runtime
-from lockref.stores.port import ObjectStore, Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.stores.client import OBJECT_STORE, StoreChannel
+from lockref.stores.port import ObjectStore, Outcome
 
 _GrantName = tuple[str, int | None]
 
@@ -43,7 +45,7 @@ class Journal:
     numbers: gives request numbers, unique in the run.
     """
 
-    __slots__ = ("_record", "_stamp", "current_op", "current_request", "next_number", "node")
+    __slots__ = ("_record", "_stamp", "next_number", "node")
 
     def __init__(
         self,
@@ -57,10 +59,6 @@ class Journal:
         self._record = recorder.event
         self._stamp = stamp
         self.next_number = numbers.__next__
-        # Set just before a request goes to the store below, so that a simulated
-        # store can join its own events to ours; nothing runs in between.
-        self.current_request = ABSENT
-        self.current_op = Op.NONE
 
     def event(
         self,
@@ -107,13 +105,34 @@ def content_id(body: bytes) -> str:
     return hashlib.blake2b(body, digest_size=8).hexdigest()
 
 
-class RecordingStore:
-    """An `ObjectStore` that writes down every request before it leaves and after it is answered."""
+Look = Callable[[bytes], tuple[str, RecordView | None]]
+"""A body's short name and the lock record in it."""
 
-    def __init__(self, store: ObjectStore, *, journal: Journal, decode: RecordDecoder) -> None:
-        self._store = store
+
+def looking(decode: RecordDecoder) -> Look:
+    """Look at a body anew each time, as a process of a real run does."""
+
+    def look(body: bytes) -> tuple[str, RecordView | None]:
+        return content_id(body), decode(body)
+
+    return look
+
+
+class RecordingChannel:
+    """A channel that writes down every request before it leaves and after it is answered.
+
+    look: what the bodies of this service say about locks.
+    """
+
+    __slots__ = ("_asked", "_channel", "_granted", "_journal", "_look", "_send", "client", "service")
+
+    def __init__(self, channel: Channel, *, journal: Journal, look: Look) -> None:
+        self._channel = channel
+        self._send = channel.send
         self._journal = journal
-        self._decode = decode
+        self._look = look
+        self.client = journal.node
+        self.service = channel.service
         # By key: owner and token of the grant that this process last learned to be its own, from an answer or,
         # where that told nothing, from reading its own bytes. To write the same two again is to renew; the
         # same owner under another token has asked anew.
@@ -121,51 +140,61 @@ class RecordingStore:
         self._asked: dict[str, tuple[str, _GrantName]] = {}
 
     @property
-    def capabilities(self) -> StoreCapabilities:
-        return self._store.capabilities
+    def capabilities(self) -> object:
+        return self._channel.capabilities
 
-    def _classify(self, key: str, view: RecordView | None) -> Op:
-        if view is None:
-            return Op.WRITE
+    def close(self) -> None:
+        self._channel.close()
+
+    def _classify(self, key: str, view: RecordView) -> Op:
         if view.is_released:
             return Op.RELEASE
         return Op.RENEW if self._granted.get(key) == (view.owner, view.token) else Op.ACQUIRE
 
-    def _write(self, key: str, body: bytes, if_version: str, send: Callable[[], WriteReply]) -> WriteReply:
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        client, service, verb, key, condition, body, op, _ = request
+        if op is Op.READ:
+            return self._read(request, timeout_ns)
         journal = self._journal
-        view = self._decode(body)
-        op = self._classify(key, view)
+        content, view = ("", None) if body is None else self._look(body)
+        if view is None:
+            token, owner, valid_until = None, "", None
+        else:
+            token, owner, valid_until = view.token, view.owner, view.valid_until_ns
+            if op is Op.WRITE:
+                op = self._classify(key, view)
         number = journal.next_number()
-        content = content_id(body)
-        token, owner, valid_until = (view.token, view.owner, view.valid_until_ns) if view else (None, "", None)
-        journal.event(Kind.SENT, key, op, 0, number, 0, if_version, "", content, token, owner, valid_until)
-        journal.current_request, journal.current_op = number, op
-        reply = send()
+        journal.event(Kind.SENT, key, op, 0, number, 0, condition, "", content, token, owner, valid_until)
+        reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
+        # A deletion's row has never told why it failed; rows of one kind stay alike.
+        reason = "" if op is Op.DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
         journal.event(
-            Kind.REPLIED, key, op, reply.outcome, number, 0, if_version, reply.version or "", content, token, owner,
-            valid_until, f"missing {reply.reason}" if reply.missing else reply.reason,
+            Kind.REPLIED, key, op, reply.outcome, number, 0, condition, reply.version or "", content, token, owner,
+            valid_until, reason,
         )  # fmt: skip
-        if view is not None:
-            if op is Op.ACQUIRE:
-                self._asked[key] = (content, (view.owner, view.token))
-                if reply.outcome is Outcome.APPLIED:
-                    self._granted[key] = (view.owner, view.token)
-            elif op is Op.RELEASE and reply.outcome is Outcome.APPLIED:
-                self._granted.pop(key, None)
+        self._learn(key, op, content, view, reply.outcome)
         return reply
 
-    def read(self, key: str) -> ReadReply:
-        require_key("read", key)
+    def _learn(self, key: str, op: Op, content: str, view: RecordView | None, outcome: Outcome) -> None:
+        """What the answer to a write says about the grants of this process."""
+        if op is Op.ACQUIRE:
+            assert view is not None, "only a lock record asks for a lock"
+            self._asked[key] = (content, (view.owner, view.token))
+            if outcome is Outcome.APPLIED:
+                self._granted[key] = (view.owner, view.token)
+        elif outcome is Outcome.APPLIED and (op is Op.RELEASE or op is Op.DELETE):
+            self._granted.pop(key, None)
+
+    def _read(self, request: Request, timeout_ns: int) -> Reply:
+        client, service, verb, key, condition, body, op, _ = request
         journal = self._journal
         number = journal.next_number()
-        journal.event(Kind.SENT, key, Op.READ, 0, number, 0)
-        journal.current_request, journal.current_op = number, Op.READ
-        reply = self._store.read(key)
-        view = self._decode(reply.body) if reply.body is not None else None
+        journal.event(Kind.SENT, key, op, 0, number, 0)
+        reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
+        content, view = ("", None) if reply.body is None else self._look(reply.body)
         token, owner, valid_until = (view.token, view.owner, view.valid_until_ns) if view else (None, "", None)
-        content = "" if reply.body is None else content_id(reply.body)
         journal.event(
-            Kind.REPLIED, key, Op.READ, reply.outcome, number, 0, "", reply.version or "", content, token, owner,
+            Kind.REPLIED, key, op, reply.outcome, number, 0, "", reply.version or "", content, token, owner,
             valid_until, reply.reason,
         )  # fmt: skip
         asked = self._asked.get(key)
@@ -173,31 +202,11 @@ class RecordingStore:
             self._granted[key] = asked[1]
         return reply
 
-    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
-        require_write("put_if_absent", key, body)
-        return self._write(key, body, IF_ABSENT, lambda: self._store.put_if_absent(key, body))
 
-    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
-        require_write("put_if_version", key, body, version)
-        return self._write(key, body, version, lambda: self._store.put_if_version(key, body, version))
+def recorded_store(store: ObjectStore, *, journal: Journal, decode: RecordDecoder) -> ObjectStore:
+    """A real store as one process's lock sees it: every request is written down.
 
-    def put(self, key: str, body: bytes) -> WriteReply:
-        require_write("put", key, body)
-        return self._write(key, body, "", lambda: self._store.put(key, body))
-
-    def delete(self, key: str, version: Version | None = None) -> WriteReply:
-        require_key("delete", key)
-        if version is not None:
-            require_version("delete", version)
-        journal = self._journal
-        number = journal.next_number()
-        journal.event(Kind.SENT, key, Op.DELETE, 0, number, 0, version or "")
-        journal.current_request, journal.current_op = number, Op.DELETE
-        reply = self._store.delete(key, version)
-        journal.event(Kind.REPLIED, key, Op.DELETE, reply.outcome, number, 0, version or "", reply.version or "")
-        if reply.outcome is Outcome.APPLIED:
-            self._granted.pop(key, None)
-        return reply
-
-    def close(self) -> None:
-        self._store.close()
+    The store keeps its own timeout, which no request shortens.
+    """
+    channel = RecordingChannel(StoreChannel(store, client=journal.node), journal=journal, look=looking(decode))
+    return OBJECT_STORE.over(channel, 0)

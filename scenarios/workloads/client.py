@@ -20,7 +20,7 @@ from lockref.lab.contract import screened_grant, screened_yes
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
 from lockref.stores.port import Outcome
-from scenarios.workloads.resource import ResourceLink, Write
+from scenarios.workloads.resource import ResourceClient, Write
 
 YIELD_NS = 1_000_000
 """Between the read and the write based on it: the yield of RFC-91's test."""
@@ -52,8 +52,8 @@ class Client:
     """
 
     __slots__ = (
-        "_given_back", "_is_time_virtual", "_link", "_lock", "_next_number", "_on_belief", "_on_fork", "_reads_first",
-        "_record", "_shares_provider", "_true_ns", "node", "provider", "runtime", "task", "tenure",
+        "_given_back", "_is_time_virtual", "_lock", "_next_number", "_on_belief", "_on_fork", "_reads_first", "_record",
+        "_resource", "_shares_provider", "_true_ns", "node", "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -66,7 +66,7 @@ class Client:
         true_ns: Callable[[], int],
         next_number: Callable[[], int],
         provider: LockProvider,
-        link: ResourceLink,
+        resource: ResourceClient,
         reads_first: bool,
         lock: str,
         on_belief: Callable[[Client], None] | None = None,
@@ -82,7 +82,7 @@ class Client:
         self._record = recorder.event
         self._true_ns = true_ns
         self._next_number = next_number
-        self._link = link
+        self._resource = resource
         self._reads_first = reads_first
         self._lock = lock
         self._on_belief = on_belief
@@ -176,9 +176,9 @@ class Client:
         try:
             based_on = ""
             if self._reads_first:
-                based_on = self._link.state()
+                based_on = self._resource.state()
                 self.runtime.sleep(YIELD_NS)
-            self._link.write(
+            self._resource.write(
                 Write(
                     node=self.node,
                     task=self.task,

@@ -2,9 +2,9 @@
 
 A resource is a small state machine that takes requests as data, so that it can
 live wherever a world puts it: behind the simulated network, behind a mutex of
-one process, or at the end of a pipe from another process. Its host writes the
-EFFECT row at the instant of application. Requests are data and not closures
-for that reason alone.
+one process, or at the end of a pipe from another process. A client reaches it
+over a `Channel` in each case. Its host writes the EFFECT row at the instant of
+application.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from lockref.errors import LockError, OutcomeUnknown
 from lockref.history import ABSENT, Kind, Op, Recorder
-from lockref.runtime import Mutex
+from lockref.ports import TIMED_OUT, Channel, Reply, Request
+from lockref.runtime import NS_PER_S, Mutex
 from lockref.stores.port import Outcome
+
+STATE, WRITE = "state", "write"
+"""The verbs of a protected resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +61,6 @@ class Resource(Protocol):
     def apply(self, write: Write) -> Effect: ...
 
 
-class ResourceLink(Protocol):
-    """One client's way to the resource; both calls raise OutcomeUnknown when no answer came in time."""
-
-    def state(self) -> str: ...
-
-    def write(self, write: Write) -> Effect: ...
-
-
 class ResourceHost:
     """The place where the resource lives: applies writes and records them."""
 
@@ -75,10 +72,12 @@ class ResourceHost:
         self._true_ns = true_ns
         self._lock = lock
 
-    def state(self) -> str:
-        return self._resource.state()
-
-    def write(self, write: Write) -> Effect:
+    def handle(self, request: Request) -> str | Effect:
+        """Do what a `ResourceClient` asks: the state as text, or the effect of a write."""
+        if request.verb == STATE:
+            return self._resource.state()
+        assert request.verb == WRITE, f"a resource knows no {request.verb!r}"
+        write: Write = request.body
         effect = self._resource.apply(write)
         self._record(
             Kind.EFFECT, self._true_ns(), ABSENT, ABSENT, write.node, write.task, self._lock, self._resource.op,
@@ -88,7 +87,62 @@ class ResourceHost:
         return effect
 
 
-class LocalLink:
+class ResourceClient:
+    """One client's port to the resource.
+
+    Both calls raise OutcomeUnknown when no answer came in time, or when the
+    answer leaves open whether the request was applied; LockError for a refusal.
+    """
+
+    __slots__ = ("_channel", "_timeout_ns")
+
+    def __init__(self, channel: Channel, timeout_ns: int) -> None:
+        self._channel = channel
+        self._timeout_ns = timeout_ns
+
+    def state(self) -> str:
+        """What the resource holds, as text."""
+        return str(self._ask(STATE, None, ABSENT))
+
+    def write(self, write: Write) -> Effect:
+        """Let the resource apply a write."""
+        effect = self._ask(WRITE, write, write.tenure)
+        assert isinstance(effect, Effect), "the resource answers a write with its effect"
+        return effect
+
+    def _ask(self, verb: str, body: Write | None, number: int) -> object:
+        channel = self._channel
+        # To read the state is a part of writing: a client that writes blindly does not ask, so faults on writes
+        # strike both.
+        request = Request(channel.client, channel.service, verb, "", "", body, Op.WRITE, number)
+        reply = channel.send(request, self._timeout_ns)
+        if reply.outcome is Outcome.APPLIED:
+            return reply.body
+        if reply is TIMED_OUT:
+            raise OutcomeUnknown(
+                f"{channel.service} did not answer request {number} within {self._timeout_ns / NS_PER_S:g} s: "
+                "read before deciding"
+            )
+        if reply.outcome is Outcome.AMBIGUOUS:
+            raise OutcomeUnknown(f"{channel.service} answered {reply.reason}: it may have applied the request")
+        raise LockError(f"{channel.service} refused the request with status {reply.status} ({reply.reason})")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """The kind of protected resource."""
+
+    name: str = "resource"
+
+    def over(self, channel: Channel, timeout_ns: int) -> ResourceClient:
+        return ResourceClient(channel, timeout_ns)
+
+
+RESOURCE = ResourceKind()
+RESOURCE_TIMEOUT_NS = 2 * NS_PER_S
+
+
+class LocalChannel:
     """The resource in the same process, for real threads.
 
     Each request is atomic, as at a server. What the list and the counter leave
@@ -96,16 +150,19 @@ class LocalLink:
     lock's to protect.
     """
 
-    __slots__ = ("_host", "_mutex")
+    __slots__ = ("_host", "_mutex", "client", "service")
+
+    capabilities = None
 
     def __init__(self, host: ResourceHost, mutex: Mutex) -> None:
         self._host = host
         self._mutex = mutex
+        self.client = ""
+        self.service = RESOURCE.name
 
-    def state(self) -> str:
+    def send(self, request: Request, _timeout_ns: int) -> Reply:
         with self._mutex:
-            return self._host.state()
+            return Reply(Outcome.APPLIED, body=self._host.handle(request))
 
-    def write(self, write: Write) -> Effect:
-        with self._mutex:
-            return self._host.write(write)
+    def close(self) -> None:
+        """Nothing to give back."""

@@ -15,10 +15,12 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import TracebackType
 
-from lockref.errors import BackendUnavailable, LockrefError, OutcomeUnknown
+from lockref.errors import BackendUnavailable, LockrefError
 from lockref.lab.spool import SpoolRecorder
+from lockref.ports import Channel, Reply, Request
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from scenarios.workloads.resource import Effect, ResourceLink, Write
+from lockref.stores.port import Outcome
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.worlds.orphans import end_with_parent
 from scenarios.worlds.threads import GRACE_S, START_TIMEOUT_NS, Crew, Job
 
@@ -30,28 +32,28 @@ LAST_WORDS_MAX = 600
 NAMES_MAX = 4
 
 
-class _PipeLink:
+class _PipeChannel:
     """The resource at the other end of a pipe; one request at a time and process."""
+
+    client = ""
+    service = RESOURCE.name
+    capabilities = None
 
     def __init__(self, pipe: Connection, runtime: ThreadRuntime) -> None:
         self._pipe = pipe
         self._mutex = runtime.mutex()
 
-    def _ask(self, request: Write | None) -> object:
+    def send(self, request: Request, _timeout_ns: int) -> Reply:
         with self._mutex:
             try:
                 self._pipe.send(request)
-                return self._pipe.recv()
-            except (EOFError, OSError) as error:
-                raise OutcomeUnknown("the resource's process is gone") from error
+                reply: Reply = self._pipe.recv()
+            except (EOFError, OSError):
+                return Reply(Outcome.AMBIGUOUS, reason="nothing: its process is gone")
+            return reply
 
-    def state(self) -> str:
-        return str(self._ask(None))
-
-    def write(self, write: Write) -> Effect:
-        effect = self._ask(write)
-        assert isinstance(effect, Effect), "the resource answers a write with its effect"
-        return effect
+    def close(self) -> None:
+        """The worker's end closes the pipe."""
 
 
 def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Connection) -> None:
@@ -67,7 +69,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     faulthandler.enable()
     end_with_parent()
     runtime = ThreadRuntime()
-    crew = Crew(job, recorder=SpoolRecorder(spool, part), link=_PipeLink(resource, runtime), runtime=runtime)
+    crew = Crew(job, recorder=SpoolRecorder(spool, part), resource=_PipeChannel(resource, runtime), runtime=runtime)
     try:
         with redirect_stdout(sys.stderr):
             crew.gather()
@@ -91,14 +93,13 @@ def _words(spool: Path, part: int) -> Path:
     return spool / f"{part}.stderr"
 
 
-def _serve(link: ResourceLink, pipe: Connection) -> Callable[[], None]:
+def _serve(resource: Channel, pipe: Connection) -> Callable[[], None]:
     """Answer one worker's requests until it hangs up."""
 
     def serve() -> None:
         while True:
             try:
-                request = pipe.recv()
-                pipe.send(link.state() if request is None else link.write(request))
+                pipe.send(resource.send(pipe.recv(), RESOURCE_TIMEOUT_NS))
             except (EOFError, OSError):
                 return
 
@@ -142,14 +143,14 @@ class Workers:
     def __init__(
         self,
         jobs: Sequence[Job],
-        link: ResourceLink,
+        resource: Channel,
         runtime: ThreadRuntime,
         spool: Path,
         raise_if_interrupted: Callable[[], None] = lambda: None,
     ) -> None:
         self._raise_if_interrupted = raise_if_interrupted
         self._jobs = jobs
-        self._link = link
+        self._resource = resource
         self._runtime = runtime
         self._spool = spool
         self._processes: list[SpawnProcess] = []
@@ -191,7 +192,7 @@ class Workers:
             control_there.close()
             resource_there.close()
             self._controls[number] = control
-            self._runtime.spawn(_serve(self._link, resource), name=f"resource-{number}")
+            self._runtime.spawn(_serve(self._resource, resource), name=f"resource-{number}")
         for number, control in self._controls.items():
             try:
                 if not control.poll(START_TIMEOUT_NS // NS_PER_S + GRACE_S):

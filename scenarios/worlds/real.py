@@ -38,7 +38,7 @@ from reports.history_files import write_runs
 from scenarios.definition.draw import settle
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
 from scenarios.workloads import RESOURCES
-from scenarios.workloads.resource import LocalLink, ResourceHost
+from scenarios.workloads.resource import LocalChannel, ResourceHost
 from scenarios.worlds.processes import LostWorker, Told, Workers
 from scenarios.worlds.threads import Crew, Job
 
@@ -98,7 +98,7 @@ def run_real(
         recorder = SpoolRecorder(spool, 0)
         true_ns = runtime.monotonic_ns
         host = ResourceHost(RESOURCES[scenario.workload.kind](), recorder=recorder, true_ns=true_ns, lock=key)
-        link = LocalLink(host, runtime.mutex())
+        resource = LocalChannel(host, runtime.mutex())
         jobs = [
             Job(
                 scenario=scenario,
@@ -131,9 +131,9 @@ def run_real(
 
         write_runs(kept, runs_table([row]))
         if processes == 1:
-            told = _alone(Crew(jobs[0], recorder=recorder, link=link, runtime=runtime), began)
+            told = _alone(Crew(jobs[0], recorder=recorder, resource=resource, runtime=runtime), began)
         else:
-            with Workers(jobs, link, runtime, spool, raise_if_interrupted) as workers:
+            with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
                 told = workers.run(began(workers.gather()))
         told.lost[:] = [_at_its_last_event(worker, spool) for worker in told.lost]
         _record_crashes(recorder, told.lost)

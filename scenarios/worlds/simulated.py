@@ -19,6 +19,7 @@ from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockContext, LockEvent
 from lockref.runtime import NS_PER_S
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
 from scenarios.definition.draw import Settled, habits_of, settle
 from scenarios.definition.fault_plan import draw_plan
@@ -26,7 +27,7 @@ from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
 from scenarios.workloads.client_profile import Habits, forked_child, live, tasks_of
-from scenarios.workloads.resource import Effect, ResourceHost, Write
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, ResourceClient, ResourceHost
 from scenarios.workloads.scarcity import runtime_for
 from scenarios.worlds.attribution import blamed, is_providers_fault
 from scenarios.worlds.forking import inherited
@@ -38,11 +39,9 @@ from sim.kernel.schedules import RandomTies, Schedule
 from sim.kernel.streams import stream
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node, Process
-from sim.services.objectstore import ObjectStoreService
-from sim.services.resource import Remote
+from sim.services.resource import ResourceService
 from sim.world import World
 
-RESOURCE_TIMEOUT_NS = 2 * NS_PER_S
 GRACE_NS = 90 * NS_PER_S
 """What a run may outlast its duration and its faults: hung calls show as L5, not as a run that never ends."""
 
@@ -70,24 +69,6 @@ class RunOutcome:
         return str(self.run_row["digest"])
 
 
-class _RemoteLink:
-    """One node's way to the protected resource."""
-
-    __slots__ = ("_host", "_node", "_remote")
-
-    def __init__(self, remote: Remote, node: Node, host: ResourceHost) -> None:
-        self._remote = remote
-        self._node = node
-        self._host = host
-
-    def state(self) -> str:
-        return self._remote.call(self._node, self._host.state, RESOURCE_TIMEOUT_NS)
-
-    def write(self, write: Write) -> Effect:
-        host = self._host
-        return self._remote.call(self._node, lambda: host.write(write), RESOURCE_TIMEOUT_NS, request=write.tenure)
-
-
 class _Laboratory:
     """One world with a scenario's clients in it."""
 
@@ -97,13 +78,11 @@ class _Laboratory:
         self.cast = cast
         self.world = world
         self.settings = settled.lock_settings(scenario.lock)
-        self.store: ObjectStoreService = world.object_store(
-            dialect=scenario.store.dialect, decode=cast.under_test.decode
-        )
-        self.remote = Remote(world, "resource")
+        world.object_store(dialect=scenario.store.dialect, decode=cast.under_test.decode)
         resource = RESOURCES[scenario.workload.kind]()
         self.reads_first = resource.reads_first
-        self.host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
+        host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
+        world.add(RESOURCE.name, ResourceService(host.handle), decode=None)
         self.request_timeout_ns = 0
         # Clients with the process they live in: after a crash nobody asks the dead.
         self.clients: list[tuple[Client, Process]] = []
@@ -149,7 +128,7 @@ class _Laboratory:
                 true_ns=world.true_ns,
                 next_number=process.journal.next_number,
                 provider=provider,
-                link=_RemoteLink(self.remote, node, self.host),
+                resource=self._resource(node),
                 reads_first=self.reads_first,
                 lock=self.settings.key,
                 on_belief=self._observe,
@@ -219,7 +198,7 @@ class _Laboratory:
             true_ns=world.true_ns,
             next_number=child.process.journal.next_number,
             provider=provider,
-            link=_RemoteLink(self.remote, child, self.host),
+            resource=self._resource(child),
             reads_first=self.reads_first,
             lock=self.settings.key,
             on_belief=self._observe,
@@ -242,7 +221,10 @@ class _Laboratory:
                 "expected a positive whole number of nanoseconds"
             )
         self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
-        return self.store.connect(node, request_timeout_ns)
+        return self.world.connect(node, "store", OBJECT_STORE, timeout_ns=request_timeout_ns)
+
+    def _resource(self, node: Node) -> ResourceClient:
+        return self.world.connect(node, RESOURCE.name, RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
 
     def _observe(self, believer: Client) -> None:
         """Somebody has come to believe: ask everybody else.

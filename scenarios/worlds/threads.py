@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from lockref.errors import BackendUnavailable, ConfigError, LockError
 from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec
-from lockref.lab.recording import Journal, RecordingStore, host_stamp
+from lockref.lab.recording import Journal, host_stamp, recorded_store
+from lockref.ports import Channel
 from lockref.provider import LockContext, LockEvent
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore
@@ -24,7 +25,7 @@ from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
 from scenarios.workloads.client_profile import live, tasks_of
-from scenarios.workloads.resource import ResourceLink
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.workloads.scarcity import runtime_for
 from scenarios.worlds.attribution import blamed, is_providers_fault
 from scenarios.worlds.mixture import Cast
@@ -53,11 +54,11 @@ class Job:
 class Crew:
     """The clients of one process."""
 
-    def __init__(self, job: Job, *, recorder: Recorder, link: ResourceLink, runtime: ThreadRuntime) -> None:
+    def __init__(self, job: Job, *, recorder: Recorder, resource: Channel, runtime: ThreadRuntime) -> None:
         self.job = job
         self.runtime = runtime
         self.recorder = recorder
-        self.link = link
+        self.resource = resource
         self.request_timeout_ns = 0
         self.failures: list[BaseException] = []
         self._numbers = itertools.count(job.first_number)
@@ -161,7 +162,7 @@ class Crew:
         context = LockContext(
             runtime=runtime_for(_ListeningRuntime(runtime, self, name), habits),
             # One object, so one way of reading it, whichever lock wrote: as a simulation does it.
-            open_store=lambda timeout_ns: RecordingStore(
+            open_store=lambda timeout_ns: recorded_store(
                 self._store(timeout_ns), journal=journal, decode=job.spec.decode
             ),
             settings=job.settled.lock_settings(job.scenario.lock, key=job.key),
@@ -180,7 +181,7 @@ class Crew:
                 true_ns=runtime.monotonic_ns,
                 next_number=journal.next_number,
                 provider=provider,
-                link=self.link,
+                resource=RESOURCE.over(self.resource, RESOURCE_TIMEOUT_NS),
                 reads_first=reads_first,
                 lock=job.key,
             )

@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockref.errors import ConfigError
-from lockref.stores.port import Outcome, ReadReply, WriteReply
+from lockref.ports import Reply, Request
+from lockref.stores.port import Outcome
 from sim.faults import vocabulary as v
 from sim.faults.counts import ArmedFault, Ledger
 from sim.faults.state_faults import Strikes
@@ -19,7 +20,8 @@ from sim.kernel.streams import derive
 
 if TYPE_CHECKING:
     from sim.machine.nodes import Node
-    from sim.services.wire import Exchange, Refusal
+    from sim.services.request import InFlight
+    from sim.services.service import Refusal
     from sim.world import World
 
 CLOCK_KINDS = ("drift", "offset", "step", "freeze")
@@ -91,127 +93,128 @@ class Injector:
 
     # What the wire asks.
 
-    def at_c0(self, exchange: Exchange) -> None:
+    def at_c0(self, in_flight: InFlight) -> None:
         """In the client's task, before the request leaves."""
         if not self._is_counting:
             return
-        client, op, service = exchange.client, exchange.op, exchange.service
+        client, op, service = in_flight.client, in_flight.op, in_flight.service
         counts = self._counts
         for key in ((client, op, service), (client, op, None), (client, None, service), (client, None, None)):
             counts[key] = counts.get(key, 0) + 1
-        exchange.ordinals = (
+        in_flight.ordinals = (
             counts[client, op, service], counts[client, op, None], counts[client, None, service],
             counts[client, None, None],
         )  # fmt: skip
         for state in self._windowed:
-            self._count_in_window(state, exchange)
+            self._count_in_window(state, in_flight)
         if self._triggers["c0"]:
-            self._reach("c0", exchange)
+            self._reach("c0", in_flight)
 
-    def on_send(
-        self, exchange: Exchange, out_ns: int, is_lost: bool, resend_ns: int | None
-    ) -> tuple[int, bool, int | None]:
+    def on_send(self, in_flight: InFlight) -> None:
         """The request leaves: which faults strike it, how long it takes, whether it arrives, whether twice."""
         for state in self._requests:
             # Asked in any case: what its filter lets through is counted, whichever fault of its kind strikes.
-            if self._is_struck(state, exchange):
-                exchange.struck.setdefault(state.kind, state)
-        struck = exchange.struck
+            if self._is_struck(state, in_flight):
+                in_flight.struck.setdefault(state.kind, state)
+        struck = in_flight.struck
         if struck:
             delay = struck.get("delay")
             if delay is not None:
                 assert isinstance(delay.fault, v.Delay)
                 self._ledger.fire(delay, has_mattered=delay.fault.by_ns > 0, lasts_ns=delay.fault.by_ns)
                 if delay.fault.direction == "request":
-                    out_ns += delay.fault.by_ns
+                    in_flight.to_service_ns += delay.fault.by_ns
                 else:
-                    exchange.to_client_ns += delay.fault.by_ns
+                    in_flight.to_client_ns += delay.fault.by_ns
             ghost = struck.get("ghost_write")
             if ghost is not None:
                 assert isinstance(ghost.fault, v.GhostWrite)
                 self._ledger.fire(ghost, lasts_ns=ghost.fault.by_ns)
-                out_ns += ghost.fault.by_ns
-                exchange.is_reply_lost = True
+                in_flight.to_service_ns += ghost.fault.by_ns
+                in_flight.is_reply_lost = True
             duplicate = struck.get("duplicate")
             if duplicate is not None:
                 assert isinstance(duplicate.fault, v.Duplicate)
                 self._ledger.fire(duplicate, lasts_ns=duplicate.fault.gap_ns)
-                resend_ns = duplicate.fault.gap_ns
+                in_flight.resend_ns = duplicate.fault.gap_ns
             retry = struck.get("hidden_retry")
             if retry is not None:
                 assert isinstance(retry.fault, v.HiddenRetry)
                 self._ledger.fire(retry, lasts_ns=retry.fault.gap_ns)
-                exchange.retry_after_ns = retry.fault.gap_ns
+                in_flight.retry_after_ns = retry.fault.gap_ns
             stale = struck.get("stale_read")
             if stale is not None:
                 assert isinstance(stale.fault, v.StaleRead)
-                exchange.stale_ns = stale.fault.lag_ns
+                in_flight.stale_ns = stale.fault.lag_ns
             lost = struck.get("lose_request")
             if lost is not None:
-                self._ledger.fire(lost, has_mattered=not is_lost)
-                is_lost = True
-        if self._strikes.partitions and self._strikes.is_cut(exchange.client, exchange.service):
-            is_lost = True
-        return out_ns, is_lost, resend_ns
+                self._ledger.fire(lost, has_mattered=not in_flight.is_request_lost)
+                in_flight.is_request_lost = True
+        if self._strikes.partitions and self._strikes.is_cut(in_flight.client, in_flight.service):
+            in_flight.is_request_lost = True
 
-    def at_c1(self, exchange: Exchange) -> Refusal | None:
+    def at_c1(self, in_flight: InFlight) -> Refusal | None:
         """The request has arrived. A refusal, if it shall not be applied."""
         if self._triggers["c1"]:
-            self._reach("c1", exchange)
-        return self._refusal(exchange, "c1")
+            self._reach("c1", in_flight)
+        return self._refusal(in_flight, "c1")
 
-    def at_c2(self, exchange: Exchange, reply: object) -> Refusal | None:
+    def at_c2(self, in_flight: InFlight, reply: Reply) -> Refusal | None:
         """The request was applied. A refusal, if the client shall hear that instead of the truth."""
-        ghost = exchange.struck.get("ghost_write")
+        ghost = in_flight.struck.get("ghost_write")
         if ghost is not None and _has_landed(reply):
             ghost.has_mattered()
-        stale = exchange.struck.get("stale_read")
-        if stale is not None and isinstance(reply, ReadReply):
-            present = self._world.stores[exchange.service].peek(exchange.key)
-            self._ledger.fire(stale, has_mattered=(reply.version != (present[1] if present else None)))
+        stale = in_flight.struck.get("stale_read")
+        if stale is not None:
+            present = self._world.services[in_flight.service].past(in_flight.request.key)
+            self._ledger.fire(stale, has_mattered=reply.version != present.version)
         if self._triggers["c2"]:
-            self._reach("c2", exchange)
-        return self._refusal(exchange, "c2")
+            self._reach("c2", in_flight)
+        return self._refusal(in_flight, "c2")
 
-    def at_c3(self, exchange: Exchange) -> None:
+    def at_c3(self, in_flight: InFlight) -> None:
         """The reply has left, or was lost on leaving."""
         if self._triggers["c3"]:
-            self._reach("c3", exchange)
+            self._reach("c3", in_flight)
 
-    def at_c4(self, exchange: Exchange) -> None:
+    def at_c4(self, in_flight: InFlight) -> None:
         """In the client's task, with the reply in hand."""
         if self._triggers["c4"]:
-            self._reach("c4", exchange)
+            self._reach("c4", in_flight)
 
-    def is_reply_lost(self, exchange: Exchange) -> bool:
+    def is_reply_lost(self, in_flight: InFlight) -> bool:
         """The reply is about to leave."""
-        lost = exchange.struck.get("lose_reply")
+        lost = in_flight.struck.get("lose_reply")
         if lost is not None:
-            self._ledger.fire(lost, has_mattered=not exchange.is_over)
+            self._ledger.fire(lost, has_mattered=not in_flight.is_over)
             return True
-        error = exchange.struck.get("error")
+        error = in_flight.struck.get("error")
         if error is not None and isinstance(error.fault, v.Error) and error.fault.status == "timeout":
             return True
-        return bool(self._strikes.partitions) and self._strikes.is_cut(exchange.service, exchange.client)
+        return bool(self._strikes.partitions) and self._strikes.is_cut(in_flight.service, in_flight.client)
 
-    def is_condition_ignored(self, exchange: Exchange) -> bool:
-        """A condition is about to fail."""
-        state = exchange.struck.get("ignore_conditions")
-        if state is None:
-            return False
+    def overruled(self, in_flight: InFlight, reply: Reply) -> Request | None:
+        """A condition failed. The request to apply instead, if a fault makes the service overlook it (M16, U13)."""
+        state = in_flight.struck.get("ignore_conditions")
+        if state is None or (reply.missing and in_flight.op == "delete"):
+            return None
         self._ledger.fire(state, has_mattered=True)
-        return True
+        return in_flight.request._replace(condition="")
 
-    def on_duplicate(self, exchange: Exchange, reply: object) -> None:
+    def is_cut(self, source: str, destination: str) -> bool:
+        """True if a partition stops a message that departs now."""
+        return bool(self._strikes.partitions) and self._strikes.is_cut(source, destination)
+
+    def on_duplicate(self, in_flight: InFlight, reply: Reply) -> None:
         """A duplicate was applied."""
-        state = exchange.struck.get("duplicate")
+        state = in_flight.struck.get("duplicate")
         if state is not None and _has_landed(reply):
             state.has_mattered()
 
-    def on_retried(self, exchange: Exchange, first: object, second: object) -> None:
+    def on_retried(self, in_flight: InFlight, first: Reply, second: Reply) -> None:
         """A hidden retry was applied; it matters if the caller is told something else than the truth."""
-        state = exchange.struck.get("hidden_retry")
-        if state is not None and getattr(first, "outcome", None) != getattr(second, "outcome", None):
+        state = in_flight.struck.get("hidden_retry")
+        if state is not None and first.outcome is not second.outcome:
             state.has_mattered()
 
     # Matching.
@@ -224,17 +227,17 @@ class Injector:
         length = fault.length_ns
         return begin <= now and (length is None or now < begin + length)
 
-    def _is_struck(self, state: ArmedFault, exchange: Exchange) -> bool:
+    def _is_struck(self, state: ArmedFault, in_flight: InFlight) -> bool:
         fault = state.fault
         assert isinstance(fault, v.RequestFault)
-        if not self._is_open(fault) or (state.kind == "stale_read" and exchange.op != "read"):
+        if not self._is_open(fault) or (state.kind == "stale_read" and in_flight.op != "read"):
             return False
         if fault.when is not None:
-            return self._is_reached(state, fault.when, exchange)
+            return self._is_reached(state, fault.when, in_flight)
         if (
-            fault.client not in (None, exchange.client)
-            or fault.op not in (None, exchange.op)
-            or fault.service not in (None, exchange.service)
+            fault.client not in (None, in_flight.client)
+            or fault.op not in (None, in_flight.op)
+            or fault.service not in (None, in_flight.service)
         ):
             return False
         state.passed += 1
@@ -245,52 +248,52 @@ class Injector:
         state.armed += 1
         if fault.probability >= 1.0:
             return True
-        draw = derive(self._world.seed, f"fault/{fault.id}/{exchange.client}/{exchange.ordinals[3]}")
+        draw = derive(self._world.seed, f"fault/{fault.id}/{in_flight.client}/{in_flight.ordinals[3]}")
         return draw < fault.probability * _UNIT
 
-    def _is_reached(self, state: ArmedFault, trigger: v.Trigger, exchange: Exchange) -> bool:
+    def _is_reached(self, state: ArmedFault, trigger: v.Trigger, in_flight: InFlight) -> bool:
         """True if this request is the one that the trigger names."""
         if (
-            trigger.client != exchange.client
-            or trigger.op not in (None, exchange.op)
-            or trigger.service not in (None, exchange.service)
+            trigger.client != in_flight.client
+            or trigger.op not in (None, in_flight.op)
+            or trigger.service not in (None, in_flight.service)
         ):
             return False
         state.armed += 1
         if trigger.has_window:
-            return state.chosen is exchange
-        return exchange.ordinals[(trigger.service is None) + 2 * (trigger.op is None)] == trigger.nth
+            return state.chosen is in_flight
+        return in_flight.ordinals[(trigger.service is None) + 2 * (trigger.op is None)] == trigger.nth
 
-    def _count_in_window(self, state: ArmedFault, exchange: Exchange) -> None:
+    def _count_in_window(self, state: ArmedFault, in_flight: InFlight) -> None:
         """Note the request that a trigger with a window means, as it is made: counting is the same at every cut."""
         trigger = state.fault.when
         assert trigger is not None, "only triggers have windows"
         if (
-            trigger.client == exchange.client
-            and trigger.op in (None, exchange.op)
-            and trigger.service in (None, exchange.service)
+            trigger.client == in_flight.client
+            and trigger.op in (None, in_flight.op)
+            and trigger.service in (None, in_flight.service)
             and trigger.is_open(self._world.kernel.now_ns)
         ):
             state.passed += 1
             if state.passed == trigger.nth:
-                state.chosen = exchange
+                state.chosen = in_flight
 
-    def _reach(self, cut: str, exchange: Exchange) -> None:
+    def _reach(self, cut: str, in_flight: InFlight) -> None:
         for state in self._triggers[cut]:
             trigger = state.fault.when
             is_healed = self._ledger.is_healed
-            if trigger and not is_healed and self._is_reached(state, trigger, exchange):
+            if trigger and not is_healed and self._is_reached(state, trigger, in_flight):
                 self._strikes.strike(state)
 
-    def _refusal(self, exchange: Exchange, cut: str) -> Refusal | None:
-        state = exchange.struck.get("error")
+    def _refusal(self, in_flight: InFlight, cut: str) -> Refusal | None:
+        state = in_flight.struck.get("error")
         if state is None:
             return None
         fault = state.fault
         assert isinstance(fault, v.Error)
         if fault.strikes_at != cut:
             return None
-        self._ledger.fire(state, has_mattered=not exchange.is_over)
+        self._ledger.fire(state, has_mattered=not in_flight.is_over)
         if isinstance(fault.status, int):
             return fault.status, f"status {fault.status} (injected)"
         return None, fault.status
@@ -310,6 +313,6 @@ def _is_initial_clock(state: ArmedFault) -> bool:
     return state.kind in CLOCK_KINDS and state.fault.at_ns == 0
 
 
-def _has_landed(reply: object) -> bool:
+def _has_landed(reply: Reply) -> bool:
     """True unless the service says that nothing was changed; a resource's answer counts as a change."""
-    return not isinstance(reply, (WriteReply, ReadReply)) or reply.outcome is Outcome.APPLIED
+    return reply.outcome is Outcome.APPLIED

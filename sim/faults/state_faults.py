@@ -184,24 +184,12 @@ class Strikes:
 
     # The operator.
 
-    def _targets(self, service: str, key: str | None) -> list[str]:
-        store = self._world.store(service)
-        if key is not None:
-            return [key]
-        bodies = ((name, store.peek(name)) for name in store.present_keys())
-        return [name for name, stored in bodies if stored is not None and store.decode(stored[0]) is not None]
-
     def _delete_object(self, state: ArmedFault) -> None:
         fault = state.fault
         assert isinstance(fault, v.DeleteObject)
-        for key in self._targets(fault.service, fault.key):
-            if self._world.store(fault.service).operator_delete(key):
-                state.has_mattered()
+        state.mattered += self._world.service(fault.service).tamper("delete", fault.key)
 
     def _corrupt_object(self, state: ArmedFault) -> None:
         fault = state.fault
         assert isinstance(fault, v.CorruptObject)
-        store = self._world.store(fault.service)
-        for key in self._targets(fault.service, fault.key):
-            store.operator_put(key, fault.body)
-            state.has_mattered()
+        state.mattered += self._world.service(fault.service).tamper("put", fault.key, body=fault.body)

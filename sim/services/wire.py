@@ -3,167 +3,214 @@
     c0 not sent | c1 sent, not applied | c2 applied, reply not sent |
     c3 reply in flight | c4 reply delivered
 
-Both services use it, so that every fault of network and process means the same
-for each. A service supplies what happens at the instant of application and how
-it refuses; the wire decides whether and when that happens, and whether the
-client hears of it.
+All services use it, so that every fault of network and process means the same
+for each. It knows requests and replies, and no service: what a request does is
+the service's, whether and when that happens, and whether the client hears of
+it, is decided here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sim.kernel.kernel import Kernel, Task
+from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.stores.port import Outcome
+from sim.kernel.kernel import Kernel
+from sim.kernel.sync import SimEvent
 from sim.machine.network import Network
 from sim.machine.nodes import Process
+from sim.services.hosting import HostedService
+from sim.services.request import InFlight
 
 if TYPE_CHECKING:
-    from sim.faults.counts import ArmedFault
     from sim.faults.injector import Injector
-
-Refusal = tuple[int | None, str]
-"""An HTTP status (None: no answer, such as a reset) and a reason for people."""
-
-
-class Exchange:
-    """One request under way.
-
-    request: the journal's number of it, which joins events. op: its operation
-    as a lower-case name. reply: what the client will find; None until then.
-    """
-
-    __slots__ = (
-        "applications", "apply", "client", "epoch", "is_over", "is_reply_lost", "key", "op", "ordinals",
-        "process", "refuse", "reply", "request", "retry_after_ns", "service", "stale_ns", "struck", "task",
-        "to_client_ns",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        *,
-        process: Process,
-        task: Task,
-        service: str,
-        op: str,
-        request: int,
-        key: str,
-        apply: Callable[[Exchange], object],
-        refuse: Callable[[Exchange, Refusal], object],
-    ) -> None:
-        self.process = process
-        self.client = process.node.name
-        self.task = task
-        self.service = service
-        self.op = op
-        self.request = request
-        self.key = key
-        self.apply = apply
-        self.refuse = refuse
-        self.applications = 0
-        self.epoch = -1
-        self.reply: object | None = None
-        self.is_over = False
-        self.to_client_ns = 0
-        self.is_reply_lost = False
-        # The injector's notes: the request's place in its client's life, and
-        # the faults that strike it, by kind.
-        self.ordinals = (0, 0, 0, 0)
-        self.struck: dict[str, ArmedFault] = {}
-        self.stale_ns = 0
-        self.retry_after_ns: int | None = None
 
 
 class Wire:
-    """Carries requests between processes and services of one world."""
+    """Carries requests between processes and services of one world, and pushes the other way."""
 
-    __slots__ = ("_injector", "_kernel", "_network")
+    __slots__ = ("_injector", "_kernel", "_mailboxes", "_network")
 
     def __init__(self, kernel: Kernel, network: Network, injector: Injector | None) -> None:
         self._kernel = kernel
         self._network = network
         # None in a world without faults, which spares every request the questions.
         self._injector = injector
+        self._mailboxes: dict[tuple[str, str], Mailbox] = {}
 
-    def call(self, exchange: Exchange, timeout_ns: int) -> object | None:
-        """Send the request and wait. The reply, or None when the client's timeout came first.
+    def connect(self, process: Process, hosted: HostedService) -> NodeChannel:
+        """A channel from the process to the service."""
+        return NodeChannel(self, process, hosted)
+
+    def send(self, process: Process, hosted: HostedService, request: Request, timeout_ns: int) -> Reply:
+        """Send the request and wait; TIMED_OUT when the client's timeout came first.
 
         timeout_ns: on the client's own clock.
         """
-        kernel, injector = self._kernel, self._injector
-        process = exchange.process
+        kernel, injector, node = self._kernel, self._injector, process.node
         process.check_alive()
-        out_ns, back_ns, is_lost, is_reply_lost, resend_ns = self._network.draw(
-            exchange.client, exchange.service, process.node.next_request(exchange.service)
-        )
-        exchange.to_client_ns = back_ns
-        exchange.is_reply_lost = is_reply_lost
+        draw = self._network.draw(node.name, hosted.name, node.next_request(hosted.name))
+        in_flight = InFlight(process, kernel.current, hosted, request, draw)
         if injector is not None:
-            injector.at_c0(exchange)
-            out_ns, is_lost, resend_ns = injector.on_send(exchange, out_ns, is_lost, resend_ns)
-        if not is_lost:
-            kernel.call_at(kernel.now_ns + out_ns, partial(self._arrive, exchange))
-            if resend_ns is not None:
-                kernel.call_at(kernel.now_ns + out_ns + resend_ns, partial(self._arrive_again, exchange))
-        exchange.epoch = exchange.task.epoch + 1
+            injector.at_c0(in_flight)
+            injector.on_send(in_flight)
+        if not in_flight.is_request_lost:
+            due_ns = kernel.now_ns + in_flight.to_service_ns
+            kernel.call_at(due_ns, partial(self._arrive, in_flight))
+            if in_flight.resend_ns is not None:
+                kernel.call_at(due_ns + in_flight.resend_ns, partial(self._arrive_again, in_flight))
+        in_flight.epoch = in_flight.task.epoch + 1
         kernel.wait(timeout_ns)
-        exchange.is_over = True
-        if injector is not None and exchange.reply is not None:
-            injector.at_c4(exchange)
-        return exchange.reply
+        in_flight.is_over = True
+        if in_flight.reply is None:
+            return TIMED_OUT
+        if injector is not None:
+            injector.at_c4(in_flight)
+        return in_flight.reply
 
-    def _arrive(self, exchange: Exchange) -> None:
+    # At the service. Runs on the kernel.
+
+    def _apply(self, in_flight: InFlight) -> Reply:
+        """The request takes effect, or its condition fails. The one place where that happens and is recorded."""
+        in_flight.applications += 1
+        hosted, request = in_flight.hosted, in_flight.request
+        if in_flight.stale_ns:
+            return hosted.past(request.key, in_flight.stale_ns)
+        now = self._kernel.now_ns
+        reply = hosted.apply(request, now)
+        if reply.outcome is Outcome.PRECONDITION_FAILED and self._injector is not None:
+            unconditional = self._injector.overruled(in_flight, reply)
+            if unconditional is not None:
+                reply = hosted.apply(unconditional, now)
+        hosted.record(request, reply, in_flight.applications)
+        return reply
+
+    def _arrive(self, in_flight: InFlight) -> None:
         injector = self._injector
         if injector is None:
-            exchange.applications += 1
-            self._answer(exchange, exchange.apply(exchange))
+            self._answer(in_flight, self._apply(in_flight))
             return
-        refusal = injector.at_c1(exchange)
+        refusal = injector.at_c1(in_flight)
         if refusal is not None:
-            self._answer(exchange, exchange.refuse(exchange, refusal))
+            self._answer(in_flight, in_flight.hosted.refuse(in_flight.request, refusal))
             return
-        exchange.applications += 1
-        reply = exchange.apply(exchange)
-        refusal = injector.at_c2(exchange, reply)
+        reply = self._apply(in_flight)
+        refusal = injector.at_c2(in_flight, reply)
         if refusal is not None:
-            reply = exchange.refuse(exchange, refusal)
-        if exchange.retry_after_ns is not None:
+            reply = in_flight.hosted.refuse(in_flight.request, refusal)
+        if in_flight.retry_after_ns is not None:
             # The client's SDK hears nothing and sends again by itself; what it hears then is the answer (A2).
             self._kernel.call_at(
-                self._kernel.now_ns + exchange.retry_after_ns, partial(self._arrive_retried, exchange, reply)
+                self._kernel.now_ns + in_flight.retry_after_ns, partial(self._arrive_retried, in_flight, reply)
             )
             return
-        self._answer(exchange, reply)
+        self._answer(in_flight, reply)
 
-    def _arrive_again(self, exchange: Exchange) -> None:
+    def _arrive_again(self, in_flight: InFlight) -> None:
         """A duplicate made by the network: applied, but nobody waits for its answer."""
-        exchange.applications += 1
-        reply = exchange.apply(exchange)
+        reply = self._apply(in_flight)
         if self._injector is not None:
-            self._injector.on_duplicate(exchange, reply)
+            self._injector.on_duplicate(in_flight, reply)
 
-    def _arrive_retried(self, exchange: Exchange, first: object) -> None:
-        exchange.applications += 1
-        reply = exchange.apply(exchange)
+    def _arrive_retried(self, in_flight: InFlight, first: Reply) -> None:
+        reply = self._apply(in_flight)
         if self._injector is not None:
-            self._injector.on_retried(exchange, first, reply)
-        self._answer(exchange, reply)
+            self._injector.on_retried(in_flight, first, reply)
+        self._answer(in_flight, reply)
 
-    def _answer(self, exchange: Exchange, reply: object) -> None:
+    def _answer(self, in_flight: InFlight, reply: Reply) -> None:
         """The reply leaves the service."""
         injector = self._injector
-        if injector is not None and not exchange.is_reply_lost:
-            exchange.is_reply_lost = injector.is_reply_lost(exchange)
+        if injector is not None and not in_flight.is_reply_lost:
+            in_flight.is_reply_lost = injector.is_reply_lost(in_flight)
         kernel = self._kernel
-        if not exchange.is_reply_lost:
-            due_ns = kernel.now_ns + exchange.to_client_ns
-            kernel.call_at(due_ns, partial(self._deliver, exchange, reply))
+        if not in_flight.is_reply_lost:
+            due_ns = kernel.now_ns + in_flight.to_client_ns
+            kernel.call_at(due_ns, partial(self._deliver, in_flight, reply))
         if injector is not None:
-            injector.at_c3(exchange)
+            injector.at_c3(in_flight)
 
-    def _deliver(self, exchange: Exchange, reply: object) -> None:
-        if exchange.is_over:
+    def _deliver(self, in_flight: InFlight, reply: Reply) -> None:
+        if in_flight.is_over:
             return
-        exchange.reply = reply
-        self._kernel.resume(exchange.task, exchange.epoch)
+        in_flight.reply = reply
+        self._kernel.resume(in_flight.task, in_flight.epoch)
+
+    # Pushes.
+
+    def mailbox(self, process: Process, service: str) -> Mailbox:
+        """Where the process finds what the service pushes; a new process of the node gets a new one."""
+        box = self._mailboxes.get((service, process.node.name))
+        if box is None or box.process is not process:
+            box = self._mailboxes[service, process.node.name] = Mailbox(self._kernel, process)
+        return box
+
+    def push(self, hosted: HostedService, node: str, message: object) -> None:
+        """A message that answers no request leaves the service.
+
+        Its latency and its loss are drawn as those of a reply; a partition
+        stops it. It is dropped if no process of the node is connected when it
+        leaves, or if that process is dead when it arrives.
+        """
+        box = self._mailboxes.get((hosted.name, node))
+        if box is None:
+            return
+        draw = self._network.draw(hosted.name, node, box.pushed)
+        box.pushed += 1
+        is_cut = self._injector is not None and self._injector.is_cut(hosted.name, node)
+        if not (draw.is_reply_lost or is_cut):
+            self._kernel.call_at(self._kernel.now_ns + draw.to_client_ns, partial(box.put, message))
+
+
+class Mailbox:
+    """What one service pushed to one process and nobody has taken yet, in order of arrival. pushed: how many left."""
+
+    __slots__ = ("_arrived", "_messages", "process", "pushed")
+
+    def __init__(self, kernel: Kernel, process: Process) -> None:
+        self.process = process
+        self.pushed = 0
+        self._messages: deque[object] = deque()
+        self._arrived = SimEvent(kernel)
+
+    def put(self, message: object) -> None:
+        """A message arrives. Runs on the kernel."""
+        if not self.process.is_dead:
+            self._messages.append(message)
+            self._arrived.set()
+
+    def take(self, timeout_ns: int | None) -> object | None:
+        """The next message; None if none came within `timeout_ns` of the process's clock (None: wait for ever)."""
+        if not self._messages:
+            self._arrived.clear()
+            self._arrived.wait(timeout_ns)
+        return self._messages.popleft() if self._messages else None
+
+
+class NodeChannel:
+    """One process's way to one service: a `PushChannel`."""
+
+    __slots__ = ("_hosted", "_mailbox", "_process", "_send", "client", "service")
+
+    def __init__(self, wire: Wire, process: Process, hosted: HostedService) -> None:
+        self.client = process.node.name
+        self.service = hosted.name
+        self._send = wire.send
+        self._process = process
+        self._hosted = hosted
+        self._mailbox = wire.mailbox(process, hosted.name)
+
+    @property
+    def capabilities(self) -> Any:
+        return self._hosted.service.capabilities
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        return self._send(self._process, self._hosted, request, timeout_ns)
+
+    def receive(self, timeout_ns: int | None) -> object | None:
+        return self._mailbox.take(timeout_ns)
+
+    def close(self) -> None:
+        """Nothing to give back: there are no sockets here."""

@@ -7,19 +7,20 @@ clock. Tests of the simulator look at what the world did to it, not at it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from lockref.errors import LockError
 from lockref.history import Kind, Op
+from lockref.ports import Request
 from lockref.provider import RecordView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, WallNs
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore, Outcome, Version
+from scenarios.workloads.resource import RESOURCE, Effect, Write
 from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
 from sim.kernel.kernel import Budget, Schedule
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node
-from sim.services.objectstore import ObjectStoreService
-from sim.services.resource import Remote
+from sim.services.resource import ResourceService
 from sim.world import World
 
 KEY = "lock.json"
@@ -107,10 +108,11 @@ class PlainLease:
         return self.version is not None and self.runtime.wall_ns() < self.until
 
 
-def client(node: Node, store: ObjectStoreService, resource: Remote, *, cycles: int, hold_ns: int) -> None:
+def client(world: World, node: Node, *, cycles: int, hold_ns: int) -> None:
     """A client's life: lock, two protected writes, unlock, again."""
     runtime, journal = node.runtime, node.journal
-    lease = PlainLease(runtime, store.connect(node, TIMEOUT_NS))
+    lease = PlainLease(runtime, world.connect(node, "store", OBJECT_STORE, timeout_ns=TIMEOUT_NS))
+    resource = world.connect(node, RESOURCE.name, RESOURCE, timeout_ns=TIMEOUT_NS)
     for _ in range(cycles):
         call = journal.next_number()
         journal.event(Kind.CALL, KEY, Op.ACQUIRE, request=call)
@@ -121,21 +123,35 @@ def client(node: Node, store: ObjectStoreService, resource: Remote, *, cycles: i
             if not lease.holds():
                 break
             try:
-                resource.call(node, _effect(node, lease, call), TIMEOUT_NS)
+                resource.write(
+                    Write(
+                        node=node.name,
+                        task="main",
+                        tenure=call,
+                        attempt=0,
+                        based_on="",
+                        token=lease.token,
+                        owner=lease.owner,
+                    )
+                )
             except LockError as error:
                 journal.event(Kind.DISBELIEVED, KEY, request=call, detail=type(error).__name__)
             runtime.sleep(hold_ns // 2)
         lease.unlock()
 
 
-def _effect(node: Node, lease: PlainLease, call: int) -> Callable[[], None]:
-    recorder, kernel = node.world.recorder, node.world.kernel
-    token, owner = lease.token, lease.owner
+def _resource(world: World) -> ResourceService:
+    """A resource that takes every write and only writes it down."""
 
-    def apply() -> None:
-        recorder.event(Kind.EFFECT, kernel.now_ns, 0, 0, node.name, op=Op.WRITE, request=call, token=token, owner=owner)
+    def apply(request: Request) -> Effect:
+        write: Write = request.body
+        world.recorder.event(
+            Kind.EFFECT, world.kernel.now_ns, 0, 0, write.node, op=Op.WRITE, request=write.tenure, token=write.token,
+            owner=write.owner,
+        )  # fmt: skip
+        return Effect(outcome=Outcome.APPLIED, if_version="", version="")
 
-    return apply
+    return ResourceService(apply)
 
 
 def lease_world(
@@ -162,9 +178,9 @@ def lease_world(
         budget=budget,
         tie_window_ns=tie_window_ns,
     )
-    store = world.object_store(decode=decode, dialect=dialect)
-    resource = Remote(world)
+    world.object_store(decode=decode, dialect=dialect)
+    world.add(RESOURCE.name, _resource(world), decode=None)
     for number in range(1, clients + 1):
         node = world.node(f"n{number}")
-        node.start(lambda node=node: client(node, store, resource, cycles=cycles, hold_ns=hold_ns))
+        node.start(lambda node=node: client(world, node, cycles=cycles, hold_ns=hold_ns))
     return world

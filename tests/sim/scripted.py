@@ -8,6 +8,7 @@ from typing import Any
 
 from lockref.history import Kind, to_table
 from lockref.runtime import NS_PER_MS
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
 from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
 from sim.machine.network import NetworkModel
@@ -40,7 +41,7 @@ class Scene:
     def client(self, name: str, script: Script) -> Node:
         """Start a client; after a restart the script runs again, on the new process."""
         node = self.world.node(name)
-        node.start(lambda: script(node, self.store.connect(node, TIMEOUT_NS)))
+        node.start(lambda: script(node, self.world.connect(node, "store", OBJECT_STORE, timeout_ns=TIMEOUT_NS)))
         return node
 
     def run(self, until_ms: int = 60_000, *, linger_ms: int = 0) -> Scene:

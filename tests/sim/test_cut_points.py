@@ -30,7 +30,7 @@ def test_crash_at_each_cut(cut):
     """A crash at c0 leaves no trace in the store; from c1 on the request lands without its sender."""
     scene = write_under(FaultPlan.of(Crash(id="f", client="n1", when=Trigger(client="n1", op="acquire", cut=cut))))
     assert scene.log == [("begin", 0)]
-    assert (scene.store.peek(KEY) is None) == (cut == "c0")
+    assert (scene.store.past(KEY).body is None) == (cut == "c0")
     assert len(scene.rows(Kind.REPLIED)) == 0
     assert scene.counts() == (1, 1, 1)
     assert not scene.world.node("n1").is_up
@@ -64,7 +64,7 @@ def test_partition_at_each_cut(cut, is_applied, outcome):
         id="f", groups=(("n1",), ("store",)), for_ns=500 * MS, when=Trigger(client="n1", op="acquire", cut=cut)
     )
     scene = write_under(FaultPlan.of(partition))
-    assert (scene.store.peek(KEY) is not None) == is_applied
+    assert (scene.store.past(KEY).body is not None) == is_applied
     assert scene.log[1][0] is outcome
     assert scene.counts()[2] == (outcome is Outcome.AMBIGUOUS)
 
@@ -89,7 +89,7 @@ def test_errors_before_and_after_application(cut, status, outcome, heard):
     scene = write_under(FaultPlan.of(Error(id="f", client="n1", op="acquire", status=status, cut=cut, nth=1)))
     at_ms = 100 if status == "timeout" else 20
     assert scene.log[1] == (outcome, heard, at_ms)
-    assert (scene.store.peek(KEY) is not None) == (cut == "c2")
+    assert (scene.store.past(KEY).body is not None) == (cut == "c2")
     assert len(scene.rows(Kind.APPLIED)) == (cut == "c2")
     assert scene.counts() == (1, 1, 1)
 
@@ -100,7 +100,7 @@ def test_trigger_cut_decides_for_errors_without_one():
         FaultPlan.of(Error(id="f", status=500, when=Trigger(client="n1", op="acquire", nth=1, cut="c2")))
     )
     assert scene.log[1][0] is Outcome.AMBIGUOUS
-    assert scene.store.peek(KEY) is not None
+    assert scene.store.past(KEY).body is not None
 
 
 def test_trigger_counts_its_own_kind_of_request():

@@ -19,6 +19,7 @@ from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
 from lockref.storage.hudi.lock_manager import HudiLock
 from lockref.storage.provider import StorageLock
+from lockref.stores.client import OBJECT_STORE
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from sim.faults.vocabulary import (
@@ -89,14 +90,16 @@ def play(
         network=NetworkModel(latency_ns=(NS_PER_MS, 5 * NS_PER_MS)),
         budget=Budget(events_max=5_000_000, virtual_ns_max=20_000 * NS_PER_S),
     )
-    store = world.object_store(decode=lockfile.decode)
+    world.object_store(decode=lockfile.decode)
     seen = Observed(world)
 
     def client(name: str, cls: type[Any]) -> None:
         node, rng = world.node(name), world.stream(f"workload/{name}")
         runtime = node.runtime
         context = LockContext(
-            runtime=runtime, open_store=lambda timeout_ns: store.connect(node, timeout_ns), settings=settings
+            runtime=runtime,
+            open_store=lambda timeout_ns: world.connect(node, "store", OBJECT_STORE, timeout_ns=timeout_ns),
+            settings=settings,
         )
         lock = seen.locks[name] = cls.from_context(context) if hasattr(cls, "from_context") else cls(context)
         for _ in range(cycles):
@@ -298,12 +301,16 @@ def is_grant(row: dict[str, Any]) -> bool:
 def test_unreachable_store_is_unknown_and_the_wait_ends_in_time():
     """S7, L5: a partition all the way through the call."""
     world = World(seed=1, plan=FaultPlan.of(Partition(id="cut", at_ns=0, groups=(("n1",), ("store",)), for_ns=10**12)))
-    store = world.object_store(decode=lockfile.decode)
+    world.object_store(decode=lockfile.decode)
     ended_ns = []
 
     def client() -> None:
         node = world.node("n1")
-        context = LockContext(runtime=node.runtime, open_store=lambda ns: store.connect(node, ns), settings=SETTINGS)
+        context = LockContext(
+            runtime=node.runtime,
+            open_store=lambda ns: world.connect(node, "store", OBJECT_STORE, timeout_ns=ns),
+            settings=SETTINGS,
+        )
         lock = StorageLock.from_context(context)
         with pytest.raises(OutcomeUnknown):
             lock.lock(7)

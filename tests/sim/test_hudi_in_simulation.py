@@ -10,6 +10,7 @@ from lockref.provider import LockContext, LockEventKind, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.storage.hudi.lock_manager import HudiLock
 from lockref.storage.lockfile import LockFile, serialize
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.memory import MemoryStore
 from sim.auditor import real_world_forbidden
 from sim.kernel.kernel import Budget, RandomTies
@@ -26,14 +27,14 @@ def contend(seed, *, substrate="greenlet", clients=3, cycles=3):
         budget=Budget(events_max=200_000),
     )  # fmt: skip
     world.kernel.schedule = RandomTies(world.stream("ties"))
-    service = world.object_store(decode=HudiLock.decode_record)
+    world.object_store(decode=HudiLock.decode_record)
     stays = []
 
     def client(node):
         lock = HudiLock(
             LockContext(
                 runtime=node.runtime,
-                open_store=lambda timeout_ns: service.connect(node, timeout_ns),
+                open_store=lambda timeout_ns: world.connect(node, "store", OBJECT_STORE, timeout_ns=timeout_ns),
                 settings=SETTINGS,
             )
         )

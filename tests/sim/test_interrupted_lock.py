@@ -27,8 +27,10 @@ from lockref.storage import lockfile
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.lockfile import LockFile
 from lockref.storage.provider import StorageLock
-from lockref.stores.port import Outcome, ReadReply, WriteReply
+from lockref.stores.client import OBJECT_STORE
+from lockref.stores.port import ObjectStore, Outcome, ReadReply, WriteReply
 from sim.machine.network import NetworkModel
+from sim.machine.nodes import Node
 from sim.world import World
 
 CONFIG = StorageLockConfig(base_path="s3://bucket/table")
@@ -302,15 +304,17 @@ def play(situation: Situation, strike: Strike | None, *, heir: str) -> tuple[Str
     victim, other = world.node("victim"), world.node("other")
     planted = situation.prepare(victim.runtime.wall_ns() // NS_PER_MS)
     if planted is not None:
-        store.operator_put(KEY, lockfile.serialize(planted))
+        store.tamper("put", KEY, body=lockfile.serialize(planted))
         if situation.frees_at_s is not None:
             freed = lockfile.serialize(LockFile(planted.owner, planted.valid_until_ms, expired=True))
-            kernel.call_at(round(situation.frees_at_s * NS_PER_S), lambda: store.operator_put(KEY, freed))
-    timeout_ns = 5 * NS_PER_S
+            kernel.call_at(round(situation.frees_at_s * NS_PER_S), lambda: store.tamper("put", KEY, body=freed))
+
+    def connect(node: Node) -> ObjectStore:
+        return world.connect(node, "store", OBJECT_STORE, timeout_ns=5 * NS_PER_S)
 
     def program() -> None:
         runtime = StruckRuntime(victim.runtime, striker)
-        connected = StruckStore(store.connect(victim, timeout_ns), striker, situation.script)
+        connected = StruckStore(connect(victim), striker, situation.script)
         lock = StorageLock(connected, config=CONFIG, runtime=runtime)  # type: ignore[arg-type]
         try:
             try:
@@ -329,11 +333,7 @@ def play(situation: Situation, strike: Strike | None, *, heir: str) -> tuple[Str
             return
         began_ns = world.true_ns()
         striker.heir = kernel.current
-        asks = (
-            lock
-            if heir == "same"
-            else StorageLock(store.connect(other, timeout_ns), config=CONFIG, runtime=other.runtime)
-        )
+        asks = lock if heir == "same" else StorageLock(connect(other), config=CONFIG, runtime=other.runtime)
         with suppress(LockError):
             if asks.lock(20):
                 # Not while somebody else was holding the lock.

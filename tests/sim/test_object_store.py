@@ -100,7 +100,7 @@ def test_other_versions_never_repeat(dialect):
     versions = [reply.version for reply in got]
     assert len(set(versions)) == 3
     assert versions == sorted(versions)
-    assert not scene.store.capabilities.versions_repeat
+    assert not scene.store.service.capabilities.versions_repeat
 
 
 def test_unconditional_put_overwrites():
@@ -109,7 +109,7 @@ def test_unconditional_put_overwrites():
         "s3", lambda store, _: store.put_if_absent(KEY, body("a")), lambda store, _: store.put(KEY, body("b"))
     )
     assert got[1].outcome is Outcome.APPLIED
-    assert scene.store.peek(KEY)[0] == body("b")
+    assert scene.store.past(KEY).body == body("b")
 
 
 def test_truth_is_recorded_at_the_instant_of_effect():
@@ -152,14 +152,15 @@ def test_the_past_knows_of_a_deletion(is_operator):
         store.put_if_absent(KEY, body("a"))
         node.runtime.sleep(1000 * MS)
         if is_operator:
-            scene.store.operator_delete(KEY)
+            scene.store.tamper("delete", KEY)
         else:
             store.delete(KEY)
         node.runtime.sleep(1000 * MS)
         gone_ms = 1000 if is_operator else 1010
-        assert scene.store.peek(KEY, (gone_ms - 1) * MS) is None
-        assert scene.store.peek(KEY, gone_ms * MS) is None
-        assert scene.store.peek(KEY, (gone_ms + 1) * MS) == (body("a"), scene.store.peek(KEY, 1500 * MS)[1])
+        assert scene.store.past(KEY, (gone_ms - 1) * MS).body is None
+        assert scene.store.past(KEY, gone_ms * MS).body is None
+        was = scene.store.past(KEY, (gone_ms + 1) * MS)
+        assert (was.body, was.version) == (body("a"), scene.store.past(KEY, 1500 * MS).version)
         scene.note("looked")
 
     scene.client("n1", script)
@@ -177,7 +178,7 @@ def test_a_deletion_ignores_its_condition_where_the_fault_says_so():
     scene.client("n1", script)
     scene.run()
     assert scene.log[0][0] is Outcome.APPLIED
-    assert scene.store.peek(KEY) is None
+    assert scene.store.past(KEY).body is None
     assert scene.counts() == (1, 1, 1)
 
 

@@ -87,7 +87,7 @@ def test_ghost_write_lands_long_after_its_caller_gave_up():
     assert scene.log[1] == ("second", Outcome.AMBIGUOUS, None, 120)
     assert scene.log[2] == ("read", body("a"), 1020)
     assert scene.rows(Kind.APPLIED)[1]["at_ns"] == 5030 * MS
-    assert scene.store.peek(KEY)[0] == body("b")
+    assert scene.store.past(KEY).body == body("b")
     assert scene.counts() == (1, 1, 1)
 
 
@@ -122,7 +122,7 @@ def test_ignored_condition_writes_over():
     scene.client("n2", create("n2"))
     scene.run()
     assert [entry[1] for entry in scene.log] == [Outcome.APPLIED, Outcome.APPLIED]
-    assert scene.store.peek(KEY)[0] == body("n2")
+    assert scene.store.past(KEY).body == body("n2")
     assert scene.counts() == (1, 1, 1)
 
 

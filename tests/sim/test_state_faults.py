@@ -8,6 +8,7 @@ import pytest
 
 from lockref.errors import BudgetExceeded, ConfigError
 from lockref.history import Kind
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Outcome
 from sim.faults import vocabulary as v
 from sim.kernel.clocks import WALL_EPOCH_NS
@@ -131,7 +132,7 @@ def test_crash_ends_all_tasks_without_letting_them_act():
     scene.run(2000)
     assert [entry[1] for entry in scene.log] == [100, 200, 300, 400]
     assert scene.rows(Kind.SENT) == []
-    assert scene.store.peek(KEY) is None
+    assert scene.store.past(KEY).body is None
     assert not node.is_up
 
 
@@ -179,7 +180,7 @@ def test_messages_of_the_dead_still_land():
     scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=5 * MS)))
     scene.client("n1", lambda _node, store: store.put_if_absent(KEY, body("a")))
     scene.run(linger_ms=100)
-    assert scene.store.peek(KEY)[0] == body("a")
+    assert scene.store.past(KEY).body == body("a")
 
 
 def test_drift_changes_rate_and_timers_of_one_node():
@@ -270,7 +271,7 @@ def test_partitions_by_group_and_direction(groups, one_way, n1_applied, n1_outco
     outcomes = {entry[0]: entry[1] for entry in scene.log}
     assert outcomes["n1"] is n1_outcome
     assert outcomes["n2"] is (Outcome.AMBIGUOUS if "n2" in groups[0] else Outcome.APPLIED)
-    assert (scene.store.peek("n1") is not None) == n1_applied
+    assert (scene.store.past("n1").body is not None) == n1_applied
 
 
 def test_partition_heals_by_itself():
@@ -491,7 +492,7 @@ def test_pause_ends_when_it_says_although_the_clock_changes():
     )
 
     def script(node, _store):
-        store = scene.store.connect(node, 10 * S)
+        store = scene.world.connect(node, "store", OBJECT_STORE, timeout_ns=10 * S)
         store.read(KEY)
         scene.note("read")
 

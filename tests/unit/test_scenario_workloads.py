@@ -19,7 +19,7 @@ from scenarios.workloads.client_profile import live as live_together
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter
 from scenarios.workloads.register import FencedRegister
-from scenarios.workloads.resource import LocalLink, ResourceHost, Write
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, LocalChannel, ResourceHost, Write
 from scenarios.workloads.scarcity import NoThread, runtime_for
 from scenarios.workloads.unsafe_list import UnsafeList
 
@@ -130,7 +130,7 @@ def live(lock: ScriptedLock, habits: Habits = HABITS, life: object = loop) -> li
         true_ns=runtime.monotonic_ns,
         next_number=itertools.count(1).__next__,
         provider=lock,
-        link=LocalLink(host, runtime.mutex()),
+        resource=RESOURCE.over(LocalChannel(host, runtime.mutex()), RESOURCE_TIMEOUT_NS),
         reads_first=False,
         lock="k",
     )
@@ -237,7 +237,7 @@ def test_a_close_by_another_task_gives_nothing_back_of_its_own() -> None:
             true_ns=runtime.monotonic_ns,
             next_number=number,
             provider=lock,
-            link=LocalLink(host, runtime.mutex()),
+            resource=RESOURCE.over(LocalChannel(host, runtime.mutex()), RESOURCE_TIMEOUT_NS),
             reads_first=False,
             lock="k",
             shares_provider=True,
@@ -277,8 +277,12 @@ def _client(recorder: Recorder, lock: ScriptedLock) -> Client:
         true_ns=runtime.monotonic_ns,
         next_number=itertools.count(1).__next__,
         provider=lock,
-        link=LocalLink(
-            ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k"), runtime.mutex()
+        resource=RESOURCE.over(
+            LocalChannel(
+                ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k"),
+                runtime.mutex(),
+            ),
+            RESOURCE_TIMEOUT_NS,
         ),
         reads_first=False,
         lock="k",

@@ -1,0 +1,116 @@
+"""Requests as data: what every service is asked, what it answers, and the way between.
+
+A client of a port (an object store, a table, a protected resource) makes a
+`Request` and hands it to a `Channel`, which answers with a `Reply`. Whoever
+records, delays, loses or refuses requests does it on a channel, once for all
+services. A real SDK stands behind a channel as well as a simulated service
+does, so a lock cannot tell them apart.
+
+Maelstrom's services (`service.clj`) have this shape: a service is a function
+from a state and a request to a state and a reply. Rejected: one Python method
+per request all the way down. Each layer between the lock and the service then
+repeats every method of every service.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from lockref.history import ABSENT, Op
+from lockref.stores.port import Outcome
+
+P_co = TypeVar("P_co", covariant=True)
+
+
+class Request(NamedTuple):
+    """One request, as it goes to a service.
+
+    client: the node that sends it. service: the name of who shall answer.
+    verb: what the service shall do, in its own words. key: the object or item.
+    condition: "" for none, `history.IF_ABSENT`, a version, or what else this
+        service compares before it acts.
+    body: bytes that are written, or plain data; None where there is none.
+    op: READ, WRITE or DELETE, as the client of the port knows it. The recorder
+        makes ACQUIRE, RENEW or RELEASE of a WRITE that carries a lock record.
+    number: unique in its run, given when the request is recorded; ABSENT before.
+    """
+
+    client: str
+    service: str
+    verb: str
+    key: str
+    condition: str = ""
+    body: Any = None
+    op: Op = Op.NONE
+    number: int = ABSENT
+
+
+class Reply(NamedTuple):
+    """The answer to one request.
+
+    outcome: may the request have taken effect? See `lockref.stores.port`.
+    version: what an applied write made, or what a read found.
+    body: what a read found, or the data of another answer; None for nothing.
+    missing: the condition failed, or there was nothing to remove, because the object is absent.
+    status: the HTTP status; None where no response arrived. reason: for people and logs.
+    """
+
+    outcome: Outcome
+    version: str | None = None
+    body: Any = None
+    missing: bool = False
+    status: int | None = None
+    reason: str = ""
+
+
+TIMED_OUT = Reply(Outcome.AMBIGUOUS, reason="timeout")
+"""No answer came in time: the request may have been applied, or may still be."""
+
+
+class Channel(Protocol):
+    """The way from one client process to one service."""
+
+    @property
+    def client(self) -> str:
+        """The node at this end."""
+        ...
+
+    @property
+    def service(self) -> str:
+        """The name of the service at the other end."""
+        ...
+
+    @property
+    def capabilities(self) -> Any:
+        """What the service promises, in the type of its port, such as `StoreCapabilities`; None for nothing."""
+        ...
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        """Send once and wait, at most `timeout_ns` on the client's clock.
+
+        Raises nothing for what a service can answer; `TIMED_OUT` stands for no answer.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back sockets and threads. Idempotent."""
+        ...
+
+
+class PushChannel(Channel, Protocol):
+    """A channel on which the service speaks, too: watch events, the end of a session."""
+
+    def receive(self, timeout_ns: int | None) -> object | None:
+        """The next message that the service pushed to this process; None if none came within `timeout_ns`."""
+        ...
+
+
+class PortKind(Protocol[P_co]):
+    """A kind of service, such as OBJECT_STORE, and how its client is made."""
+
+    @property
+    def name(self) -> str: ...
+
+    def over(self, channel: Channel, timeout_ns: int) -> P_co:
+        """A client that speaks this port over `channel`; each of its requests takes `timeout_ns` at most."""
+        ...

@@ -1,0 +1,119 @@
+"""An object store over a channel, and a channel over an object store.
+
+`ObjectStoreClient` turns the calls of the `ObjectStore` port into requests.
+`StoreChannel` turns them back into calls, so that a store of an SDK can stand
+behind a channel that records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from lockref.history import IF_ABSENT, Op
+from lockref.lab.arguments import require_key, require_version, require_write
+from lockref.ports import Channel, Reply, Request
+from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
+
+READ, PUT, DELETE = "read", "put", "delete"
+"""The verbs of an object store."""
+
+
+class ObjectStoreClient:
+    """The `ObjectStore` port over a channel. Raises ConfigError for a key, body or version that is none."""
+
+    __slots__ = ("_channel", "_client", "_send", "_service", "_timeout_ns")
+
+    def __init__(self, channel: Channel, timeout_ns: int) -> None:
+        self._channel = channel
+        self._client = channel.client
+        self._service = channel.service
+        self._send = channel.send
+        self._timeout_ns = timeout_ns
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return cast("StoreCapabilities", self._channel.capabilities)
+
+    def read(self, key: str) -> ReadReply:
+        require_key("read", key)
+        request = Request(self._client, self._service, READ, key, "", None, Op.READ)
+        outcome, version, body, _missing, status, reason = self._send(request, self._timeout_ns)
+        return ReadReply(outcome=outcome, body=body, version=cast("Version", version), status=status, reason=reason)
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        require_write("put_if_absent", key, body)
+        return self._write(PUT, key, IF_ABSENT, body, Op.WRITE)
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        require_write("put_if_version", key, body, version)
+        return self._write(PUT, key, version, body, Op.WRITE)
+
+    def put(self, key: str, body: bytes) -> WriteReply:
+        require_write("put", key, body)
+        return self._write(PUT, key, "", body, Op.WRITE)
+
+    def delete(self, key: str, version: Version | None = None) -> WriteReply:
+        require_key("delete", key)
+        if version is not None:
+            require_version("delete", version)
+        return self._write(DELETE, key, version or "", None, Op.DELETE)
+
+    def _write(self, verb: str, key: str, condition: str, body: bytes | None, op: Op) -> WriteReply:
+        request = Request(self._client, self._service, verb, key, condition, body, op)
+        outcome, version, _body, missing, status, reason = self._send(request, self._timeout_ns)
+        return WriteReply(
+            outcome=outcome, version=cast("Version", version), missing=missing, status=status, reason=reason
+        )
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStoreKind:
+    """The kind of `ObjectStore`."""
+
+    name: str = "object_store"
+
+    def over(self, channel: Channel, timeout_ns: int) -> ObjectStore:
+        return ObjectStoreClient(channel, timeout_ns)
+
+
+OBJECT_STORE = ObjectStoreKind()
+
+
+class StoreChannel:
+    """A channel to an `ObjectStore` of this process, such as one of an SDK.
+
+    The store has its own timeout, so that of a request is not looked at.
+    """
+
+    __slots__ = ("_store", "client", "service")
+
+    def __init__(self, store: ObjectStore, *, client: str = "", service: str = "store") -> None:
+        self._store = store
+        self.client = client
+        self.service = service
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return self._store.capabilities
+
+    def send(self, request: Request, _timeout_ns: int) -> Reply:
+        store, key, condition = self._store, request.key, request.condition
+        if request.verb == READ:
+            read = store.read(key)
+            return Reply(read.outcome, read.version, read.body, False, read.status, read.reason)
+        if request.verb == DELETE:
+            reply = store.delete(key, Version(condition) if condition else None)
+        elif condition == IF_ABSENT:
+            reply = store.put_if_absent(key, request.body)
+        elif condition:
+            reply = store.put_if_version(key, request.body, Version(condition))
+        else:
+            reply = store.put(key, request.body)
+        return Reply(reply.outcome, reply.version, None, reply.missing, reply.status, reply.reason)
+
+    def close(self) -> None:
+        self._store.close()

@@ -1,0 +1,59 @@
+"""A request under way.
+
+The wire moves it past five cut points:
+
+    c0 not sent | c1 sent, not applied | c2 applied, reply not sent |
+    c3 reply in flight | c4 reply delivered
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockref.history import Op
+from lockref.ports import Reply, Request
+from sim.kernel.kernel import Task
+from sim.machine.network import Draw
+from sim.machine.nodes import Process
+from sim.services.hosting import HostedService
+
+if TYPE_CHECKING:
+    from sim.faults.counts import ArmedFault
+
+OP_NAMES = tuple(op.name.lower() for op in Op)
+"""What fault filters call each operation, by its number."""
+
+
+class InFlight:
+    """One request under way between a process and a service.
+
+    op: its operation as fault filters call it. applications: how often it was
+    applied. reply: what the client will find; None until then. draw: what the
+    network does to it; faults change the fields.
+    """
+
+    __slots__ = (
+        "applications", "client", "epoch", "hosted", "is_over", "is_reply_lost", "is_request_lost", "op", "ordinals",
+        "process", "reply", "request", "resend_ns", "retry_after_ns", "service", "stale_ns", "struck", "task",
+        "to_client_ns", "to_service_ns",
+    )  # fmt: skip
+
+    def __init__(self, process: Process, task: Task, hosted: HostedService, request: Request, draw: Draw) -> None:
+        self.process = process
+        self.client = process.node.name
+        self.task = task
+        self.hosted = hosted
+        self.service = hosted.name
+        self.request = request
+        self.op = OP_NAMES[request.op]
+        self.applications = 0
+        self.epoch = -1
+        self.reply: Reply | None = None
+        self.is_over = False
+        self.to_service_ns, self.to_client_ns, self.is_request_lost, self.is_reply_lost, self.resend_ns = draw
+        # The injector's notes: the request's place in its client's life, and
+        # the faults that strike it, by kind.
+        self.ordinals = (0, 0, 0, 0)
+        self.struck: dict[str, ArmedFault] = {}
+        self.stale_ns = 0
+        self.retry_after_ns: int | None = None
