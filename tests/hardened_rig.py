@@ -26,6 +26,8 @@ KEY = "table/.hoodie/.locks/table_lock.json"
 FENCE_KEY = "table/.hoodie/.locks/table_lock.fence.json"
 WALL_START_MS = 1_700_000_000_000
 CONFIG = StorageLockConfig(base_path="s3://bucket/table", validity_ns=10 * NS_PER_S, renew_interval_ns=NS_PER_S)
+BELIEVABLE_NS = CONFIG.validity_ns - CONFIG.drift_bound_ns
+REQUEST_TIMEOUT_NS = NS_PER_S // 3
 
 
 @dataclass(eq=False)
@@ -210,7 +212,7 @@ class ScriptedStore(MemoryStore):
     `script`, `rule_for_all` and `log` are about the lock object; the fence object has its own.
     """
 
-    def __init__(self, runtime: ManualRuntime, timeout_ns: int = NS_PER_S // 3) -> None:
+    def __init__(self, runtime: ManualRuntime, timeout_ns: int = REQUEST_TIMEOUT_NS) -> None:
         super().__init__(runtime=runtime)
         self.runtime = runtime
         self.timeout_ns = timeout_ns
@@ -288,9 +290,49 @@ class Rig:
             on_loss=self.losses.append, **more,
         )  # fmt: skip
 
-    def renew(self) -> Any:
-        """One tick of the heartbeat."""
-        return self.lock._tenure.renew()
+    def twin(self) -> Any:
+        """Another client with the owner id of `lock`, as after a copied disk."""
+        owner = bytes.fromhex(self.lock.owner.replace("-", ""))
+        self.runtime.token_bytes = lambda _count: owner  # type: ignore[method-assign]
+        try:
+            return self.another()
+        finally:
+            del self.runtime.token_bytes
+
+    # What lies inside the lock. Tests ask here, so that its parts can be arranged anew in one place.
+
+    def tenure(self, lock: Any = None) -> Any:
+        """The present grant as the heartbeat sees it: `renew()` is one tick, `lose(reason)` ends it."""
+        return (lock or self.lock)._tenure
+
+    def renew(self, lock: Any = None) -> Any:
+        """One tick of the heartbeat: the instant of the next one, None if there is to be none."""
+        return self.tenure(lock).renew()
+
+    def start_renewing(self) -> int:
+        """Run the watchdog until it has started the renewing task. Returns the monotonic instant of the start.
+
+        The test runs that task itself, by `runtime.run("renewal")`.
+        """
+        spawn, stopped, started_ns = self.runtime.spawn, self.tenure().stopped, []
+
+        def spawn_and_stop(work: Callable[[], None], *, name: str) -> ManualTask:
+            started_ns.append(self.runtime.mono)
+            stopped.set()
+            return spawn(work, name=name)
+
+        self.runtime.spawn = spawn_and_stop  # type: ignore[method-assign]
+        try:
+            self.runtime.run("watchdog")
+        finally:
+            self.runtime.spawn = spawn  # type: ignore[method-assign]
+        stopped.clear()
+        (started_at_ns,) = started_ns
+        return started_at_ns
+
+    def be_courteous(self, duration_ns: int) -> None:
+        """Let `lock` step back for so long after each of its releases, whatever it has learned of others."""
+        self.lock._polls.courtesy_ns = lambda: duration_ns
 
     def live(self, owner: str | None = "somebody", *, for_ms: int = 10_000, fence: int | None = None) -> LockFile:
         """A live record of somebody else."""

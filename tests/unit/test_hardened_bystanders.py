@@ -11,12 +11,7 @@ from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.audit import AuditTrail
 from lockref.storage.lockfile import LockFile
 from lockref.storage.provider import StorageLock
-from tests.hardened_rig import CONFIG, KEY, Rig, lose_request, ok
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
+from tests.hardened_rig import CONFIG, KEY, Rig, lose_request, ok, throttle
 
 
 class Grumpy:
@@ -41,7 +36,7 @@ def test_a_listener_that_raises_does_not_end_a_grant(rig, caplog):
     lock, listener, _ = grumpy_lock(rig)
     with lock:
         rig.runtime.advance(NS_PER_S)
-        assert lock._tenure.renew() is not None
+        assert rig.renew(lock) is not None
         assert lock.holds()
     assert rig.store.record().expired
     kinds = [event.kind for event in listener.heard if event.kind != "metric"]
@@ -123,7 +118,7 @@ def test_what_overwrote_the_record_is_not_quoted(rig, caplog):
     lock = StorageLock(rig.store, config=CONFIG, runtime=rig.runtime)
     lock.try_lock()
     rig.store.plant(b'{"expired":false,"expiration":"s3cret","owner":"x"}')
-    lock._tenure.renew()
+    rig.renew(lock)
     with pytest.raises(LockLost) as caught:
         lock.assert_held()
     assert "s3cret" not in caplog.text + str(caught.value)
@@ -176,10 +171,7 @@ def test_a_killed_heartbeat_is_a_loss(rig, error):
 
     rig.lock.try_lock()
     rig.runtime.advance(NS_PER_S)
-    rig.runtime.on_advance = lambda: rig.lock._tenure.stopped.set()
-    rig.runtime.run("watchdog")
-    rig.lock._tenure.stopped.clear()
-    rig.runtime.on_advance = None
+    rig.start_renewing()
     rig.store.script = [kill]
     with pytest.raises(error):
         rig.runtime.run("renewal")
@@ -233,3 +225,22 @@ def test_an_audit_without_a_thread_does_not_end_a_grant(rig):
     rig.runtime.advance(NS_PER_MS)
     lock.unlock()
     assert [task for task in rig.runtime.tasks if "audit" in task.name]
+
+
+# ---- metrics ----
+
+
+def test_listener_hears_hudis_metrics(rig):
+    """§7: Hudi's names, through the listener."""
+    rig.store.plant(rig.live(for_ms=300))
+    rig.store.script = [ok, ok, throttle]
+    rig.lock.lock(5)
+    rig.renew()
+    rig.lock.unlock()
+    names = {event.name for event in rig.names("metric")}
+    assert names >= {
+        "lock.acquire.attempts", "lock.acquire.success", "lock.acquire.duration", "lock.release.success",
+        "lock.acquired.others.error", "lock.dangling", "lock.throttled", "lock.request.latency",
+        "lock.expiration.deadline",
+    }  # fmt: skip
+    assert [event.kind for event in rig.events if event.kind != "metric"] == ["granted", "renewed", "released"]

@@ -35,11 +35,6 @@ from tests.hardened_rig import (
 HUDI = LockFile("hudi", 1, expired=True)
 
 
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
-
-
 def mark(rig: Rig) -> int:
     body = MemoryStore.read(rig.store, FENCE_KEY).body
     assert body is not None

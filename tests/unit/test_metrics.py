@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lockref.errors import LockLost
 from lockref.provider import LockEvent, LockEventKind
 from lockref.storage.metrics import COUNTERS, GAUGES, TIMERS, LockMetrics, prometheus_name
 from lockref.storage.provider import StorageLock
@@ -54,8 +55,8 @@ def test_trouble_is_counted():
     assert metrics.value("lock.state.unknown") == 1
     assert metrics.value("lock.dangling") >= 1
     assert metrics.value("lock.interrupted") == 1
-    rig.lock._tenure = None
-    rig.lock._user = None
+    with pytest.raises(LockLost):
+        rig.lock.unlock()
     rig.store.plant(rig.live())
     rig.lock.try_lock()
     assert metrics.value("lock.acquired.others.error") == 1

@@ -1,0 +1,82 @@
+"""H9: one task of one process at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.errors import (
+    LockNotHeld,
+)
+from lockref.runtime import NS_PER_MS, NS_PER_S
+from tests.hardened_rig import (
+    ManualTask,
+)
+
+
+def test_owner_task_may_lock_again(rig):
+    """H9: counted; only the outermost unlock writes."""
+    assert rig.lock.try_lock()
+    assert rig.lock.lock(1)
+    rig.store.log.clear()
+    rig.lock.unlock()
+    assert rig.lock.holds()
+    assert rig.store.log == []
+    rig.lock.unlock()
+    assert rig.store.log == ["release"]
+
+
+def test_another_task_is_told_no_and_cannot_unlock(rig):
+    """H9, U6: one process, two tasks, one lock: the second waits or fails."""
+    rig.lock.try_lock()
+    rig.runtime.me = ManualTask("second")
+    rig.store.log.clear()
+    began_ns = rig.runtime.mono
+    assert rig.lock.try_lock() is False
+    assert rig.lock.lock(2) is False
+    assert rig.runtime.mono - began_ns == 2 * NS_PER_S
+    with pytest.raises(LockNotHeld):
+        rig.lock.unlock()
+    assert rig.store.log == []
+    assert rig.lock.holds()
+
+
+def test_waiting_for_a_sibling_sleeps(rig, monkeypatch):
+    """H9: in every cycle, not only in the first, a task waits for the holder of its process without spinning."""
+    for _ in range(2):
+        rig.lock.try_lock()
+        rig.lock.unlock()
+    rig.lock.try_lock()
+    readings = []
+
+    def reading():
+        readings.append(rig.runtime.mono)
+        rig.runtime.mono += NS_PER_MS
+        return rig.runtime.mono
+
+    rig.runtime.me = ManualTask("sibling")
+    monkeypatch.setattr(rig.runtime, "monotonic_ns", reading)
+    assert rig.lock.lock(timeout_s=3) is False
+    assert len(readings) < 50
+
+
+def test_unlock_without_lock_is_a_bug_of_the_caller(rig):
+    """H9: LockNotHeld, and no request."""
+    with pytest.raises(LockNotHeld):
+        rig.lock.unlock()
+    assert rig.store.log == []
+
+
+def test_forked_child_is_refused(rig):
+    """H9: a child shares owner and memory with its parent; only one of them may act."""
+    rig.lock.try_lock()
+    rig.runtime.pid += 1
+    rig.store.log.clear()
+    assert not rig.lock.holds()
+    for use in (rig.lock.try_lock, rig.lock.unlock, rig.lock.repair):
+        with pytest.raises(LockNotHeld, match="forked"):
+            use()
+    rig.lock.close()
+    rig.lock.exit_hook()
+    assert rig.store.log == []
+    rig.runtime.pid -= 1
+    assert rig.lock.holds()

@@ -1,0 +1,66 @@
+"""The version that the lock's own release made: the next acquire writes on it without a read; what if it is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.errors import (
+    OutcomeUnknown,
+)
+from tests.hardened_rig import (
+    conflict,
+    error_503,
+    ok,
+)
+
+
+def test_warm_cycle_costs_two_requests(rig):
+    """The version that our own release made is the next precondition: one write in, one write out."""
+    with rig.lock:
+        pass
+    rig.store.log.clear()
+    with rig.lock:
+        pass
+    assert rig.store.log == ["replace", "release"]
+
+
+def test_stale_memory_falls_back_to_reading(rig):
+    """A remembered version that was overtaken costs a 412 and a look, and the next cycle reads first."""
+    with rig.lock:
+        pass
+    other = rig.another()
+    with other:
+        pass
+    rig.store.log.clear()
+    with rig.lock:
+        pass
+    assert rig.store.log == ["replace", "read", "replace", "release"]
+    with other:
+        pass
+    rig.store.log.clear()
+    with rig.lock:
+        pass
+    assert rig.store.log == ["read", "replace", "release"]
+
+
+def test_undisturbed_memory_is_trusted_again(rig):
+    """Once a look finds our release undisturbed, warm cycles cost two requests again."""
+    test_stale_memory_falls_back_to_reading(rig)
+    with rig.lock:
+        pass
+    rig.store.log.clear()
+    with rig.lock:
+        pass
+    assert rig.store.log == ["replace", "release"]
+
+
+def test_a_conflict_after_a_failed_look_is_no_denial(rig):
+    """S7: a 412 on a remembered version and a read that failed tell of no grant; a 409 then leaves it unknown."""
+    with rig.lock:
+        pass
+    with rig.another():
+        pass
+    rig.store.script = [ok, error_503, ok, conflict]
+    rig.store.rule_for_all = conflict
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()

@@ -1,0 +1,43 @@
+"""H20, E3, E4, E34: when a waiter looks again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lockref.runtime import NS_PER_MS, NS_PER_S
+
+
+def test_takeover_exactly_after_the_buffer(rig):
+    """H20, E3: V + β is still the holder's, the next millisecond is ours; the wait ends there, not a poll later."""
+    rig.store.plant(rig.live(for_ms=300))
+    began_ms = rig.runtime.wall // NS_PER_MS
+    assert rig.lock.lock(5)
+    assert rig.runtime.wall // NS_PER_MS - began_ms == 801
+
+
+def test_polls_are_jittered_and_no_denser_than_hudis(rig):
+    """H20, D13: without anything learned, a look takes place about once per interval, never in step."""
+    rig.store.plant(rig.live(for_ms=100_000))
+    looks = []
+    rig.store.before = lambda _name: looks.append(rig.runtime.mono)
+    rig.lock.lock(20)
+    gaps = {(b - a) / NS_PER_S for a, b in pairwise(looks[:-1])}
+    assert len(gaps) > 10
+    assert min(gaps) >= 0.7
+    assert max(gaps) <= 1.0
+
+
+def test_greedy_client_steps_back_before_it_locks_again(rig):
+    """E34: right after a release others may look first; never for a `try_lock`, never beyond half the caller's time."""
+    rig.be_courteous(2 * NS_PER_S)
+    rig.lock.try_lock()
+    rig.lock.unlock()
+    began_ns = rig.runtime.mono
+    assert rig.lock.try_lock()
+    assert rig.runtime.mono == began_ns
+    rig.lock.unlock()
+    assert rig.lock.lock(10)
+    assert rig.runtime.mono == began_ns + 2 * NS_PER_S
+    rig.lock.unlock()
+    assert rig.lock.lock(2)
+    assert rig.runtime.mono == began_ns + 3 * NS_PER_S
