@@ -22,7 +22,7 @@ import pyarrow as pa
 from lockref.errors import ConfigError
 from lockref.history import digests, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
-from scenarios.definition.draw import settle
+from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.schema import Scenario
 from scenarios.worlds.orphans import end_with_parent
@@ -83,7 +83,7 @@ def run_seeds(
         way of importing a clock escapes and which takes three times as long.
     Errors: as `run_simulated`; DeterminismError if the lock reaches for real time, entropy or threads.
     """
-    plan = draw_plan(scenario, settle(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
+    plan = draw_plan(scenario, draw_scenario(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
     # Collected between chunks only: worlds are full of cycles, and a finaliser
     # in the middle of a run would be one more thing that no seed decides. What
     # was made meanwhile is all in the youngest generation; looking through the

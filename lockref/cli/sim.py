@@ -70,7 +70,7 @@ def command(
     from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
     from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in
-    from scenarios.worlds.mixture import Cast
+    from scenarios.worlds.mixture import Mixture
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
@@ -102,7 +102,7 @@ def command(
     failed: LockrefError | None = None
     with _folder(about, resume=resume, console=console) as folder:
         for name, scenario in loaded.items():
-            if misfit := Cast(scenario, spec).misfit or _missing_promise(scenario, spec):
+            if misfit := Mixture(scenario, spec).misfit or _missing_promise(scenario, spec):
                 skipped[scenario.name] = misfit
                 console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(misfit)}")
                 continue

@@ -1,4 +1,4 @@
-"""A scenario under one seed: every range and choice settled to a number.
+"""A scenario under one seed: every range and choice drawn, so that only numbers are left.
 
 Each quantity draws from a stream named after its place in the file, so that a
 new key moves no other draw. What varies per cycle (think, hold, …) stays a
@@ -16,13 +16,13 @@ from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
 from scenarios.definition.schema import Lock, Scenario, Work
 from scenarios.definition.units import Drawn
-from scenarios.workloads.client_profile import Habits
-from scenarios.worlds.mixture import Cast
+from scenarios.workloads.client_profile import ClientProfile
+from scenarios.worlds.mixture import Mixture
 from sim.kernel.streams import stream
 
 
 class Draws:
-    """Settles quantities of one seed, by their place in the file."""
+    """Draws the quantities of one seed, by their place in the file."""
 
     __slots__ = ("_seed",)
 
@@ -36,7 +36,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class DrawnScenario:
     """The numbers of one run. Durations in nanoseconds.
 
     heal_at_ns: true time after which nothing disturbs the run; None where the
@@ -62,7 +62,7 @@ class Settled:
         )
         return settings if key is None else replace(settings, key=key)
 
-    def lasting(self, duration_ns: int) -> Settled:
+    def lasting(self, duration_ns: int) -> DrawnScenario:
         """The same for another length of run."""
         return replace(self, duration_ns=duration_ns)
 
@@ -79,7 +79,7 @@ class Settled:
             "rate_error_ppm": rate_error_ppm(scenario),
             "clients": clients,
             "must_happen": scenario.demanded_of(spec, clients=clients, duration_ns=self.duration_ns),
-            "claims": Cast(scenario, spec).claims,
+            "claims": Mixture(scenario, spec).claims,
             "unsafe": self._unsafe(scenario.lock),
         }
 
@@ -102,11 +102,11 @@ def rate_error_ppm(scenario: Scenario) -> int:
     return max(max(abs(rate.least), abs(rate.most)) for rate in rates)
 
 
-def settle(scenario: Scenario, seed: int) -> Settled:
+def draw_scenario(scenario: Scenario, seed: int) -> DrawnScenario:
     """Draw the numbers of one seed."""
     draw = Draws(seed)
     lock = scenario.lock
-    return Settled(
+    return DrawnScenario(
         validity_ns=draw(lock.validity, "lock.validity"),
         renew_interval_ns=draw(lock.renew_every, "lock.renew_every"),
         poll_interval_ns=draw(lock.poll_every, "lock.poll_every"),
@@ -116,11 +116,11 @@ def settle(scenario: Scenario, seed: int) -> Settled:
     )
 
 
-def habits_of(scenario: Scenario, settled: Settled, client: str) -> Habits:
-    """One client's habits: its own where it has them, the scenario's otherwise."""
+def profile_of(scenario: Scenario, drawn: DrawnScenario, client: str) -> ClientProfile:
+    """One client's profile: its own where it has them, the scenario's otherwise."""
     common = scenario.workload
     own = common.clients.get(client) or Work()
-    return Habits(
+    return ClientProfile(
         start=own.start or common.start,
         cycles=own.cycles or common.cycles,
         think=own.think or common.think,
@@ -128,5 +128,5 @@ def habits_of(scenario: Scenario, settled: Settled, client: str) -> Habits:
         writes=own.writes or common.writes,
         wait=own.wait or common.wait,
         refused_threads=own.refused_threads,
-        last_start_ns=settled.duration_ns,
+        last_start_ns=drawn.duration_ns,
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from scenarios.definition.draw import Draws, Settled
+from scenarios.definition.draw import DrawnScenario, Draws
 from scenarios.definition.faults import CorruptObject, FaultSpec
 from scenarios.definition.schema import Scenario
 from scenarios.definition.units import Drawn
@@ -95,25 +95,25 @@ def written_faults(scenario: Scenario, draw: Draws) -> list[Fault]:
     return [parse_fault(entry) for entry in entries]
 
 
-def draw_plan(scenario: Scenario, settled: Settled, seed: int) -> FaultPlan:
+def draw_plan(scenario: Scenario, drawn: DrawnScenario, seed: int) -> FaultPlan:
     """The plan of one seed: the scenario's faults with their quantities drawn, then what a swarm adds."""
     faults = written_faults(scenario, Draws(seed))
-    heal_ns = settled.heal_at_ns
+    heal_ns = drawn.heal_at_ns
     if scenario.swarm is not None:
-        faults += swarm(stream(seed, "swarm"), _shape(scenario, settled)).faults
+        faults += swarm(stream(seed, "swarm"), _shape(scenario, drawn)).faults
     return FaultPlan.of(*faults, heal_ns=heal_ns)
 
 
-def _shape(scenario: Scenario, settled: Settled) -> Shape:
+def _shape(scenario: Scenario, drawn: DrawnScenario) -> Shape:
     """What a swarm's plan must fit. Bounded unless the scenario says otherwise: a correct lock must survive it."""
     assert scenario.swarm is not None, "only a swarm has a shape"
     return Shape(
         clients=scenario.client_names,
-        duration_ns=settled.duration_ns if settled.heal_at_ns is None else settled.heal_at_ns,
-        validity_ns=settled.validity_ns,
+        duration_ns=drawn.duration_ns if drawn.heal_at_ns is None else drawn.heal_at_ns,
+        validity_ns=drawn.validity_ns,
         drift_bound_ns=scenario.envelope.offset.most,
         kinds=tuple(scenario.swarm.kinds) or ENVELOPE_KINDS,
         is_bounded=not scenario.swarm.beyond_envelope,
         rate_error_ppm=scenario.envelope.drift.most,
-        heal_ns=settled.heal_at_ns,
+        heal_ns=drawn.heal_at_ns,
     )

@@ -142,7 +142,7 @@ class Clock(Model):
 
 
 class Work(Model):
-    """One client's habits; a range is drawn anew in each cycle.
+    """What one client does; a range is drawn anew in each cycle.
 
     start: before the first cycle. think: before each lock call. hold: the time
     in the critical section, spread over `writes` protected writes. wait: the

@@ -15,7 +15,7 @@ from scenarios.workloads.client import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
+class ClientProfile:
     """What one client does; see `scenarios.definition.schema.Work`. Durations in nanoseconds.
 
     last_start_ns: on the client's monotonic clock, counted from its first
@@ -33,16 +33,16 @@ class Habits:
     refused_threads: int = 0
 
 
-Together = Callable[[Sequence[Client], Habits, Sequence[Chooser]], None]
+Together = Callable[[Sequence[Client], ClientProfile, Sequence[Chooser]], None]
 """A life of several clients of one process; a stream for each."""
 
 
-def work_under_lock(client: Client, habits: Habits, stream: Chooser) -> bool:
+def work_under_lock(client: Client, profile: ClientProfile, stream: Chooser) -> bool:
     """The critical section: the hold is spread over the writes, and the guard is asked before each.
 
     False if the guard said no, which ends the section.
     """
-    hold_ns, writes = habits.hold.draw(stream), habits.writes.draw(stream)
+    hold_ns, writes = profile.hold.draw(stream), profile.writes.draw(stream)
     if writes == 0:
         client.runtime.sleep(hold_ns)
         return True
@@ -56,7 +56,7 @@ def work_under_lock(client: Client, habits: Habits, stream: Chooser) -> bool:
 
 def _cycles(
     client: Client,
-    habits: Habits,
+    profile: ClientProfile,
     stream: Chooser,
     acquire: Callable[[int], object],
     *,
@@ -65,46 +65,46 @@ def _cycles(
 ) -> None:
     """Think, lock by `acquire`, work, unlock; until the cycles or the time are used up."""
     runtime = client.runtime
-    deadline_ns = runtime.monotonic_ns() + habits.last_start_ns
-    runtime.sleep(habits.start.draw(stream))
-    for _ in range(habits.cycles.draw(stream)):
-        runtime.sleep(habits.think.draw(stream))
+    deadline_ns = runtime.monotonic_ns() + profile.last_start_ns
+    runtime.sleep(profile.start.draw(stream))
+    for _ in range(profile.cycles.draw(stream)):
+        runtime.sleep(profile.think.draw(stream))
         left_ns = deadline_ns - runtime.monotonic_ns()
         if left_ns <= 0:
             return
-        acquire(min(habits.wait.draw(stream), left_ns))
+        acquire(min(profile.wait.draw(stream), left_ns))
         if client.tenure is not None:
-            has_kept_it = work_under_lock(client, habits, stream)
+            has_kept_it = work_under_lock(client, profile, stream)
             if relocks and not has_kept_it:
-                acquire(min(habits.wait.draw(stream), max(0, deadline_ns - runtime.monotonic_ns())))
+                acquire(min(profile.wait.draw(stream), max(0, deadline_ns - runtime.monotonic_ns())))
                 if client.tenure is not None and client.tenure.believes:
-                    work_under_lock(client, habits, stream)
+                    work_under_lock(client, profile, stream)
             client.release()
         elif unlocks_always:
             client.release()
 
 
-def loop(client: Client, habits: Habits, stream: Chooser) -> None:
+def loop(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """The common life."""
-    _cycles(client, habits, stream, client.acquire)
+    _cycles(client, profile, stream, client.acquire)
 
 
-def relock(client: Client, habits: Habits, stream: Chooser) -> None:
+def relock(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """A client that lost its lock asks for it again before it gives it back (U7)."""
-    _cycles(client, habits, stream, client.acquire, relocks=True)
+    _cycles(client, profile, stream, client.acquire, relocks=True)
 
 
-def owner_ends(client: Client, habits: Habits, stream: Chooser) -> None:
+def owner_ends(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """The thread that locked ends, and its work goes on elsewhere (U10, H13)."""
 
     def acquire(wait_ns: int) -> None:
         owner = client.runtime.spawn(lambda: client.acquire(wait_ns), name="owner")
         owner.join()
 
-    _cycles(client, habits, stream, acquire)
+    _cycles(client, profile, stream, acquire)
 
 
-def reentrant(client: Client, habits: Habits, stream: Chooser) -> None:
+def reentrant(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """Locks what it holds once more, as a function does that is called from another one with the lock (H9).
 
     Lock, lock, work, unlock, work, unlock. A lock that refuses the second entry
@@ -114,18 +114,18 @@ def reentrant(client: Client, habits: Habits, stream: Chooser) -> None:
     def acquire(wait_ns: int) -> None:
         client.acquire(wait_ns)
         outer = client.tenure
-        if outer is None or not work_under_lock(client, habits, stream):
+        if outer is None or not work_under_lock(client, profile, stream):
             return
         client.acquire(0, is_nested=True)
         if client.tenure is not outer:
-            work_under_lock(client, habits, stream)
+            work_under_lock(client, profile, stream)
             client.release()
             client.go_on_with(outer)
 
-    _cycles(client, habits, stream, acquire)
+    _cycles(client, profile, stream, acquire)
 
 
-def forks(client: Client, habits: Habits, stream: Chooser) -> None:
+def forks(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """Its process forks as soon as it holds, and goes on; what the child does is `forked_child`."""
 
     def acquire(wait_ns: int) -> None:
@@ -133,33 +133,33 @@ def forks(client: Client, habits: Habits, stream: Chooser) -> None:
         if client.tenure is not None:
             client.fork()
 
-    _cycles(client, habits, stream, acquire)
+    _cycles(client, profile, stream, acquire)
 
 
-def forked_child(client: Client, habits: Habits, stream: Chooser) -> None:
+def forked_child(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """What a child does that does not know that it is one: work behind the guard, unlock in a `finally`, lock again."""
-    work_under_lock(client, habits, stream)
+    work_under_lock(client, profile, stream)
     client.release()
     client.acquire(0)
     if client.tenure is not None:
-        work_under_lock(client, habits, stream)
+        work_under_lock(client, profile, stream)
         client.release()
 
 
-def closes(client: Client, habits: Habits, stream: Chooser) -> None:
+def closes(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """Closes its lock while it holds it, and lives on (U16)."""
     runtime = client.runtime
-    until_ns = runtime.monotonic_ns() + habits.last_start_ns
-    runtime.sleep(habits.start.draw(stream))
-    client.acquire(habits.wait.draw(stream))
+    until_ns = runtime.monotonic_ns() + profile.last_start_ns
+    runtime.sleep(profile.start.draw(stream))
+    client.acquire(profile.wait.draw(stream))
     if client.tenure is not None:
-        work_under_lock(client, habits, stream)
+        work_under_lock(client, profile, stream)
         client.close()
     # A heartbeat that outlives the close has time to show it.
     runtime.sleep(max(0, until_ns - runtime.monotonic_ns()))
 
 
-ONE_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
+ONE_TASK: dict[str, Callable[[Client, ClientProfile, Chooser], None]] = {
     "loop": loop,
     "relock": relock,
     "owner_ends": owner_ends,
@@ -170,29 +170,29 @@ ONE_TASK: dict[str, Callable[[Client, Habits, Chooser], None]] = {
 """The lives of one client per provider, by the name that a scenario gives as `workload.life`."""
 
 
-def careless(client: Client, habits: Habits, stream: Chooser) -> None:
+def careless(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """Unlocks in a `finally`, granted or not (H9)."""
-    _cycles(client, habits, stream, client.acquire, unlocks_always=True)
+    _cycles(client, profile, stream, client.acquire, unlocks_always=True)
 
 
-def _side_by_side(second: Callable[[Client, Habits, Chooser], None]) -> Together:
+def _side_by_side(second: Callable[[Client, ClientProfile, Chooser], None]) -> Together:
     """Two tasks share one provider, each convinced that the lock is its own (U6, H9): what the second one does."""
 
-    def together(clients: Sequence[Client], habits: Habits, streams: Sequence[Chooser]) -> None:
-        beside = clients[0].runtime.spawn(lambda: second(clients[1], habits, streams[1]), name="second")
-        loop(clients[0], habits, streams[0])
+    def together(clients: Sequence[Client], profile: ClientProfile, streams: Sequence[Chooser]) -> None:
+        beside = clients[0].runtime.spawn(lambda: second(clients[1], profile, streams[1]), name="second")
+        loop(clients[0], profile, streams[0])
         beside.join()
 
     return together
 
 
-def closed_by_another(clients: Sequence[Client], habits: Habits, streams: Sequence[Chooser]) -> None:
+def closed_by_another(clients: Sequence[Client], profile: ClientProfile, streams: Sequence[Chooser]) -> None:
     """While the first task works under the lock, the second one closes it, as a part does that shuts down (U16)."""
     holder, other = clients
     closing: list[Task] = []
 
     def close() -> None:
-        other.runtime.sleep(habits.hold.draw(streams[1]) // 3)
+        other.runtime.sleep(profile.hold.draw(streams[1]) // 3)
         other.close()
 
     def acquire(wait_ns: int) -> None:
@@ -200,7 +200,7 @@ def closed_by_another(clients: Sequence[Client], habits: Habits, streams: Sequen
         if holder.tenure is not None:
             closing.append(holder.runtime.spawn(close, name="second"))
 
-    _cycles(holder, habits, streams[0], acquire)
+    _cycles(holder, profile, streams[0], acquire)
     for task in closing:
         task.join()
 
@@ -218,9 +218,9 @@ def tasks_of(life: str) -> tuple[str, ...]:
     return ("main", "second") if life in TWO_TASKS else ("main",)
 
 
-def live(life: str, clients: Sequence[Client], habits: Habits, streams: Sequence[Chooser]) -> None:
+def live(life: str, clients: Sequence[Client], profile: ClientProfile, streams: Sequence[Chooser]) -> None:
     """One process from its first cycle to its last; a client and a stream for each of `tasks_of(life)`."""
     if life in ONE_TASK:
-        ONE_TASK[life](clients[0], habits, streams[0])
+        ONE_TASK[life](clients[0], profile, streams[0])
     else:
-        TWO_TASKS[life](clients, habits, streams)
+        TWO_TASKS[life](clients, profile, streams)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lockref.errors import LockError
 from lockref.runtime import Runtime, Task
-from scenarios.workloads.client_profile import Habits
+from scenarios.workloads.client_profile import ClientProfile
 
 
 class NoThread(LockError, RuntimeError):
@@ -35,10 +35,10 @@ class _ScarceRuntime:
         return self._runtime.spawn(work, name=name)
 
 
-def runtime_for(runtime: Runtime, habits: Habits) -> Runtime:
+def runtime_for(runtime: Runtime, profile: ClientProfile) -> Runtime:
     """The runtime that a lock gets: the machine's own, or one with too few threads."""
-    if not habits.refused_threads:
+    if not profile.refused_threads:
         return runtime
-    scarce: Any = _ScarceRuntime(runtime, habits.refused_threads)
+    scarce: Any = _ScarceRuntime(runtime, profile.refused_threads)
     found: Runtime = scarce
     return found

@@ -24,7 +24,7 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
 
     What the laboratory's own parts refuse (a float where nanoseconds are
     meant, the release of a mutex that is not locked) is the caller's fault. Code of an
-    installed library is blamed on nobody, unless the lock under test is itself
+    installed library is attributed on nobody, unless the lock under test is itself
     installed as a library. Where a
     stranger's lock builds on the reference, what the reference raises is the
     stranger's doing: the step that he replaced has returned by then.
@@ -71,7 +71,7 @@ def _is_library(room: str, file: str) -> bool:
     return room in sys.stdlib_module_names or any(folder in file for folder in _LIBRARY_PATHS)
 
 
-def blamed(error: BaseException, provider: ProviderSpec, where: str) -> ConfigError:
+def attributed(error: BaseException, provider: ProviderSpec, where: str) -> ConfigError:
     """The one line that tells the lock's author. where: what is known of the place, for the reader."""
     words = " ".join(str(error).split())[:_WORDS_MAX]
     notes = "; ".join([where, *getattr(error, "__notes__", ())])

@@ -11,7 +11,7 @@ from lockref.lab.loading import ProviderSpec, load_provider
 from scenarios.definition.schema import Scenario
 
 
-class Cast:
+class Mixture:
     """The lock of each client. Raises ConfigError if a scenario names one that cannot be loaded."""
 
     __slots__ = ("_count", "_others", "under_test")

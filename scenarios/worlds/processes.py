@@ -22,7 +22,7 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.worlds.orphans import end_with_parent
-from scenarios.worlds.threads import GRACE_S, START_TIMEOUT_NS, Crew, Job
+from scenarios.worlds.threads import GRACE_S, START_TIMEOUT_NS, ClientThreads, Job
 
 LOOK_NS = NS_PER_S
 """How often the wait for workers looks for a Ctrl-C that Python dropped."""
@@ -69,23 +69,25 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     faulthandler.enable()
     end_with_parent()
     runtime = ThreadRuntime()
-    crew = Crew(job, recorder=SpoolRecorder(spool, part), resource=_PipeChannel(resource, runtime), runtime=runtime)
+    threads = ClientThreads(
+        job, recorder=SpoolRecorder(spool, part), resource=_PipeChannel(resource, runtime), runtime=runtime
+    )
     try:
         with redirect_stdout(sys.stderr):
-            crew.gather()
-            control.send(crew.request_timeout_ns)
+            threads.gather()
+            control.send(threads.request_timeout_ns)
             start_ns = int(control.recv())
-            crew.go()
+            threads.go()
             try:
-                unfinished = crew.finish(start_ns)
+                unfinished = threads.finish(start_ns)
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             except KeyboardInterrupt:
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-                unfinished = crew.unfinished()
+                unfinished = threads.unfinished()
     except LockrefError as error:
         control.send((type(error), str(error)))
         return
-    control.send((unfinished, crew.request_timeout_ns))
+    control.send((unfinished, threads.request_timeout_ns))
 
 
 def _words(spool: Path, part: int) -> Path:
@@ -217,7 +219,7 @@ class Workers:
             except OSError:
                 told.lost.append(self._lost(number))
         pending = set(self._controls) - {worker.number for worker in told.lost}
-        ends_ns = start_ns + self._jobs[0].settled.duration_ns + 4 * GRACE_S * NS_PER_S
+        ends_ns = start_ns + self._jobs[0].drawn.duration_ns + 4 * GRACE_S * NS_PER_S
         while pending:
             try:
                 if told.cut_ns is None:

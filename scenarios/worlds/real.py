@@ -35,12 +35,12 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.history_files import write_runs
-from scenarios.definition.draw import settle
+from scenarios.definition.draw import draw_scenario
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import LocalChannel, ResourceHost
 from scenarios.worlds.processes import LostWorker, Told, Workers
-from scenarios.worlds.threads import Crew, Job
+from scenarios.worlds.threads import ClientThreads, Job
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
 
@@ -76,7 +76,7 @@ def run_real(
 
     clients: total, default the scenario's. duration_ns: after it no client
     begins another cycle. processes: 1 keeps all clients in this process.
-    seed: draws the clients' habits; the run itself is not replayable.
+    seed: draws what the clients do; the run itself is not replayable.
     raise_if_interrupted: asked now and then while worker processes run; raises a KeyboardInterrupt that Python dropped.
     folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
         which `write_history` replaces. Default a temporary one.
@@ -90,9 +90,9 @@ def run_real(
     run_id = runtime.token_bytes(6).hex()
     key = f"lockref-{run_id}/.hoodie/.locks/table_lock.json"
     _probe(shared_uri, key)
-    settled = settle(scenario, seed)
+    drawn = draw_scenario(scenario, seed)
     if duration_ns is not None:
-        settled = settled.lasting(duration_ns)
+        drawn = drawn.lasting(duration_ns)
     names = tuple(f"n{number}" for number in range(1, count + 1))
     with _recording(folder) as (kept, spool):
         recorder = SpoolRecorder(spool, 0)
@@ -102,7 +102,7 @@ def run_real(
         jobs = [
             Job(
                 scenario=scenario,
-                settled=settled,
+                drawn=drawn,
                 spec=spec,
                 store_uri=shared_uri,
                 key=key,
@@ -113,7 +113,7 @@ def run_real(
             for part in range(processes)
         ]
         row: dict[str, object] = {
-            **settled.run_row(scenario, spec, clients=count),
+            **drawn.run_row(scenario, spec, clients=count),
             "run": 0,
             "seed": seed,
             "world": "real",
@@ -131,7 +131,7 @@ def run_real(
 
         write_runs(kept, runs_table([row]))
         if processes == 1:
-            told = _alone(Crew(jobs[0], recorder=recorder, resource=resource, runtime=runtime), began)
+            told = _alone(ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime), began)
         else:
             with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
                 told = workers.run(began(workers.gather()))
@@ -175,20 +175,20 @@ def _recording(folder: Path | None) -> Iterator[tuple[Path, Path]]:
     yield folder, spool
 
 
-def _alone(crew: Crew, began: Callable[[int], int]) -> Told:
+def _alone(threads: ClientThreads, began: Callable[[int], int]) -> Told:
     """Run all clients in this process. began: called when they are ready, answers the start."""
     told = Told()
     # Standard output is the command's own.
     with redirect_stdout(sys.stderr):
-        crew.gather()
-        start_ns = began(crew.request_timeout_ns)
-        crew.go()
+        threads.gather()
+        start_ns = began(threads.request_timeout_ns)
+        threads.go()
         try:
-            told.unfinished += crew.finish(start_ns)
+            told.unfinished += threads.finish(start_ns)
         except KeyboardInterrupt:
-            told.cut_ns = crew.runtime.monotonic_ns()
-            told.unfinished += crew.unfinished()
-    told.request_timeout_ns = crew.request_timeout_ns
+            told.cut_ns = threads.runtime.monotonic_ns()
+            told.unfinished += threads.unfinished()
+    told.request_timeout_ns = threads.request_timeout_ns
     return told
 
 

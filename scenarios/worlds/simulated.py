@@ -21,17 +21,17 @@ from lockref.provider import LockContext, LockEvent
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
-from scenarios.definition.draw import Settled, habits_of, settle
+from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.client_profile import Habits, forked_child, live, tasks_of
+from scenarios.workloads.client_profile import ClientProfile, forked_child, live, tasks_of
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, ResourceClient, ResourceHost
 from scenarios.workloads.scarcity import runtime_for
-from scenarios.worlds.attribution import blamed, is_providers_fault
+from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.forking import inherited
-from scenarios.worlds.mixture import Cast
+from scenarios.worlds.mixture import Mixture
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
 from sim.faults.vocabulary import FaultPlan
 from sim.kernel.kernel import Budget
@@ -72,13 +72,13 @@ class RunOutcome:
 class _Laboratory:
     """One world with a scenario's clients in it."""
 
-    def __init__(self, scenario: Scenario, settled: Settled, cast: Cast, world: World) -> None:
+    def __init__(self, scenario: Scenario, drawn: DrawnScenario, mixture: Mixture, world: World) -> None:
         self.scenario = scenario
-        self.settled = settled
-        self.cast = cast
+        self.drawn = drawn
+        self.mixture = mixture
         self.world = world
-        self.settings = settled.lock_settings(scenario.lock)
-        world.object_store(dialect=scenario.store.dialect, decode=cast.under_test.decode)
+        self.settings = drawn.lock_settings(scenario.lock)
+        world.object_store(dialect=scenario.store.dialect, decode=mixture.under_test.decode)
         resource = RESOURCES[scenario.workload.kind]()
         self.reads_first = resource.reads_first
         host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
@@ -90,13 +90,13 @@ class _Laboratory:
             self._populate(world.node(name))
 
     def _populate(self, node: Node) -> None:
-        habits = habits_of(self.scenario, self.settled, node.name)
-        node.start(lambda: self._live(node, habits))
+        profile = profile_of(self.scenario, self.drawn, node.name)
+        node.start(lambda: self._live(node, profile))
 
-    def _live(self, node: Node, habits: Habits) -> None:
+    def _live(self, node: Node, profile: ClientProfile) -> None:
         """A process from start to end; a restart begins here anew, with nothing remembered."""
         process, world = node.process, self.world
-        runtime = runtime_for(process.runtime, habits)
+        runtime = runtime_for(process.runtime, profile)
         mine: list[Client] = []
 
         def heard(event: LockEvent) -> None:
@@ -111,11 +111,11 @@ class _Laboratory:
             return store
 
         context = LockContext(runtime=runtime, open_store=open_store, settings=self.settings, listener=heard)
-        spec = self.cast.of(node.name)
+        spec = self.mixture.of(node.name)
         provider = spec.factory(context)
 
         def fork(client: Client) -> None:
-            self._fork(node, client, context, connected, habits)
+            self._fork(node, client, context, connected, profile)
 
         life = self.scenario.workload.life
         tasks = tasks_of(life)
@@ -138,10 +138,10 @@ class _Laboratory:
             )
             mine.append(client)
             self.clients.append((client, process))
-        left_ns = max(0, habits.last_start_ns - world.kernel.now_ns)
-        habits = replace(habits, last_start_ns=left_ns)
+        left_ns = max(0, profile.last_start_ns - world.kernel.now_ns)
+        profile = replace(profile, last_start_ns=left_ns)
         streams = [process.stream(f"workload/{task}") for task in tasks]
-        live(life, mine, habits, streams)
+        live(life, mine, profile, streams)
         # The client has done its work; what its lock says about leaving changes nothing any more.
         with suppress(LockError):
             provider.close()
@@ -152,7 +152,7 @@ class _Laboratory:
         client: Client,
         context: LockContext,
         connected: list[tuple[ObjectStore, int]],
-        habits: Habits,
+        profile: ClientProfile,
     ) -> None:
         """Fork the process of `parent` at this instant, in the task that asks; see `scenarios.worlds.forking`."""
         world, tenure = self.world, client.tenure
@@ -171,7 +171,7 @@ class _Laboratory:
             listener=heard,
         )
         forking = world.kernel.current
-        task = child.start(lambda: self._live_on(child, mine[0], habits))
+        task = child.start(lambda: self._live_on(child, mine[0], profile))
         provider = inherited(
             client.provider,
             kernel=world.kernel,
@@ -208,9 +208,9 @@ class _Laboratory:
         mine.append(heir)
         self.clients.append((heir, child.process))
 
-    def _live_on(self, child: Node, heir: Client, habits: Habits) -> None:
+    def _live_on(self, child: Node, heir: Client, profile: ClientProfile) -> None:
         """A forked child from its first step to its end."""
-        forked_child(heir, habits, child.process.stream("workload/child"))
+        forked_child(heir, profile, child.process.stream("workload/child"))
         with suppress(LockError):
             heir.provider.close()
 
@@ -254,11 +254,11 @@ def run_simulated(
     Errors: ConfigError if the lock under test raises what is no LockError;
     BudgetExceeded never: a run that hits its budget is cut off and says so.
     """
-    cast = Cast(scenario, provider)
-    cast.require_virtual_time()
-    settled = settle(scenario, seed)
+    mixture = Mixture(scenario, provider)
+    mixture.require_virtual_time()
+    drawn = draw_scenario(scenario, seed)
     if plan is None:
-        plan = draw_plan(scenario, settled, seed)
+        plan = draw_plan(scenario, drawn, seed)
     network = scenario.network
     world = World(
         seed=seed,
@@ -273,12 +273,12 @@ def run_simulated(
         budget=Budget(events_max=EVENTS_MAX),
         recorder=Recorder() if recorder is None else recorder,
     )
-    laboratory = _Laboratory(scenario, settled, cast, world)
+    laboratory = _Laboratory(scenario, drawn, mixture, world)
     is_cut_off = False
     try:
         # Standard output is the command's own.
         with ends_stuck_steps(world.kernel, provider.name), redirect_stdout(sys.stderr):
-            world.run(_horizon_ns(scenario, settled, plan), linger_ns=settled.validity_ns)
+            world.run(_horizon_ns(scenario, drawn, plan), linger_ns=drawn.validity_ns)
     except BudgetExceeded as error:
         if world.kernel.stands_still:
             raise ConfigError(
@@ -301,11 +301,11 @@ def run_simulated(
     except BaseException as error:  # A stranger's lock may raise anything.
         if not is_providers_fault(error, provider):
             raise
-        raise blamed(error, provider, f"scenario {scenario.name}, seed {seed}") from error
+        raise attributed(error, provider, f"scenario {scenario.name}, seed {seed}") from error
     finally:
         world.close()
     row = {
-        **settled.run_row(scenario, provider, clients=scenario.clients),
+        **drawn.run_row(scenario, provider, clients=scenario.clients),
         "run": seed,
         "seed": seed,
         "world": "simulated",
@@ -327,9 +327,9 @@ def run_simulated(
     )
 
 
-def _horizon_ns(scenario: Scenario, settled: Settled, plan: FaultPlan) -> int:
+def _horizon_ns(scenario: Scenario, drawn: DrawnScenario, plan: FaultPlan) -> int:
     """Beyond this every call must have ended, however long faults and holds last."""
     work = scenario.workload
     holds = [work.hold, *(own.hold for own in work.clients.values() if own.hold is not None)]
     disturbed_ns = sum(fault.length_ns or 0 for fault in plan.faults)
-    return settled.duration_ns + settled.validity_ns + max(hold.most for hold in holds) + disturbed_ns + GRACE_NS
+    return drawn.duration_ns + drawn.validity_ns + max(hold.most for hold in holds) + disturbed_ns + GRACE_NS

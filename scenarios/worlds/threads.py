@@ -1,7 +1,7 @@
 """The clients of one process of a real run: threads that meet at a barrier and start together.
 
-What a client's thread raises, or a task that its lock has spawned, is heard by
-the crew and raised where somebody listens.
+An error that a client's thread raises, or a task that its lock has spawned, is
+kept, and `ClientThreads` raises it in the thread that waits for the clients.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from lockref.provider import LockContext, LockEvent
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store, parse_store_uri
-from scenarios.definition.draw import Settled, habits_of
+from scenarios.definition.draw import DrawnScenario, profile_of
 from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client
 from scenarios.workloads.client_profile import live, tasks_of
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.workloads.scarcity import runtime_for
-from scenarios.worlds.attribution import blamed, is_providers_fault
-from scenarios.worlds.mixture import Cast
+from scenarios.worlds.attribution import attributed, is_providers_fault
+from scenarios.worlds.mixture import Mixture
 from sim.kernel.streams import stream
 
 START_TIMEOUT_NS = 60 * NS_PER_S
@@ -42,7 +42,7 @@ class Job:
     """What one process is to do; crosses to worker processes by pickling."""
 
     scenario: Scenario
-    settled: Settled
+    drawn: DrawnScenario
     spec: ProviderSpec
     store_uri: str
     key: str
@@ -51,7 +51,7 @@ class Job:
     first_number: int
 
 
-class Crew:
+class ClientThreads:
     """The clients of one process."""
 
     def __init__(self, job: Job, *, recorder: Recorder, resource: Channel, runtime: ThreadRuntime) -> None:
@@ -85,7 +85,7 @@ class Crew:
 
     def finish(self, start_ns: int) -> tuple[str, ...]:
         """Wait for every client as long as the run may last that began at `start_ns`; who still runs then."""
-        deadline_ns = start_ns + self.job.settled.duration_ns + GRACE_S * NS_PER_S
+        deadline_ns = start_ns + self.job.drawn.duration_ns + GRACE_S * NS_PER_S
         for task in self._tasks.values():
             task.join(max(0, deadline_ns - self.runtime.monotonic_ns()))
         self.raise_failure()
@@ -127,12 +127,12 @@ class Crew:
             self._work(name)
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread and raised there
             spec = self._spec_of(name)
-            is_blamed = not isinstance(error, ConfigError) and is_providers_fault(error, spec)
-            self.failures.append(blamed(error, spec, f"client {name}") if is_blamed else error)
+            is_the_locks = not isinstance(error, ConfigError) and is_providers_fault(error, spec)
+            self.failures.append(attributed(error, spec, f"client {name}") if is_the_locks else error)
             self._ready.set()
 
     def _spec_of(self, name: str) -> ProviderSpec:
-        return Cast(self.job.scenario, self.job.spec).of(name)
+        return Mixture(self.job.scenario, self.job.spec).of(name)
 
     def _listens(self, work: Callable[[], None], name: str, task: str) -> Callable[[], None]:
         """`work` of a lock's own task; what a stranger's raises there ends the run as it does in a simulation."""
@@ -144,7 +144,7 @@ class Crew:
                 spec = self._spec_of(name)
                 if not is_providers_fault(error, spec):
                     raise
-                self.failures.append(blamed(error, spec, f"task {name}/{task}"))
+                self.failures.append(attributed(error, spec, f"task {name}/{task}"))
 
         return listened
 
@@ -158,14 +158,14 @@ class Crew:
             for client in mine:
                 client.heard(event)
 
-        habits = habits_of(job.scenario, job.settled, name)
+        profile = profile_of(job.scenario, job.drawn, name)
         context = LockContext(
-            runtime=runtime_for(_ListeningRuntime(runtime, self, name), habits),
+            runtime=runtime_for(_ListeningRuntime(runtime, self, name), profile),
             # One object, so one way of reading it, whichever lock wrote: as a simulation does it.
             open_store=lambda timeout_ns: recorded_store(
                 self._store(timeout_ns), journal=journal, decode=job.spec.decode
             ),
-            settings=job.settled.lock_settings(job.scenario.lock, key=job.key),
+            settings=job.drawn.lock_settings(job.scenario.lock, key=job.key),
             listener=heard,
         )
         provider = spec.factory(context)
@@ -190,7 +190,7 @@ class Crew:
         streams = [stream(job.seed, f"workload/{name}/{task}") for task in tasks]
         self._arrive()
         self._go.wait()
-        live(life, mine, habits, streams)
+        live(life, mine, profile, streams)
         with suppress(LockError):
             provider.close()
 
@@ -198,9 +198,9 @@ class Crew:
 class _ListeningRuntime:
     """A machine's runtime as a lock gets it: what its tasks raise is heard, not printed by a dying thread."""
 
-    def __init__(self, runtime: ThreadRuntime, crew: Crew, name: str) -> None:
+    def __init__(self, runtime: ThreadRuntime, threads: ClientThreads, name: str) -> None:
         self._spawn = runtime.spawn
-        self._crew = crew
+        self._crew = threads
         self._name = name
         # Taken over once: a bench measures what a lock asks of its clocks.
         self.random = runtime.random

@@ -14,7 +14,7 @@ from lockref.lab.loading import load_provider
 from reports.checks.verdicts import decide
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import catalogue, load_scenario
-from scenarios.worlds.mixture import Cast
+from scenarios.worlds.mixture import Mixture
 from tests.quality.planted.registry import CORRECT
 
 FEWER = {"contention": 2, "writers": 2}
@@ -24,7 +24,7 @@ FEWER = {"contention": 2, "writers": 2}
 def verdict_on(lock: str, name: str, seeds: int) -> str:
     """held, inconclusive, not applicable, or the clauses that accuse the lock in this scenario."""
     scenario, spec = load_scenario(name), load_provider(lock)
-    if Cast(scenario, spec).misfit:
+    if Mixture(scenario, spec).misfit:
         return "not applicable"
     total = FEWER.get(name, seeds)
     tally = run_campaign(scenario, spec, range(1, 1 + total), keep_runs=0, spared=scenario.spared).tally

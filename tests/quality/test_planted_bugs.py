@@ -18,7 +18,7 @@ from scenarios.batch import simulate_many
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.definition.schema import Scenario
-from scenarios.worlds.mixture import Cast
+from scenarios.worlds.mixture import Mixture
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Answer, Failure, replay
 from tests.quality.planted.registry import BUGS, CORRECT, HERE, Bug, first_seed
@@ -47,7 +47,7 @@ def test_a_correct_lock_is_not_accused(lock: str) -> None:
             continue
         scenario = load_scenario(path)
         spec = load_provider(_reference(lock))
-        if Cast(scenario, spec).misfit:
+        if Mixture(scenario, spec).misfit:
             continue
         result = run_campaign(scenario, spec, range(1, 1 + SEEDS), keep_runs=0, spared=scenario.spared)
         broken = {found.clause for found in result.tally.findings}

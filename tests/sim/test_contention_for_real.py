@@ -19,7 +19,7 @@ from reports.checks.spec import Verdict
 from reports.checks.summary import tally
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import RealOutcome, run_real
-from scenarios.worlds import threads as crew
+from scenarios.worlds import threads
 
 CONTENTION = load_scenario("contention")
 HARDENED = load_provider("hardened")
@@ -201,7 +201,7 @@ def test_what_a_lock_prints_is_not_on_standard_output(capsys: pytest.CaptureFixt
 
 def test_a_call_that_never_returns_cuts_the_run_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hung lock ends as a cut-off run that names its clients, not as a hung laboratory."""
-    monkeypatch.setattr(crew, "GRACE_S", 0)
+    monkeypatch.setattr(threads, "GRACE_S", 0)
     outcome = run_real(
         CONTENTION, provider_from(Stuck, name="stuck"), "memory:", clients=2, duration_ns=SECOND_NS // 10
     )

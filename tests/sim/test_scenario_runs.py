@@ -18,7 +18,7 @@ from lockref.provider import Grant, LockContext
 from lockref.storage.provider import StorageLock
 from scenarios.batch import sweep
 from scenarios.campaign import run_campaign
-from scenarios.definition.draw import settle
+from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import run_simulated, simulate_many
@@ -121,8 +121,8 @@ def test_constant_plans_are_drawn_once_and_mean_the_same() -> None:
     constant, drawn = load_scenario("e14"), load_scenario("e08")
     assert is_same_for_all_seeds(constant)
     assert not is_same_for_all_seeds(drawn)
-    assert draw_plan(constant, settle(constant, 1), 1) == draw_plan(constant, settle(constant, 2), 2)
-    assert draw_plan(drawn, settle(drawn, 1), 1) != draw_plan(drawn, settle(drawn, 2), 2)
+    assert draw_plan(constant, draw_scenario(constant, 1), 1) == draw_plan(constant, draw_scenario(constant, 2), 2)
+    assert draw_plan(drawn, draw_scenario(drawn, 1), 1) != draw_plan(drawn, draw_scenario(drawn, 2), 2)
     assert not is_same_for_all_seeds(SWARM)
 
 
@@ -135,7 +135,7 @@ def test_scenario_words_become_plan_numbers() -> None:
         "  - {kind: partition, at: 1s, groups: [[n1], [store, resource]], for: 1s, one_way: true}\n"
         "  - {kind: corrupt_object, at: 3s, body: x}\n"
     )
-    plan = json.loads(draw_plan(scenario, settle(scenario, 1), 1).to_json())
+    plan = json.loads(draw_plan(scenario, draw_scenario(scenario, 1), 1).to_json())
     drift, offset, pause, error, partition, corrupt = plan["faults"]
     assert (drift["id"], drift["rate_ppm"], drift["at_ns"]) == ("drift-n2", 200, 0)
     assert (offset["id"], offset["by_ns"]) == ("offset-n1", -1_500_000_000)
@@ -154,7 +154,7 @@ def test_a_seed_chooses_one_of_several_bodies() -> None:
     """Every body of the list comes up, each as the bytes of its charset; one body alone is no choice (E25)."""
     head = "version: 1\nname: x\nfaults:\n  - {kind: corrupt_object, at: 3s, "
     several = parse_scenario(head + 'charset: latin-1, body: ["", "{}", "\\xFF{"]}\n')
-    bodies = {draw_plan(several, settle(several, seed), seed).faults[0].body for seed in range(40)}  # type: ignore[attr-defined]
+    bodies = {draw_plan(several, draw_scenario(several, seed), seed).faults[0].body for seed in range(40)}  # type: ignore[attr-defined]
     assert bodies == {b"", b"{}", b"\xff{"}
     assert not is_same_for_all_seeds(several)
     one = parse_scenario(head + 'body: [""]}\n')
@@ -169,9 +169,9 @@ def test_a_swarm_stays_within_its_envelope_unless_told_otherwise() -> None:
     for name in ("swarm", "swarm-overload"):
         scenario = load_scenario(name)
         for seed in range(1, 101):
-            settled = settle(scenario, seed)
-            plan = draw_plan(scenario, settled, seed)
-            assert plan.heal_ns == settled.heal_at_ns == 30 * 10**9
+            drawn = draw_scenario(scenario, seed)
+            plan = draw_plan(scenario, drawn, seed)
+            assert plan.heal_ns == drawn.heal_at_ns == 30 * 10**9
             shifts = [abs(fault.by_ns) for fault in plan.faults if isinstance(fault, (Offset, Step))]
             largest[name] = max([largest.get(name, 0), *shifts])
     assert largest["swarm"] <= 500_000_000 < largest["swarm-overload"]
@@ -306,7 +306,7 @@ def test_the_run_row_tells_the_checks_what_they_need() -> None:
     assert row["must_happen"] == scenario.must_happen
     assert row["faults_end_ns"] > 10**10
     assert 0 < row["request_timeout_ns"] < 10**9
-    assert replace(settle(scenario, 5), duration_ns=1).lasting(2).duration_ns == 2
+    assert replace(draw_scenario(scenario, 5), duration_ns=1).lasting(2).duration_ns == 2
 
 
 def test_a_campaign_keeps_its_first_runs_and_one_of_each_failure() -> None:

@@ -18,7 +18,7 @@ from lockref.cli.run_folder import open_run
 from lockref.errors import BackendUnavailable, DeterminismError
 from reports.formats.results import load_results
 from reports.history_files import load_history, write_json_lines
-from scenarios.worlds import threads as crews
+from scenarios.worlds import threads
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
@@ -475,12 +475,12 @@ def test_interrupting_contention_keeps_its_history(
 ) -> None:
     """Ctrl-C in a real run: what was recorded can be judged, says it was cut off, and is too short for evidence."""
 
-    def interrupted(crew: crews.Crew, _start_ns: int) -> tuple[str, ...]:
-        while len(crew.recorder) < 40:
-            crew.runtime.sleep(1_000_000)
+    def interrupted(threads: threads.ClientThreads, _start_ns: int) -> tuple[str, ...]:
+        while len(threads.recorder) < 40:
+            threads.runtime.sleep(1_000_000)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(crews.Crew, "finish", interrupted)
+    monkeypatch.setattr(threads.ClientThreads, "finish", interrupted)
     assert run(["bench", "--backend", "memory:", "--contenders", "4", "--for", "1s"]) == 130
     assert "0 violations in 1 run with" in capsys.readouterr().out
     folder = own_folder / ".lockref" / "runs" / "latest"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from reports.checks.demands import demand_text, parse_demand
-from scenarios.definition.draw import habits_of, rate_error_ppm, settle
+from scenarios.definition.draw import draw_scenario, profile_of, rate_error_ppm
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.load import BYTES_MAX, catalogue, load_scenario, parse_scenario
 from scenarios.definition.schema import scenario_schema
@@ -176,8 +176,8 @@ def test_a_drawn_quantity_depends_on_seed_and_place_alone() -> None:
     """A new drawn key elsewhere moves no other draw."""
     lean = parse_scenario(f"{HEAD}duration: 20s..90s\n")
     more = parse_scenario(f"{HEAD}duration: 20s..90s\nlock: {{validity: 10s..20s}}\n")
-    draws = [settle(lean, seed).duration_ns for seed in range(20)]
-    assert draws == [settle(more, seed).duration_ns for seed in range(20)]
+    draws = [draw_scenario(lean, seed).duration_ns for seed in range(20)]
+    assert draws == [draw_scenario(more, seed).duration_ns for seed in range(20)]
     assert len(set(draws)) > 10
     assert all(20 * 10**9 <= draw <= 90 * 10**9 for draw in draws)
 
@@ -185,7 +185,7 @@ def test_a_drawn_quantity_depends_on_seed_and_place_alone() -> None:
 def test_choices_are_all_drawn() -> None:
     """Each of a list of choices comes up, and nothing else does."""
     scenario = parse_scenario(f"{HEAD}duration: [10s, 20s, 30s]\n")
-    assert {settle(scenario, seed).duration_ns for seed in range(50)} == {10 * 10**9, 20 * 10**9, 30 * 10**9}
+    assert {draw_scenario(scenario, seed).duration_ns for seed in range(50)} == {10 * 10**9, 20 * 10**9, 30 * 10**9}
 
 
 @pytest.mark.parametrize("path", catalogue(), ids=lambda path: path.stem)
@@ -221,14 +221,14 @@ def test_the_committed_schema_is_the_models() -> None:
 
 
 def test_what_one_client_does_differently_is_its_own() -> None:
-    """A client's own habits go before the common ones, and the longest wait of any bounds the run's calls."""
+    """A client's own values go before the common ones, and the longest wait of any bounds the run's calls."""
     scenario = parse_scenario(
         "version: 1\nname: x\nworkload: {start: 1s, wait: 5s, clients: {n2: {start: 3s, wait: 9s}}}\n"
     )
-    settled = settle(scenario, 1)
-    starts = [habits_of(scenario, settled, client).start.least for client in ("n1", "n2")]
+    drawn = draw_scenario(scenario, 1)
+    starts = [profile_of(scenario, drawn, client).start.least for client in ("n1", "n2")]
     assert starts == [10**9, 3 * 10**9]
-    row = settled.run_row(scenario, load_provider("hardened"), clients=3)
+    row = drawn.run_row(scenario, load_provider("hardened"), clients=3)
     assert row["wait_timeout_ns"] == 9 * 10**9
 
 
@@ -250,7 +250,10 @@ def test_healing_belongs_to_the_plan() -> None:
         "envelope: {offset: 100ms}\nswarm: {kinds: [step, pause]}\n"
     )
     faults = [
-        fault for seed in range(60) for fault in draw_plan(swarm, settle(swarm, seed), seed).faults if fault.at_ns
+        fault
+        for seed in range(60)
+        for fault in draw_plan(swarm, draw_scenario(swarm, seed), seed).faults
+        if fault.at_ns
     ]
     assert len(faults) > 50
     assert max(fault.at_ns for fault in faults) < 5 * 10**9

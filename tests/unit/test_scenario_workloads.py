@@ -14,7 +14,7 @@ from lockref.runtime import ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.definition.units import constant
 from scenarios.workloads.client import Client
-from scenarios.workloads.client_profile import Habits, closes, loop, reentrant, relock, tasks_of
+from scenarios.workloads.client_profile import ClientProfile, closes, loop, reentrant, relock, tasks_of
 from scenarios.workloads.client_profile import live as live_together
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter
@@ -100,7 +100,7 @@ class ScriptedLock:
         """Nothing is held."""
 
 
-HABITS = Habits(
+HABITS = ClientProfile(
     start=constant(0),
     cycles=constant(1),
     think=constant(0),
@@ -118,7 +118,7 @@ class Die:
         raise AssertionError(f"nothing to draw between {a} and {b}")
 
 
-def live(lock: ScriptedLock, habits: Habits = HABITS, life: object = loop) -> list[tuple[str, str, str]]:
+def live(lock: ScriptedLock, profile: ClientProfile = HABITS, life: object = loop) -> list[tuple[str, str, str]]:
     """The rows that a client leaves, as (kind, op, outcome)."""
     recorder, runtime = Recorder(), ThreadRuntime()
     host = ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k")
@@ -134,7 +134,7 @@ def live(lock: ScriptedLock, habits: Habits = HABITS, life: object = loop) -> li
         reads_first=False,
         lock="k",
     )
-    life(client, habits, Die())  # type: ignore[operator]
+    life(client, profile, Die())  # type: ignore[operator]
     return [(row["kind"], row["op"], row["outcome"]) for row in to_table([recorder]).to_pylist()]
 
 
@@ -317,9 +317,9 @@ def test_a_report_is_recorded_whatever_the_guard_has_said() -> None:
 
 def test_a_machine_without_threads_refuses_so_many() -> None:
     """U8: the first spawns fail with what Python raises, the next succeed; the rest of the runtime is the real one."""
-    habits = replace(HABITS, refused_threads=2)
+    profile = replace(HABITS, refused_threads=2)
     real = ThreadRuntime()
-    runtime = runtime_for(real, habits)
+    runtime = runtime_for(real, profile)
     for _ in range(2):
         with pytest.raises(RuntimeError) as caught:
             runtime.spawn(lambda: None, name="heartbeat")
