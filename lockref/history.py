@@ -32,6 +32,9 @@ TrueNs = NewType("TrueNs", int)
 """True time: the world's in a simulation, the host's monotonic clock in a real run."""
 
 FORMAT_VERSION = 1
+Stamp = tuple[int, int, int, str]
+"""When and who, read together: true time, wall and monotonic reading of the process, name of the running task."""
+
 ABSENT = -(2**63)
 """Stands for "no value" in integer columns while recording; null in Arrow."""
 
@@ -217,14 +220,12 @@ class Recorder:
     def event(
         self,
         kind: int,
-        at_ns: int,
-        wall_ns: int,
-        mono_ns: int,
+        stamp: Stamp,
         node: str,
-        task: str = "",
         lock: str = "",
         op: int = 0,
         outcome: int = 0,
+        *,
         request: int = ABSENT,
         attempt: int = ABSENT,
         if_version: str = "",
@@ -235,7 +236,12 @@ class Recorder:
         valid_until_ns: int = ABSENT,
         detail: str = "",
     ) -> None:
-        """Append one event. Empty text and ABSENT mean "no value"."""
+        """Append one event. Empty text and ABSENT mean "no value".
+
+        What could be mistaken for its neighbour goes by its name. Not a row
+        object: making one costs half of what appending costs.
+        """
+        at_ns, wall_ns, mono_ns, task = stamp
         codes = self._codes
         while True:
             try:

@@ -66,7 +66,7 @@ class History:
         if fields.get("valid_until_ns") is None:
             fields.pop("valid_until_ns", None)
         row = {"task": "main", "lock": self.lock, **fields}
-        self._events.append((at, len(self._events), {"kind": kind, "at_ns": at, "node": node, **row}))
+        self._events.append((at, len(self._events), {"kind": kind, "node": node, **row}))
 
     def write(
         self,
@@ -211,10 +211,11 @@ class History:
 
     def recorder(self) -> Recorder:
         recorder = Recorder()
-        for at, _, event in sorted(self._events, key=lambda entry: entry[:2]):
+        for at, _, row in sorted(self._events, key=lambda entry: entry[:2]):
+            event = dict(row)
             node = event["node"]
             wall = ABSENT if node == "operator" else at + self.wall_ahead.get(node, 0)
-            recorder.event(**{**event, "wall_ns": wall, "mono_ns": at})
+            recorder.event(stamp=(at, wall, at, event.pop("task")), **event)
         return recorder
 
     def tables(self) -> tuple[pa.Table, pa.Table]:

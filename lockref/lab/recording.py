@@ -15,7 +15,7 @@ import hashlib
 import itertools
 from collections.abc import Callable
 
-from lockref.history import ABSENT, Kind, Op, Recorder
+from lockref.history import ABSENT, Kind, Op, Recorder, Stamp
 from lockref.ports import Channel, Reply, Request
 from lockref.provider import RecordDecoder, RecordView
 from lockref.runtime import Runtime
@@ -23,9 +23,6 @@ from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.port import ObjectStore, Outcome
 
 _GrantName = tuple[str, int | None]
-
-Stamp = tuple[int, int, int, str]
-"""When and who, read together: true time, wall and monotonic reading of the process, name of the running task."""
 
 
 def host_stamp(runtime: Runtime) -> Callable[[], Stamp]:
@@ -41,11 +38,11 @@ def host_stamp(runtime: Runtime) -> Callable[[], Stamp]:
 class Journal:
     """One process's pen on a run's recorder.
 
-    stamp: the clocks and the task; one call, because half the cost of an event is knowing when it was.
-    numbers: gives request numbers, unique in the run.
+    record: the recorder's `event`. stamp: the clocks and the task; one call, because half the cost of an event is
+    knowing when it was. numbers: gives request numbers, unique in the run.
     """
 
-    __slots__ = ("_record", "_stamp", "next_number", "node")
+    __slots__ = ("next_number", "node", "record", "stamp")
 
     def __init__(
         self,
@@ -56,53 +53,22 @@ class Journal:
         numbers: itertools.count[int],
     ) -> None:
         self.node = node
-        self._record = recorder.event
-        self._stamp = stamp
+        self.record = recorder.event
+        self.stamp = stamp
         self.next_number = numbers.__next__
-
-    def event(
-        self,
-        kind: int,
-        lock: str = "",
-        op: int = 0,
-        outcome: int = 0,
-        request: int = ABSENT,
-        attempt: int = ABSENT,
-        if_version: str = "",
-        version: str = "",
-        content: str = "",
-        token: int | None = None,
-        owner: str = "",
-        valid_until_ns: int | None = None,
-        detail: str = "",
-    ) -> None:
-        """Append an event of this process, stamped now."""
-        true_ns, wall_ns, mono_ns, task = self._stamp()
-        self._record(
-            kind,
-            true_ns,
-            wall_ns,
-            mono_ns,
-            self.node,
-            task,
-            lock,
-            op,
-            outcome,
-            request,
-            attempt,
-            if_version,
-            version,
-            content,
-            ABSENT if token is None else token,
-            owner,
-            ABSENT if valid_until_ns is None else valid_until_ns,
-            detail,
-        )
 
 
 def content_id(body: bytes) -> str:
     """A short name for the bytes of an object: equal exactly for equal bytes, for all practical ends."""
     return hashlib.blake2b(body, digest_size=8).hexdigest()
+
+
+def told_by(view: RecordView | None) -> tuple[int, str, int]:
+    """Token, owner and end of validity as a row has them; no value of each where there is no lock record."""
+    if view is None:
+        return ABSENT, "", ABSENT
+    token, valid_until_ns = view.token, view.valid_until_ns
+    return ABSENT if token is None else token, view.owner, ABSENT if valid_until_ns is None else valid_until_ns
 
 
 Look = Callable[[bytes], tuple[str, RecordView | None]]
@@ -157,20 +123,21 @@ class RecordingChannel:
             return self._read(request, timeout_ns)
         journal = self._journal
         content, view = ("", None) if body is None else self._look(body)
-        if view is None:
-            token, owner, valid_until = None, "", None
-        else:
-            token, owner, valid_until = view.token, view.owner, view.valid_until_ns
-            if op is Op.WRITE:
-                op = self._classify(key, view)
-        number = journal.next_number()
-        journal.event(Kind.SENT, key, op, 0, number, 0, condition, "", content, token, owner, valid_until)
+        token, owner, valid_until_ns = told_by(view)
+        if view is not None and op is Op.WRITE:
+            op = self._classify(key, view)
+        record, stamp, number = journal.record, journal.stamp, journal.next_number()
+        record(
+            Kind.SENT, stamp(), client, key, op, 0, request=number, attempt=0, if_version=condition, content=content,
+            token=token, owner=owner, valid_until_ns=valid_until_ns,
+        )  # fmt: skip
         reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
         # A deletion's row has never told why it failed; rows of one kind stay alike.
         reason = "" if op is Op.DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
-        journal.event(
-            Kind.REPLIED, key, op, reply.outcome, number, 0, condition, reply.version or "", content, token, owner,
-            valid_until, reason,
+        record(
+            Kind.REPLIED, stamp(), client, key, op, reply.outcome, request=number, attempt=0, if_version=condition,
+            version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
+            detail=reason,
         )  # fmt: skip
         self._learn(key, op, content, view, reply.outcome)
         return reply
@@ -188,14 +155,15 @@ class RecordingChannel:
     def _read(self, request: Request, timeout_ns: int) -> Reply:
         client, service, verb, key, condition, body, op, _ = request
         journal = self._journal
-        number = journal.next_number()
-        journal.event(Kind.SENT, key, op, 0, number, 0)
+        record, stamp, number = journal.record, journal.stamp, journal.next_number()
+        record(Kind.SENT, stamp(), client, key, op, 0, request=number, attempt=0)
         reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
         content, view = ("", None) if reply.body is None else self._look(reply.body)
-        token, owner, valid_until = (view.token, view.owner, view.valid_until_ns) if view else (None, "", None)
-        journal.event(
-            Kind.REPLIED, key, op, reply.outcome, number, 0, "", reply.version or "", content, token, owner,
-            valid_until, reply.reason,
+        token, owner, valid_until_ns = told_by(view)
+        record(
+            Kind.REPLIED, stamp(), client, key, op, reply.outcome, request=number, attempt=0,
+            version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
+            detail=reply.reason,
         )  # fmt: skip
         asked = self._asked.get(key)
         if asked is not None and asked[0] == content:

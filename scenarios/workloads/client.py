@@ -103,8 +103,8 @@ class Client:
             owner, version = tenure.owner, tenure.version
             token = ABSENT if tenure.token is None else tenure.token
         self._record(
-            kind, self._true_ns(), runtime.wall_ns(), runtime.monotonic_ns(), self.node, self.task, self._lock, op,
-            outcome, request, ABSENT, "", version, "", token, owner,
+            kind, (self._true_ns(), runtime.wall_ns(), runtime.monotonic_ns(), self.task), self.node, self._lock, op,
+            outcome, request=request, version=version, token=token, owner=owner,
         )  # fmt: skip
 
     def _grant(self) -> Grant:

@@ -80,9 +80,9 @@ class ResourceHost:
         write: Write = request.body
         effect = self._resource.apply(write)
         self._record(
-            Kind.EFFECT, self._true_ns(), ABSENT, ABSENT, write.node, write.task, self._lock, self._resource.op,
-            effect.outcome, write.tenure, write.attempt, effect.if_version, effect.version, "",
-            ABSENT if write.token is None else write.token, write.owner,
+            Kind.EFFECT, (self._true_ns(), ABSENT, ABSENT, write.task), write.node, self._lock, self._resource.op,
+            effect.outcome, request=write.tenure, attempt=write.attempt, if_version=effect.if_version,
+            version=effect.version, token=ABSENT if write.token is None else write.token, owner=write.owner,
         )  # fmt: skip
         return effect
 

@@ -206,7 +206,7 @@ def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:
     for worker in lost:
         for client in worker.clients:
             told = detail(id=f"worker-{worker.number}", kind="crash", phase="begin")
-            recorder.event(Kind.FAULT, worker.at_ns, ABSENT, ABSENT, client, detail=told)
+            recorder.event(Kind.FAULT, (worker.at_ns, ABSENT, ABSENT, ""), client, detail=told)
 
 
 def require_undisturbed(scenario: Scenario) -> None:

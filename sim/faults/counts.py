@@ -125,6 +125,5 @@ class Ledger:
         wall_ns, mono_ns = (
             (WALL_EPOCH_NS + now, int(now)) if node is None else (node.clock.wall_ns(now), node.clock.mono_ns(now))
         )
-        world.recorder.event(
-            Kind.FAULT, now, wall_ns, mono_ns, fault.target, detail=detail(id=fault.id, kind=state.kind, phase=phase)
-        )
+        told = detail(id=fault.id, kind=state.kind, phase=phase)
+        world.recorder.event(Kind.FAULT, (now, wall_ns, mono_ns, ""), fault.target, detail=told)

@@ -120,9 +120,7 @@ class Strikes:
         world = self._world
         world.kernel.retime(node.clock)
         now = world.kernel.now_ns
-        world.recorder.event(
-            Kind.CLOCK, now, node.clock.wall_ns(now), node.clock.mono_ns(now), node.name, detail=detail(**what)
-        )
+        world.recorder.event(Kind.CLOCK, (now, *node.clock.both_ns(now), ""), node.name, detail=detail(**what))
 
     def _set_rate(self, node: Node) -> None:
         """Drifts under way add up, so that they may end in any order."""

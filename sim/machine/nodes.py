@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lockref.errors import BudgetExceeded, ConfigError
-from lockref.lab.recording import Journal, Stamp
+from lockref.history import Stamp
+from lockref.lab.recording import Journal
 from lockref.runtime import MonoNs, WallNs
 from sim.faults.vocabulary import HeldTasks
 from sim.kernel.clocks import NodeClock

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lockref.history import ABSENT, Kind, Op, Recorder
-from lockref.lab.recording import content_id
+from lockref.history import Kind, Op, Recorder
+from lockref.lab.recording import content_id, told_by
 from lockref.ports import Reply, Request
 from lockref.provider import RecordDecoder, RecordView
 from lockref.stores.port import Outcome
@@ -101,7 +101,7 @@ class HostedService:
         now = self._kernel.now_ns
         content, view = ("", None) if body is None else self.look(body)
         self._recorder.event(
-            Kind.APPLIED, now, WALL_EPOCH_NS + now, now, OPERATOR, self.name, key, op, Outcome.APPLIED,
+            Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), OPERATOR, key, op, Outcome.APPLIED,
             version=version, content=content, owner=view.owner if view else "",
         )  # fmt: skip
 
@@ -114,10 +114,10 @@ class HostedService:
         # A service that changes part of a state answers with the whole of it.
         body = request.body if reply.body is None else reply.body
         content, view = ("", None) if body is None else self.look(body)
-        token, owner, valid_until = (view.token, view.owner, view.valid_until_ns) if view else (None, "", None)
+        token, owner, valid_until_ns = told_by(view)
         now = self._kernel.now_ns
         self._recorder.event(
-            Kind.APPLIED, now, WALL_EPOCH_NS + now, now, request.client, self.name, request.key, request.op,
-            reply.outcome, request.number, applications - 1, request.condition, reply.version or "", content,
-            ABSENT if token is None else token, owner, ABSENT if valid_until is None else valid_until,
+            Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), request.client, request.key, request.op,
+            reply.outcome, request=request.number, attempt=applications - 1, if_version=request.condition,
+            version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
         )  # fmt: skip

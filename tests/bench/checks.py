@@ -38,7 +38,7 @@ def _one_run(operations: int) -> Recorder:
         for op in (Op.ACQUIRE, Op.RELEASE):
             call, request, made = number, number + 1, f"v{number}"
             number += 2
-            event(Kind.CALL, now, now, now, node, "main", "lock", op, 0, call)
+            event(Kind.CALL, (now, now, now, "main"), node, "lock", op, 0, request=call)
             for kind, outcome, told in (
                 (Kind.SENT, Outcome.NONE, ""),
                 (Kind.APPLIED, Outcome.APPLIED, made),
@@ -46,23 +46,24 @@ def _one_run(operations: int) -> Recorder:
             ):
                 now += 1
                 event(
-                    kind, now, now, now, node, "main", "lock", op, outcome, request, 0, version, told, made, token,
-                    owner, now + 10**10,
+                    kind, (now, now, now, "main"), node, "lock", op, outcome, request=request, attempt=0,
+                    if_version=version, version=told, content=made, token=token, owner=owner,
+                    valid_until_ns=now + 10**10,
                 )  # fmt: skip
             version = made
             now += 1
-            event(Kind.RETURN, now, now, now, node, "main", "lock", op, Outcome.APPLIED, call, token=token, owner=owner)
+            tenure = {"request": call, "token": token, "owner": owner}
+            event(Kind.RETURN, (now, now, now, "main"), node, "lock", op, Outcome.APPLIED, **tenure)
             if op is Op.ACQUIRE:
-                tenure = {"request": call, "token": token, "owner": owner}
-                event(Kind.BELIEVED, now, now, now, node, "main", "lock", Op.ACQUIRE, **tenure)
+                event(Kind.BELIEVED, (now, now, now, "main"), node, "lock", Op.ACQUIRE, **tenure)
                 now += 1
-                event(Kind.BELIEVED, now, now, now, node, "main", "lock", Op.GUARD, **tenure)
+                event(Kind.BELIEVED, (now, now, now, "main"), node, "lock", Op.GUARD, **tenure)
                 now += 1
                 event(
-                    Kind.EFFECT, now, now, now, node, "main", "lock", Op.APPEND, Outcome.APPLIED,
+                    Kind.EFFECT, (now, now, now, "main"), node, "lock", Op.APPEND, Outcome.APPLIED,
                     if_version=str(turn), version=str(turn + 1), attempt=0, **tenure,
                 )  # fmt: skip
-                event(Kind.DISBELIEVED, now, now, now, node, "main", "lock", Op.NONE, **tenure)
+                event(Kind.DISBELIEVED, (now, now, now, "main"), node, "lock", Op.NONE, **tenure)
     return recorder
 
 

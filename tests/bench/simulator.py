@@ -60,7 +60,7 @@ def our_sleeps() -> int:
             runtime, journal = node.runtime, node.journal
             for _ in range(TICKS // TASKS):
                 runtime.sleep(1_000_000)
-                journal.event(Kind.CLOCK)
+                journal.record(Kind.CLOCK, journal.stamp(), node.name)
 
         node.start(ticking)
 

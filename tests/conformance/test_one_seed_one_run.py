@@ -137,8 +137,8 @@ def test_first_difference_is_named():
 
     def record(owner: str) -> Recorder:
         recorder = Recorder()
-        recorder.event(2, 5, 5, 5, "n1")
-        recorder.event(2, 6, 6, 6, "n1", owner=owner)
+        recorder.event(2, (5, 5, 5, ""), "n1")
+        recorder.event(2, (6, 6, 6, ""), "n1", owner=owner)
         return recorder
 
     assert first_difference(record("a"), record("a")) is None

@@ -115,10 +115,13 @@ def client(world: World, node: Node, *, cycles: int, hold_ns: int) -> None:
     resource = world.connect(node, RESOURCE.name, RESOURCE, timeout_ns=TIMEOUT_NS)
     for _ in range(cycles):
         call = journal.next_number()
-        journal.event(Kind.CALL, KEY, Op.ACQUIRE, request=call)
+        journal.record(Kind.CALL, journal.stamp(), node.name, KEY, Op.ACQUIRE, request=call)
         while not lease.try_lock():
             runtime.sleep(POLL_NS + runtime.random.randrange(POLL_NS))
-        journal.event(Kind.RETURN, KEY, Op.ACQUIRE, Outcome.APPLIED, request=call, token=lease.token, owner=lease.owner)
+        journal.record(
+            Kind.RETURN, journal.stamp(), node.name, KEY, Op.ACQUIRE, Outcome.APPLIED, request=call, token=lease.token,
+            owner=lease.owner,
+        )  # fmt: skip
         for _ in range(2):
             if not lease.holds():
                 break
@@ -135,7 +138,8 @@ def client(world: World, node: Node, *, cycles: int, hold_ns: int) -> None:
                     )
                 )
             except LockError as error:
-                journal.event(Kind.DISBELIEVED, KEY, request=call, detail=type(error).__name__)
+                told = type(error).__name__
+                journal.record(Kind.DISBELIEVED, journal.stamp(), node.name, KEY, request=call, detail=told)
             runtime.sleep(hold_ns // 2)
         lease.unlock()
 
@@ -146,8 +150,8 @@ def _resource(world: World) -> ResourceService:
     def apply(request: Request) -> Effect:
         write: Write = request.body
         world.recorder.event(
-            Kind.EFFECT, world.kernel.now_ns, 0, 0, write.node, op=Op.WRITE, request=write.tenure, token=write.token,
-            owner=write.owner,
+            Kind.EFFECT, (world.kernel.now_ns, 0, 0, ""), write.node, op=Op.WRITE, request=write.tenure,
+            token=write.token, owner=write.owner,
         )  # fmt: skip
         return Effect(outcome=Outcome.APPLIED, if_version="", version="")
 

@@ -37,7 +37,7 @@ class Scribe:
         self._play(turns, plant)
 
     def _event(self, kind: Kind, node: str, **fields: Any) -> None:
-        self.recorder.event(kind, self.now, self.now + 7 * MS, self.now, node, "main", LOCK, **fields)
+        self.recorder.event(kind, (self.now, self.now + 7 * MS, self.now, "main"), node, LOCK, **fields)
 
     def _pass(self, low_ms: int, high_ms: int) -> None:
         self.now += self.random.randint(low_ms * MS, high_ms * MS)

@@ -70,8 +70,8 @@ def test_a_recorder_that_crossed_to_another_process_goes_on_as_it_was(recorder):
     """One text keeps one code, so a record that travelled has the digest of one that did not."""
     twin = Recorder()
     for one in (recorder, twin):
-        one.event(Kind.CALL, 1, 1, 1, "n1", "main", "lock", Op.ACQUIRE)
+        one.event(Kind.CALL, (1, 1, 1, "main"), "n1", "lock", Op.ACQUIRE)
     recorder = pickle.loads(pickle.dumps(recorder))
     for one in (recorder, twin):
-        one.event(Kind.RETURN, 2, 2, 2, "n1", "main", "lock", Op.ACQUIRE)
+        one.event(Kind.RETURN, (2, 2, 2, "main"), "n1", "lock", Op.ACQUIRE)
     assert recorder.digest() == twin.digest()

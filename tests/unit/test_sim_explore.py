@@ -199,7 +199,7 @@ def run(plan: FaultPlan, schedule: Schedule, seed: int) -> Outcome:
     outcome = Outcome()
     outcome.order = interleave(schedule)
     for number in outcome.order:
-        outcome.recorder.event(5, seed, 0, 0, f"n{number}")
+        outcome.recorder.event(5, (seed, 0, 0, ""), f"n{number}")
     return outcome
 
 

@@ -29,10 +29,10 @@ def spool(tmp_path: Path) -> Path:
 
 def record(recorder: Recorder, number: int, *, at_ns: int | None = None, node: str = "n1") -> None:
     """One event, with texts of its own, as a client's request has them."""
-    stamp = 1_000 + number if at_ns is None else at_ns
+    at_ns = 1_000 + number if at_ns is None else at_ns
     recorder.event(
-        Kind.SENT, stamp, 5_000 + number, stamp, node, "main", KEY, Op.ACQUIRE, 0, number + 1, 0,
-        f"v{number}", "", f"c{number}", 3, "owner \n\0 \udc80", 9_000,
+        Kind.SENT, (at_ns, 5_000 + number, at_ns, "main"), node, KEY, Op.ACQUIRE, 0, request=number + 1, attempt=0,
+        if_version=f"v{number}", content=f"c{number}", token=3, owner="owner \n\0 \udc80", valid_until_ns=9_000,
     )  # fmt: skip
 
 
