@@ -14,7 +14,7 @@ repeats every method of every service.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
@@ -97,6 +97,7 @@ class Channel(Protocol):
         ...
 
 
+@runtime_checkable
 class PushChannel(Channel, Protocol):
     """A channel on which the service speaks, too: watch events, the end of a session."""
 

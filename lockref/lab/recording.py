@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable
 
 from lockref.history import ABSENT, Kind, Op, Recorder, Stamp
-from lockref.ports import Channel, Reply, Request
+from lockref.ports import Channel, PushChannel, Reply, Request
 from lockref.provider import RecordDecoder, RecordView
 from lockref.runtime import Runtime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
@@ -111,6 +111,11 @@ class RecordingChannel:
 
     def close(self) -> None:
         self._channel.close()
+
+    def receive(self, timeout_ns: int | None) -> object | None:
+        """See `PushChannel`. What a service pushes is not written down."""
+        assert isinstance(self._channel, PushChannel), f"{self.service} pushes nothing"
+        return self._channel.receive(timeout_ns)
 
     def _classify(self, key: str, view: RecordView) -> Op:
         if view.is_released:
