@@ -60,6 +60,43 @@ def test_every_record_survives_the_round_trip(record):
     assert parse(serialize(record)) == record
 
 
+NUMBERS = st.sampled_from(
+    [b"0", b"7", b"007", b"-1", b"+1", b"1.0", b"1e3", b"null", b'"5"', b"999999999999999999"]
+) | (st.integers(0, 2**70).map(lambda number: str(number).encode()))
+WORDS = st.sampled_from(
+    [b'"a"', b'""', b"null", b"7", b"true", b'"a\\u0041"', b'"{["', b'"\x7f"', b'"\xc3\xa9"', b'"\xff"', b'"a\tb"']
+)
+NEARLY_PLAIN = st.builds(
+    lambda expired, until, owner, extras: (
+        b'{"expired":%b,"validUntil":%b,"owner":%b%b}' % (expired, until, owner, b"".join(extras))
+    ),
+    st.sampled_from([b"true", b"false", b"TRUE", b"1", b"null"]),
+    NUMBERS,
+    WORDS,
+    st.lists(
+        st.builds(lambda word: b',"nonce":' + word, WORDS)
+        | st.builds(
+            lambda name, number: b',"%b":%b' % (name, number), st.sampled_from([b"fence", b"fenceMark"]), NUMBERS
+        ),
+        max_size=3,
+    ),
+)
+
+
+def _read_by(read, body):
+    try:
+        return read(body)
+    except CorruptRecord:
+        return None
+
+
+@pytest.mark.parametrize("read", [parse, parse_strictly_as_hudi])
+@given(body=NEARLY_PLAIN | RECORDS.map(serialize))
+def test_the_shortcut_reads_what_the_json_reader_reads(read, body):
+    """A space in front changes nothing for JSON, and keeps the reader from its shortcut."""
+    assert _read_by(read, body) == _read_by(read, b" " + body)
+
+
 @given(RECORDS)
 def test_hudi_reads_our_records_and_sees_three_fields(record):
     """E26: extra fields do not disturb Hudi."""
