@@ -14,7 +14,6 @@ world is a run. Typical use:
 
 from __future__ import annotations
 
-import itertools
 from typing import TypeVar
 
 from lockref.errors import ConfigError
@@ -28,7 +27,7 @@ from sim.kernel.clocks import NodeClock
 from sim.kernel.kernel import Budget, Kernel, RunEnd, Schedule, Task
 from sim.kernel.streams import Stream, derive, stream
 from sim.machine.network import Network, NetworkModel
-from sim.machine.nodes import Node, Work
+from sim.machine.nodes import Node, NodeContext, Work
 from sim.services.dialects import dialect_of
 from sim.services.hosting import HostedService
 from sim.services.objectstore import ObjectStoreService
@@ -66,7 +65,7 @@ class World:
         self.recorder = Recorder() if recorder is None else recorder
         self.kernel = Kernel(schedule, substrate, budget, tie_window_ns=tie_window_ns)
         self.network = Network(NetworkModel() if network is None else network, seed)
-        self.numbers = itertools.count()
+        self._node_context = NodeContext(kernel=self.kernel, seed=seed, recorder=self.recorder)
         self.nodes: dict[str, Node] = {}
         self.services: dict[str, HostedService] = {}
         self.injector = Injector(self, plan)
@@ -87,8 +86,7 @@ class World:
         node = self.nodes.get(name)
         if node is None:
             start_s = derive(self.seed, f"clock/{name}") % MONO_START_S_MAX
-            clock = NodeClock(mono_start_ns=start_s * 1_000_000_000)
-            node = self.nodes[name] = Node(self, name, number=len(self.nodes) + 1, clock=clock)
+            node = self._add_node(name, NodeClock(mono_start_ns=start_s * 1_000_000_000))
             self.injector.strike_initial(node)
         return node
 
@@ -97,8 +95,12 @@ class World:
         name = f"{parent.name}{CHILD_SUFFIX}"
         while name in self.nodes:
             name += CHILD_SUFFIX
-        child = self.nodes[name] = Node(self, name, number=len(self.nodes) + 1, clock=parent.clock)
-        return child
+        return self._add_node(name, parent.clock)
+
+    def _add_node(self, name: str, clock: NodeClock) -> Node:
+        assert name not in self.nodes, f"two nodes are called {name!r}"
+        node = self.nodes[name] = Node(name, number=len(self.nodes) + 1, clock=clock, context=self._node_context)
+        return node
 
     def add(self, name: str, service: Service, *, decode: RecordDecoder | None) -> HostedService:
         """Let a service live in this world, behind its network.

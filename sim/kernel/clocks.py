@@ -31,7 +31,7 @@ class NodeClock:
     Every method takes true time, which must not go backwards over a change.
     """
 
-    __slots__ = ("_catch_up_ns", "_from_ns", "_mono_ns", "_rate", "_wall_minus_mono_ns", "mono_shift_ns")
+    __slots__ = ("_catch_up_ns", "_from_ns", "_mono_ns", "_rate", "_wall_minus_mono_ns", "mono_shift_ns", "wall_shift_ns")
 
     def __init__(self, *, wall_offset_ns: int = 0, rate_ppm: int = 0, mono_start_ns: int = 0) -> None:
         # The piece: from `_from_ns` on, local time runs at `_rate` / PPM. A
@@ -41,10 +41,11 @@ class NodeClock:
         self._rate = PPM + _checked_rate(rate_ppm)
         self._wall_minus_mono_ns = WALL_EPOCH_NS + wall_offset_ns - mono_start_ns
         self._catch_up_ns = 0
-        # Monotonic minus true time while that is a constant, which is the
-        # common case and worth a short cut; None while it is not.
+        # Monotonic and wall time minus true time while these are constants,
+        # which is the common case and worth a shortcut; None while they are not.
         self.mono_shift_ns: int | None = None
-        self._settle(0)
+        self.wall_shift_ns: int | None = None
+        self._update_shifts(0)
 
     # The readings are the simulator's most frequent calls, and calling a
     # NewType costs as much as taking one; hence the ignored return types.
@@ -61,9 +62,9 @@ class NodeClock:
 
     def wall_ns(self, true_ns: int) -> WallNs:
         """The wall reading."""
-        shift = self.mono_shift_ns
+        shift = self.wall_shift_ns
         if shift is not None:
-            return true_ns + shift + self._wall_minus_mono_ns  # type: ignore[return-value]
+            return true_ns + shift  # type: ignore[return-value]
         if true_ns < self._from_ns:
             return WallNs(self._mono_ns + self._wall_minus_mono_ns - self._catch_up_ns)
         return WallNs(self.mono_ns(true_ns) + self._wall_minus_mono_ns)
@@ -96,12 +97,13 @@ class NodeClock:
         """Run at another rate from now on; readings stay continuous."""
         self._begin_piece(true_ns)
         self._rate = PPM + _checked_rate(rate_ppm)
-        self._settle(true_ns)
+        self._update_shifts(true_ns)
 
     def step_wall(self, true_ns: int, by_ns: int) -> None:
         """Move the wall clock at once; the monotonic clock and timers do not notice."""
         self._begin_piece(true_ns)
         self._wall_minus_mono_ns += by_ns
+        self._update_shifts(true_ns)
 
     def freeze(self, true_ns: int, for_ns: int) -> None:
         """Stop both clocks for `for_ns` of true time. A freeze inside a freeze can only make it longer."""
@@ -112,7 +114,7 @@ class NodeClock:
             self._from_ns += longer_ns
             self._catch_up_ns += longer_ns
             self._wall_minus_mono_ns += longer_ns
-            self._settle(true_ns)
+            self._update_shifts(true_ns)
 
     def _begin_piece(self, true_ns: int) -> None:
         """Let the piece start now, without changing a reading; a freeze under way keeps its end."""
@@ -120,11 +122,15 @@ class NodeClock:
             self._mono_ns = int(self.mono_ns(true_ns))
             self._from_ns = true_ns
             self._catch_up_ns = 0
-            self._settle(true_ns)
+            self._update_shifts(true_ns)
 
-    def _settle(self, true_ns: int) -> None:
-        is_plain = self._rate == PPM and true_ns >= self._from_ns
-        self.mono_shift_ns = self._mono_ns - self._from_ns if is_plain else None
+    def _update_shifts(self, true_ns: int) -> None:
+        """Say whether readings are a constant away from true time. Called after every change of the piece."""
+        if self._rate == PPM and true_ns >= self._from_ns:
+            self.mono_shift_ns = self._mono_ns - self._from_ns
+            self.wall_shift_ns = self.mono_shift_ns + self._wall_minus_mono_ns
+        else:
+            self.mono_shift_ns = self.wall_shift_ns = None
 
 
 def _checked_rate(rate_ppm: int) -> int:

@@ -9,12 +9,10 @@ late do nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sim.kernel.clocks import NodeClock
-
-if TYPE_CHECKING:
-    from sim.kernel.kernel import Kernel
+from sim.kernel.substrates import CarrierFactory
 
 NEVER = 2**62
 """Later than any instant of a run: 146 years of virtual nanoseconds."""
@@ -25,6 +23,27 @@ NOT_WAITING = -1
 
 class TaskKilled(BaseException):
     """Unwinds a task whose process crashed. Not an Exception: no lock may catch it by mistake."""
+
+
+class Scheduler(Protocol):
+    """What a task needs of the kernel that runs it.
+
+    current: the task that runs now. carry: makes the stack of a task that starts.
+    """
+
+    @property
+    def current(self) -> Task: ...
+
+    @property
+    def carry(self) -> CarrierFactory: ...
+
+    def wait(self, duration_ns: int | None = None) -> None:
+        """Park the current task until it is woken or the time is over."""
+        ...
+
+    def task_ended(self, task: Task) -> None:
+        """Told by each task as the last thing it does."""
+        ...
 
 
 class Task:
@@ -38,7 +57,7 @@ class Task:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: Scheduler,
         work: Callable[[], None],
         *,
         number: int,

@@ -9,30 +9,44 @@ pause keeps the tasks from running until it is over; replies wait for them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Literal
 
 from lockref.errors import BudgetExceeded, ConfigError
-from lockref.history import Stamp
+from lockref.history import Recorder, Stamp
 from lockref.lab.recording import Journal
 from lockref.runtime import MonoNs, WallNs
-from sim.faults.vocabulary import HeldTasks
 from sim.kernel.clocks import NodeClock
-from sim.kernel.kernel import Task
-from sim.kernel.streams import Stream
+from sim.kernel.kernel import Kernel
+from sim.kernel.streams import Stream, stream
 from sim.kernel.sync import SimEvent, SimMutex
-
-if TYPE_CHECKING:
-    from sim.world import World
+from sim.kernel.tasks import Task
 
 Work = Callable[[], None]
 OnHeld = Callable[[], None]
+HeldTasks = Literal["main", "heartbeat"]
+"""Whose tasks a pause holds: the client's own, or those that its lock started."""
 
 CLOCK_READINGS_MAX = 10_000_000
 """Bound on one process's clock readings in a run, a few seconds of real time."""
 
 TASKS_MAX = 5_000
 """Bound on the tasks of one process that run at a time: a machine has no more threads to give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeContext:
+    """What the nodes of one world share.
+
+    numbers: gives request numbers, unique in the run.
+    """
+
+    kernel: Kernel
+    seed: int
+    recorder: Recorder
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
 
 
 class NodeRuntime:
@@ -46,7 +60,7 @@ class NodeRuntime:
     def __init__(self, process: Process, *, is_clients: bool = False) -> None:
         self._process = process
         self._is_clients = is_clients
-        self._kernel = process.node.world.kernel
+        self._kernel = process.kernel
         self._clock: NodeClock | _StoppedClock = process.node.clock
         self._random: Stream | None = None
         self._entropy: Stream | None = None
@@ -59,16 +73,25 @@ class NodeRuntime:
             self._random = self._process.stream("jitter")
         return self._random
 
+    # The two readings are the simulator's most frequent calls, so the common case is written out: a clock that runs
+    # like true time is one addition away from it.
+
     def wall_ns(self) -> WallNs:
         self._readings_left -= 1
         if not self._readings_left:
             self._refuse_spinning()
+        shift_ns = self._clock.wall_shift_ns
+        if shift_ns is not None:
+            return self._kernel.now_ns + shift_ns  # type: ignore[return-value]
         return self._clock.wall_ns(self._kernel.now_ns)
 
     def monotonic_ns(self) -> MonoNs:
         self._readings_left -= 1
         if not self._readings_left:
             self._refuse_spinning()
+        shift_ns = self._clock.mono_shift_ns
+        if shift_ns is not None:
+            return self._kernel.now_ns + shift_ns  # type: ignore[return-value]
         return self._clock.mono_ns(self._kernel.now_ns)
 
     def stamp(self) -> Stamp:
@@ -114,6 +137,8 @@ class _StoppedClock:
     """The clock of a dead process: unwinding tasks get no reading, an observer gets the last one."""
 
     __slots__ = ("_process", "_true_ns")
+    mono_shift_ns: None = None
+    wall_shift_ns: None = None
 
     def __init__(self, process: Process, true_ns: int) -> None:
         self._process = process
@@ -139,12 +164,15 @@ class Process:
     client_runtime: what the client itself uses; whatever it starts is the client's.
     """
 
-    __slots__ = ("client_runtime", "has_crashed", "is_dead", "journal", "node", "number", "runtime", "tasks")
+    __slots__ = (
+        "_seed", "client_runtime", "has_crashed", "is_dead", "journal", "kernel", "node", "number", "runtime", "tasks",
+    )  # fmt: skip
 
-    def __init__(self, node: Node, number: int) -> None:
-        world = node.world
+    def __init__(self, node: Node, number: int, context: NodeContext) -> None:
+        self.kernel = context.kernel
         self.node = node
         self.number = number
+        self._seed = context.seed
         self.has_crashed = False
         # Dead is crashed, or still there when the run ended.
         self.is_dead = False
@@ -152,19 +180,19 @@ class Process:
         self.runtime = NodeRuntime(self)
         self.client_runtime = NodeRuntime(self, is_clients=True)
         self.journal = Journal(
-            world.recorder,
+            context.recorder,
             node=node.name,
             stamp=self.runtime.stamp,
-            numbers=world.numbers,
+            numbers=context.numbers,
         )
 
     def stream(self, label: str) -> Stream:
         """A stream of this incarnation alone."""
-        return self.node.world.stream(f"{label}/{self.node.name}/{self.number}")
+        return stream(self._seed, f"{label}/{self.node.name}/{self.number}")
 
     def check_alive(self) -> None:
         """Raises TaskKilled in a task that is being unwound; anybody else may go on."""
-        kernel = self.node.world.kernel
+        kernel = self.kernel
         if kernel.current.is_killed:
             kernel.unwind(kernel.current)
 
@@ -179,11 +207,11 @@ class Process:
             self.tasks = [task for task in self.tasks if not task.is_done]
             if len(self.tasks) >= TASKS_MAX:
                 raise ConfigError(
-                    f"task {self.node.world.kernel.current.label()!r} started another task {name!r} while "
+                    f"task {self.kernel.current.label()!r} started another task {name!r} while "
                     f"{TASKS_MAX:,} of its process had not ended: end each with what it is for"
                 )
         node = self.node
-        task = node.world.kernel.spawn(work, name=name, node=node.name, clock=node.clock, is_daemon=is_daemon)
+        task = self.kernel.spawn(work, name=name, node=node.name, clock=node.clock, is_daemon=is_daemon)
         task.is_clients = is_clients
         node.hold(task)
         self.tasks.append(task)
@@ -197,8 +225,9 @@ class Node:
     restart, most simply inside the work that is started.
     """
 
-    def __init__(self, world: World, name: str, *, number: int, clock: NodeClock) -> None:
-        self.world = world
+    def __init__(self, name: str, *, number: int, clock: NodeClock, context: NodeContext) -> None:
+        self._context = context
+        self._kernel = context.kernel
         self.name = name
         self.clock = clock
         self._first_pid = 1000 * number
@@ -225,7 +254,7 @@ class Node:
 
     def _new_process(self) -> Process:
         self._incarnations += 1
-        return Process(self, self._first_pid + self._incarnations)
+        return Process(self, self._first_pid + self._incarnations, self._context)
 
     def next_request(self, service: str) -> int:
         """The number of the next request to `service`, from 0; goes on through restarts."""
@@ -250,7 +279,7 @@ class Node:
         if process.is_dead:
             return
         process.is_dead = True
-        kernel = self.world.kernel
+        kernel = self._kernel
         process.stop(kernel.now_ns)
         is_suicide = False
         for task in process.tasks:
@@ -281,7 +310,7 @@ class Node:
         called whenever a task would have run and does not. Called from a task
         that it holds, the call returns after the pause.
         """
-        kernel = self.world.kernel
+        kernel = self._kernel
         until = kernel.now_ns + for_ns
         if until > self._holds.get(task, (0, None))[0]:
             self._holds[task] = (until, on_held)

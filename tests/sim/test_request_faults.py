@@ -208,7 +208,7 @@ def test_healing_ends_windows_and_losses():
     scene = Scene(plan, network=NetworkModel(latency_ns=(LATENCY_NS, LATENCY_NS), loss=0.9))
 
     def script(node, store):
-        while node.world.kernel.now_ns < 4000 * MS:
+        while scene.world.kernel.now_ns < 4000 * MS:
             scene.note(store.put(KEY, body("a")).outcome)
 
     scene.client("n1", script)
