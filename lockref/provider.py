@@ -104,6 +104,12 @@ class LockEvent:
 
 
 LockListener = Callable[[LockEvent], None]
+"""Told of every event. One that has an attribute `hears_metrics` which is false is not told of metrics."""
+
+
+def hears_metrics(listener: LockListener) -> bool:
+    """False for a listener that says so: then no metric need be made. Asked at each metric, so it may change."""
+    return getattr(listener, "hears_metrics", True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lockref.errors import LockLost
-from lockref.provider import Grant, LockEvent, LockEventKind, LockListener
+from lockref.provider import Grant, LockEvent, LockEventKind, LockListener, hears_metrics
 
 LOG = logging.getLogger("lockref")
 LOG.addHandler(logging.NullHandler())
@@ -47,7 +47,7 @@ class Notices:
 
     def metric(self, name: str, value: float) -> None:
         """One of Hudi's metrics, by Hudi's name."""
-        if self._listener is not None:
+        if self._listener is not None and hears_metrics(self._listener):
             self._call("listener", self._listener, LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
 
     def lost(self, grant: Grant, error: LockLost) -> None:

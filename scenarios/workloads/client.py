@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
-from lockref.history import ABSENT, Kind, Op, Recorder
+from lockref.history import ABSENT, Kind, Op, Recorder, Stamp
 from lockref.lab.contract import screened_grant, screened_yes
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
@@ -39,6 +39,20 @@ class Tenure:
     is_reported_lost: bool = False
 
 
+class ClientsListener:
+    """What the lock of one process reports, passed on to the clients of that process. None of them needs metrics."""
+
+    __slots__ = ("_clients",)
+    hears_metrics = False
+
+    def __init__(self, clients: list[Client]) -> None:
+        self._clients = clients
+
+    def __call__(self, event: LockEvent) -> None:
+        for client in self._clients:
+            client.heard(event)
+
+
 class Client:
     """One (node, task) and its current tenure.
 
@@ -47,13 +61,14 @@ class Client:
     shares_provider: another client uses the same lock object, so that between
         its own tenures nobody can tell for whom `holds` speaks.
     on_fork: makes a child process with a copy of this client's lock; None where there is none to be had.
-    is_time_virtual: time passes only where somebody waits, so that a guard
-        that waits or asks the store can be told from a local one.
+    stamp: when an event is, by all clocks.
+    virtual_ns: true time where it passes only while somebody waits. It tells a
+        guard that waits or asks the store from a local one. None in a real run.
     """
 
     __slots__ = (
-        "_given_back", "_is_time_virtual", "_lock", "_next_number", "_on_belief", "_on_fork", "_reads_first", "_record",
-        "_resource", "_shares_provider", "_true_ns", "node", "provider", "runtime", "task", "tenure",
+        "_given_back", "_lock", "_next_number", "_on_belief", "_on_fork", "_reads_first", "_record", "_resource",
+        "_shares_provider", "_stamp", "_virtual_ns", "node", "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -63,7 +78,7 @@ class Client:
         task: str,
         runtime: Runtime,
         recorder: Recorder,
-        true_ns: Callable[[], int],
+        stamp: Callable[[], Stamp],
         next_number: Callable[[], int],
         provider: LockProvider,
         resource: ResourceClient,
@@ -72,7 +87,7 @@ class Client:
         on_belief: Callable[[Client], None] | None = None,
         on_fork: Callable[[Client], None] | None = None,
         shares_provider: bool = False,
-        is_time_virtual: bool = False,
+        virtual_ns: Callable[[], int] | None = None,
     ) -> None:
         self.node = node
         self.task = task
@@ -80,7 +95,7 @@ class Client:
         self.provider = provider
         self.tenure: Tenure | None = None
         self._record = recorder.event
-        self._true_ns = true_ns
+        self._stamp = stamp
         self._next_number = next_number
         self._resource = resource
         self._reads_first = reads_first
@@ -88,7 +103,7 @@ class Client:
         self._on_belief = on_belief
         self._on_fork = on_fork
         self._shares_provider = shares_provider
-        self._is_time_virtual = is_time_virtual
+        self._virtual_ns = virtual_ns
         # The tenure before, while no call is under way: a lock that still says yes speaks for it (M27).
         self._given_back: Tenure | None = None
 
@@ -96,36 +111,32 @@ class Client:
         self, kind: Kind, op: Op, outcome: Outcome = Outcome.NONE, request: int = ABSENT, tenure: Tenure | None = None
     ) -> None:
         # Not Journal.event: the client is the task that locked, whoever writes the row.
-        runtime = self.runtime
         if tenure is None:
             owner, token, version = "", ABSENT, ""
         else:
             owner, version = tenure.owner, tenure.version
             token = ABSENT if tenure.token is None else tenure.token
+        true_ns, wall_ns, mono_ns, _ = self._stamp()
         self._record(
-            kind, (self._true_ns(), runtime.wall_ns(), runtime.monotonic_ns(), self.task), self.node, self._lock, op,
+            kind, (true_ns, wall_ns, mono_ns, self.task), self.node, self._lock, op,
             outcome, request=request, version=version, token=token, owner=owner,
         )  # fmt: skip
 
     def _grant(self) -> Grant:
-        since_ns = self._true_ns()
+        virtual_ns = self._virtual_ns
+        since_ns = 0 if virtual_ns is None else virtual_ns()
         grant = screened_grant(self.provider.grant)
-        self._require_local("grant", since_ns)
+        if virtual_ns is not None and virtual_ns() != since_ns:
+            raise _not_local("grant", virtual_ns() - since_ns)
         return grant
 
     def _holds(self) -> bool:
-        since_ns = self._true_ns()
+        virtual_ns = self._virtual_ns
+        since_ns = 0 if virtual_ns is None else virtual_ns()
         is_held = screened_yes("holds", self.provider.holds())
-        self._require_local("holds", since_ns)
+        if virtual_ns is not None and virtual_ns() != since_ns:
+            raise _not_local("holds", virtual_ns() - since_ns)
         return is_held
-
-    def _require_local(self, what: str, since_ns: int) -> None:
-        """An answer for which time passed came from a request or a wait, and was old when it was given (H2)."""
-        if self._is_time_virtual and self._true_ns() != since_ns:
-            raise ConfigError(
-                f"the lock's {what} took {self._true_ns() - since_ns} ns: it must answer at once, "
-                "without a request and without waiting"
-            )
 
     def acquire(self, wait_ns: int, *, is_nested: bool = False) -> None:
         """Call `lock` (or `try_lock` where there is no time to wait); a grant begins a tenure.
@@ -262,6 +273,13 @@ class Client:
         if event.kind is LockEventKind.LOST and tenure is not None and not tenure.is_reported_lost:
             tenure.is_reported_lost, tenure.believes = True, False
             self._event(Kind.DISBELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
+
+
+def _not_local(what: str, took_ns: int) -> ConfigError:
+    """An answer for which time passed came from a request or a wait, and was old when it was given (H2)."""
+    return ConfigError(
+        f"the lock's {what} took {took_ns} ns: it must answer at once, without a request and without waiting"
+    )
 
 
 def _outcome(error: LockError) -> Outcome:

@@ -17,7 +17,7 @@ from typing import Any
 from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockError
 from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec
-from lockref.provider import LockContext, LockEvent
+from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
@@ -25,7 +25,7 @@ from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
-from scenarios.workloads.client import Client
+from scenarios.workloads.client import Client, ClientsListener
 from scenarios.workloads.client_profile import ClientProfile, forked_child, live, tasks_of
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, ResourceClient, ResourceHost
 from scenarios.workloads.scarcity import runtime_for
@@ -99,10 +99,6 @@ class _Laboratory:
         runtime = runtime_for(process.runtime, profile)
         mine: list[Client] = []
 
-        def heard(event: LockEvent) -> None:
-            for client in mine:
-                client.heard(event)
-
         connected: list[tuple[ObjectStore, int]] = []
 
         def open_store(timeout_ns: int) -> ObjectStore:
@@ -110,7 +106,9 @@ class _Laboratory:
             connected.append((store, timeout_ns))
             return store
 
-        context = LockContext(runtime=runtime, open_store=open_store, settings=self.settings, listener=heard)
+        context = LockContext(
+            runtime=runtime, open_store=open_store, settings=self.settings, listener=ClientsListener(mine)
+        )
         spec = self.mixture.of(node.name)
         provider = spec.factory(context)
 
@@ -125,7 +123,7 @@ class _Laboratory:
                 task=task,
                 runtime=process.client_runtime,
                 recorder=world.recorder,
-                true_ns=world.true_ns,
+                stamp=process.client_runtime.stamp,
                 next_number=process.journal.next_number,
                 provider=provider,
                 resource=self._resource(node),
@@ -134,7 +132,7 @@ class _Laboratory:
                 on_belief=self._observe,
                 on_fork=fork if spec.is_fork_safe else None,
                 shares_provider=len(tasks) > 1,
-                is_time_virtual=True,
+                virtual_ns=world.true_ns,
             )
             mine.append(client)
             self.clients.append((client, process))
@@ -160,15 +158,11 @@ class _Laboratory:
         child = world.fork(parent)
         mine: list[Client] = []
 
-        def heard(event: LockEvent) -> None:
-            for each in mine:
-                each.heard(event)
-
         childs = LockContext(
             runtime=child.process.runtime,
             open_store=lambda timeout_ns: self._connect(child, timeout_ns),
             settings=self.settings,
-            listener=heard,
+            listener=ClientsListener(mine),
         )
         forking = world.kernel.current
         task = child.start(lambda: self._live_on(child, mine[0], profile))
@@ -195,14 +189,14 @@ class _Laboratory:
             task="main",
             runtime=child.process.client_runtime,
             recorder=world.recorder,
-            true_ns=world.true_ns,
+            stamp=child.process.client_runtime.stamp,
             next_number=child.process.journal.next_number,
             provider=provider,
             resource=self._resource(child),
             reads_first=self.reads_first,
             lock=self.settings.key,
             on_belief=self._observe,
-            is_time_virtual=True,
+            virtual_ns=world.true_ns,
         )
         heir.inherit(tenure)
         mine.append(heir)

@@ -16,14 +16,14 @@ from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.recording import Journal, host_stamp, recorded_store
 from lockref.ports import Channel
-from lockref.provider import LockContext, LockEvent
+from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.definition.draw import DrawnScenario, profile_of
 from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
-from scenarios.workloads.client import Client
+from scenarios.workloads.client import Client, ClientsListener
 from scenarios.workloads.client_profile import live, tasks_of
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.workloads.scarcity import runtime_for
@@ -154,10 +154,6 @@ class ClientThreads:
         spec = self._spec_of(name)
         journal = Journal(self.recorder, node=name, stamp=host_stamp(runtime), numbers=self._numbers)
 
-        def heard(event: LockEvent) -> None:
-            for client in mine:
-                client.heard(event)
-
         profile = profile_of(job.scenario, job.drawn, name)
         context = LockContext(
             runtime=runtime_for(_ListeningRuntime(runtime, self, name), profile),
@@ -166,7 +162,7 @@ class ClientThreads:
                 self._store(timeout_ns), journal=journal, decode=job.spec.decode
             ),
             settings=job.drawn.lock_settings(job.scenario.lock, key=job.key),
-            listener=heard,
+            listener=ClientsListener(mine),
         )
         provider = spec.factory(context)
         reads_first = RESOURCES[job.scenario.workload.kind]().reads_first
@@ -178,7 +174,7 @@ class ClientThreads:
                 task=task,
                 runtime=runtime,
                 recorder=self.recorder,
-                true_ns=runtime.monotonic_ns,
+                stamp=host_stamp(runtime),
                 next_number=journal.next_number,
                 provider=provider,
                 resource=RESOURCE.over(self.resource, RESOURCE_TIMEOUT_NS),

@@ -31,7 +31,9 @@ class NodeClock:
     Every method takes true time, which must not go backwards over a change.
     """
 
-    __slots__ = ("_catch_up_ns", "_from_ns", "_mono_ns", "_rate", "_wall_minus_mono_ns", "mono_shift_ns", "wall_shift_ns")
+    __slots__ = (
+        "_catch_up_ns", "_from_ns", "_mono_ns", "_rate", "_wall_minus_mono_ns", "mono_shift_ns", "wall_shift_ns",
+    )  # fmt: skip
 
     def __init__(self, *, wall_offset_ns: int = 0, rate_ppm: int = 0, mono_start_ns: int = 0) -> None:
         # The piece: from `_from_ns` on, local time runs at `_rate` / PPM. A

@@ -14,7 +14,7 @@ Source: Hudi 1.2.0 `LockManager`, `StorageBasedLockProvider`.
 from __future__ import annotations
 
 from lockref.errors import LockError, ReleaseFailed
-from lockref.provider import Grant, LockContext, LockEvent, LockEventKind
+from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, hears_metrics
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.hudi.client import ObjectStoreLockClient
@@ -155,4 +155,5 @@ class HudiLock:
             self._context.listener(LockEvent(kind=LockEventKind.LOST, reason="interrupted by the heartbeat"))
 
     def _metric(self, name: str, value: float = 1.0) -> None:
-        self._context.listener(LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
+        if hears_metrics(self._context.listener):
+            self._context.listener(LockEvent(kind=LockEventKind.METRIC, name=name, value=value))

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from lockref.errors import ConfigError, LockError, LockrefError, ReleaseFailed
-from lockref.provider import Grant, LockEvent, LockEventKind, LockListener
+from lockref.provider import Grant, LockEvent, LockEventKind, LockListener, hears_metrics
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.storage.config import DRIFT_BUFFER_NS, StorageLockConfig, check_scheme
 from lockref.storage.hudi.audit import AuditOperationState, AuditService, is_audit_enabled
@@ -385,9 +385,12 @@ class StorageBasedLockProvider:
             self._log(f"Owner {self.owner_id}: Failed to write audit records to: {self._audit.path}")
 
     def _count(self, name: str) -> None:
-        self._listener(LockEvent(kind=LockEventKind.METRIC, name=name))
+        if hears_metrics(self._listener):
+            self._listener(LockEvent(kind=LockEventKind.METRIC, name=name))
 
     def _gauge_deadline(self, valid_until_ms: int) -> None:
+        if not hears_metrics(self._listener):
+            return
         left_ms = max(0, valid_until_ms - self._now_ms())
         self._listener(LockEvent(kind=LockEventKind.METRIC, name="lock.expiration.deadline", value=left_ms))
 
