@@ -394,3 +394,17 @@ def runs_table(rows: Iterable[dict[str, object]]) -> pa.Table:
 def detail(**fields: object) -> str:
     """The `detail` text: small canonical JSON for what only people read."""
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=True)
+
+
+def batch_digest(digests: Iterable[str]) -> str:
+    """One name for the content of many runs, in the order of their seeds."""
+    joined = hashlib.blake2b(digest_size=16)
+    for digest in digests:
+        joined.update(digest.encode())
+    return joined.hexdigest()
+
+
+def history_digest(events: pa.Table) -> str:
+    """The digest of a recorded history, which is that of the batch whose runs it holds all of."""
+    told = digests(events)
+    return batch_digest(told[run] for run in sorted(told))

@@ -42,6 +42,8 @@ EVENTS, RUNS = "events", "runs"
 CHUNKS: Final = "chunks"
 """The folder of a campaign's finished chunks (`scenarios.checkpoint`), in that of its results."""
 SUFFIXES: Final = ("parquet", "jsonl")
+HISTORIES: Final = tuple(f"{EVENTS}.{suffix}" for suffix in SUFFIXES)
+"""Names under which a folder holds a history."""
 REQUIRED: Final = ("run", "at_ns", "node", "kind")
 LINE_BYTES_MAX: Final = 1 << 20
 """Longer lines are set aside: an event takes some hundred bytes, and a binary file has no line ends."""
@@ -126,7 +128,12 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
 def is_unfinished(folder: Path) -> bool:
     """True for the folder of a run that still records, or that was killed before it could write its history."""
     has_begun = is_spool(folder / SPOOL) or bool(kept_histories(folder))
-    return has_begun and not any((folder / f"{EVENTS}.{suffix}").exists() for suffix in SUFFIXES)
+    return has_begun and not any((folder / name).exists() for name in HISTORIES)
+
+
+def has_history(folder: Path) -> bool:
+    """True for a folder with something to judge: a history, or what an unfinished run has recorded."""
+    return is_unfinished(folder) or any((folder / name).exists() for name in HISTORIES)
 
 
 def kept_histories(folder: Path) -> list[Path]:

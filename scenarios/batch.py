@@ -8,11 +8,10 @@ and its lowest failing seed do not depend on the number of processes.
 from __future__ import annotations
 
 import gc
-import hashlib
 import itertools
 import multiprocessing
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lockref.errors import ConfigError
-from lockref.history import digests, runs_table, to_table
+from lockref.history import batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
@@ -53,20 +52,6 @@ class Batch:
     @property
     def digest(self) -> str:
         return batch_digest(outcome.digest for outcome in self.outcomes)
-
-
-def batch_digest(digests: Iterable[str]) -> str:
-    """One name for the content of many runs, in the order of their seeds."""
-    joined = hashlib.blake2b(digest_size=16)
-    for digest in digests:
-        joined.update(digest.encode())
-    return joined.hexdigest()
-
-
-def history_digest(events: pa.Table) -> str:
-    """The digest of a recorded history, which is that of the batch whose runs it holds all of."""
-    told = digests(events)
-    return batch_digest(told[run] for run in sorted(told))
 
 
 def run_seeds(

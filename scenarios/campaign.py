@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lockref.errors import DeterminismError
-from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
+from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
 from reports.checks import judge
 from reports.checks.summary import Tally, tally_runs
-from scenarios.batch import batch_digest, run_seeds, sweep
+from scenarios.batch import run_seeds, sweep
 from scenarios.checkpoint import Checkpoint, Chunk
 from scenarios.definition.schema import Scenario
 from scenarios.worlds.simulated import RunOutcome

@@ -7,7 +7,7 @@ processes; `run_real` is contention on a real store. All give the two tables of
 
 from __future__ import annotations
 
-from scenarios.batch import Batch, batch_digest, simulate_many, sweep
+from scenarios.batch import Batch, simulate_many, sweep
 from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 
@@ -15,7 +15,6 @@ __all__ = [
     "Batch",
     "RealOutcome",
     "RunOutcome",
-    "batch_digest",
     "require_counts",
     "require_undisturbed",
     "run_real",

@@ -47,15 +47,15 @@ def command(
 
     A real run cannot be replayed; its history stays in the run folder for `lockref check`.
     """
-    from lockref.cli.campaigns import conclude, say_results
     from lockref.cli.console import Console
     from lockref.cli.contention import WorkersLost, contend
     from lockref.cli.options import duration_ns, exit_codes
-    from lockref.cli.run_folder import RunFolder, provenance
+    from lockref.cli.results import begin_run, conclude, say_results
+    from lockref.history import batch_digest
     from lockref.lab.loading import load_provider
     from scenarios.backends import require_known
-    from scenarios.batch import batch_digest
     from scenarios.definition.load import load_scenario
+    from scenarios.runs import provenance
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
@@ -67,7 +67,7 @@ def command(
     about = provenance({"scenario": scenario, "provider": provider, "backends": list(backends), "for": lasting})
     all_results: list[Results] = []
     failed: LockrefError | None = None
-    with RunFolder.begin("bench", about) as folder:
+    with begin_run("bench", about) as folder:
         for number, backend in enumerate(backends):
             part = folder if len(backends) == 1 else folder.part(f"backend-{number + 1}")
             try:

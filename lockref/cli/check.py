@@ -18,21 +18,22 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
     A history that was cut off is judged up to the cut, and a run that was killed, or is not over yet, as far as it
     has recorded. A run of several scenarios or servers is judged part by part.
     """
-    from lockref.cli.campaigns import code_of, document_of, say_results
     from lockref.cli.console import Console
-    from lockref.cli.judging import judged_history
     from lockref.cli.options import exit_codes
-    from lockref.cli.reporting import parts_of
-    from lockref.cli.run_folder import open_run, require_recorded
-    from scenarios.batch import batch_digest
+    from lockref.cli.results import history_results, say_results
+    from lockref.history import batch_digest
+    from reports.formats.document import document_of
+    from reports.formats.exit_codes import code_of
+    from reports.page import history_folders
+    from scenarios.runs import open_run, require_recorded
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
     if not history.exists():
         history = open_run(str(history)).path
     require_recorded(history)
-    parts = parts_of(history) if history.is_dir() else []
-    all_results = [judged_history(path) for path in ([part.folder for part in parts] or [history])]
+    parts = history_folders(history) if history.is_dir() else []
+    all_results = [history_results(path) for path in parts or [history]]
     for results in all_results:
         say_results(console, results)
     if as_json:

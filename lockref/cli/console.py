@@ -10,12 +10,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import TextIO
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from reports.formats import text as told
+
+if TYPE_CHECKING:
+    from scenarios.campaign import CampaignResult
+    from scenarios.definition.schema import Scenario
 
 _STYLES = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green"}, "dim": {"dim": True}, "head": {"bold": True}}
 
@@ -83,3 +87,18 @@ class Console:
         if self._line_open:
             _echo("\r\x1b[K", sys.stderr, nl=False)
             self._line_open = False
+
+
+def seed_progress(console: Console, scenario: Scenario, seeds: int) -> Callable[[CampaignResult], None]:
+    """A function that shows how far a campaign of `seeds` seeds has come."""
+    began = time.monotonic()
+
+    def show(result: CampaignResult) -> None:
+        tally = result.tally
+        rate = (tally.runs - result.resumed) / max(time.monotonic() - began, 1e-9)
+        console.progress(
+            f"{scenario.name}: {tally.runs:,} of {seeds:,} seeds, {rate:,.0f}/s, "
+            f"{len(tally.findings)} distinct failures"
+        )
+
+    return show

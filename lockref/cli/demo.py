@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lockref.cli.console import Console
-    from lockref.cli.run_folder import RunFolder
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
     from scenarios.definition.schema import Scenario
+    from scenarios.runs import RunFolder
 
 SCENARIO = "demo"
 BASELINE_SEEDS = 100
@@ -44,21 +44,21 @@ KEPT_HISTORIES = 60
 @click.pass_context
 def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_spark: bool, no_server: bool) -> int:
     """Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."""
-    from lockref.cli.campaigns import say_results
     from lockref.cli.console import Console
     from lockref.cli.contention import contend
-    from lockref.cli.exit_codes import HELD, INCONCLUSIVE, VIOLATED
     from lockref.cli.options import duration_ns
-    from lockref.cli.reporting import parts_of, write_report
-    from lockref.cli.run_folder import RunFolder, provenance
+    from lockref.cli.report import parts_of, write_page
+    from lockref.cli.results import begin_run, say_results
     from lockref.java import find_java
     from lockref.lab.loading import load_provider
+    from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
     from scenarios.definition.load import load_scenario
+    from scenarios.runs import provenance
 
     console = Console(ctx.obj)
     for_ns = duration_ns(lasting, "--for")
     about = provenance({"seeds": seeds, "contenders": contenders, "for": lasting})
-    with RunFolder.begin("demo", about) as folder:
+    with begin_run("demo", about) as folder:
         spark = None if no_spark or find_java() is None else _start_spark(folder.path)
         scenario = load_scenario(SCENARIO)
 
@@ -81,8 +81,6 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
                 BACKEND,
                 contenders=contenders,
                 for_ns=for_ns,
-                processes=1,
-                via="native",
                 folder=folder.part("3-contention"),
                 about=about,
                 console=console,
@@ -90,13 +88,13 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
             say_results(console, contended)
 
         console.say("\n4  their histories through Spark" if spark else "\n4  the report", style="head")
-        page = write_report(
+        page = write_page(
+            console,
             parts_of(folder.path),
             folder.path,
             title="lockref demo",
             spark=None if spark is None else spark.result(),
             without_spark="--no-spark" if no_spark else "",
-            console=console,
         )
         is_as_promised = (
             baseline.verdict == "violated"
@@ -127,10 +125,11 @@ def _simulate(
     about: dict[str, object],
     console: Console,
 ) -> Results:
-    from lockref.cli.campaigns import campaign_results, write_run
-    from lockref.cli.failures import FailureStore
-    from lockref.cli.progress import seed_progress
+    from lockref.cli.console import seed_progress
+    from lockref.cli.results import campaign_results
+    from reports.account import write_run
     from scenarios.campaign import default_processes, run_campaign
+    from scenarios.failures import FailureStore
 
     about = {**about, "arguments": {"scenario": scenario.name, "provider": spec.name, "seeds": seeds}}
     campaign = run_campaign(
@@ -144,7 +143,7 @@ def _simulate(
     if campaign.is_interrupted:
         raise KeyboardInterrupt
     results = campaign_results(campaign, provenance=about, store_failure=FailureStore(scenario, spec).store)
-    write_run(folder, *campaign.kept, results)
+    write_run(folder.path, *campaign.kept, results)
     return results
 
 

@@ -18,8 +18,8 @@ import traceback
 import click
 
 import lockref
-from lockref.cli import exit_codes, interrupts
-from lockref.errors import BackendUnavailable, LockrefError, did_you_mean
+from lockref.errors import BackendUnavailable, ConfigError, LockrefError, did_you_mean
+from scenarios import interrupts
 
 # Name -> (module, one line for --help). The line is here so that listing the
 # commands imports none of them.
@@ -68,7 +68,7 @@ class LazyGroup(click.Group):
             # The reader went away (`lockref … | head`). Caught here because Click's own answer to it is exit code 1.
             # Commands that judge print through `Console`, which goes on to the verdict.
             _drop_output()
-            return exit_codes.HELD
+            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -107,7 +107,7 @@ def _fail(message: str, code: int) -> int:
 
 def _defect(error: Exception) -> int:
     traceback.print_exception(error)
-    return _fail(f"defect in lockref: {type(error).__name__}: {error}", exit_codes.DEFECT)
+    return _fail(f"defect in lockref: {type(error).__name__}: {error}", LockrefError.exit_code)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -120,11 +120,11 @@ def run(arguments: list[str] | None = None) -> int:
         return stop.exit_code
     except click.UsageError as error:
         error.show()
-        return exit_codes.USAGE
+        return ConfigError.exit_code
     except click.ClickException as error:
-        return _fail(error.format_message(), exit_codes.USAGE)
+        return _fail(error.format_message(), ConfigError.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted", exit_codes.INTERRUPTED)
+        return _fail("interrupted", interrupts.EXIT_CODE)
     except LockrefError as error:
         return _fail(str(error), error.exit_code)
     except OSError as error:

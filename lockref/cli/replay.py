@@ -12,63 +12,43 @@ import click
 @click.pass_context
 def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as_json: bool) -> int:
     """Re-run stored failures: exit 1 while one still fails, 0 when all are fixed, 2 if one cannot be applied."""
-    from pydantic import ValidationError
-
     from lockref.cli.console import Console, printable
-    from lockref.cli.evidence import JudgedRun
-    from lockref.cli.failures import find_failures
-    from lockref.errors import ConfigError, Location
-    from lockref.lab.loading import load_provider
     from reports.formats.text import readable
-    from scenarios.definition.schema import Scenario
-    from scenarios.worlds.simulated import RunOutcome, run_simulated
-    from sim.explore.replay import Answer, Failure, replay
-    from sim.faults.vocabulary import FaultPlan
-    from sim.kernel.schedules import Schedule
+    from scenarios.failures import find_failures, replay_failure
+    from sim.explore.replay import Answer
 
     console = Console(ctx.obj, as_json=as_json)
     marks = {
-        Answer.SAME_DIGEST: ("FAILED", "bad", 1),
-        Answer.SAME_CLAUSE: ("FAILED", "bad", 1),
-        Answer.NO_LONGER_FAILS: ("FIXED", "good", 0),
-        Answer.NOT_APPLICABLE: ("ERROR", "head", 2),
+        Answer.SAME_DIGEST: ("FAILED", ", same trace", "bad", 1),
+        Answer.SAME_CLAUSE: ("FAILED", ", another trace", "bad", 1),
+        Answer.NO_LONGER_FAILS: ("FIXED", "", "good", 0),
+        Answer.NOT_APPLICABLE: ("ERROR", "", "head", 2),
     }
-    rows = []
+    rows: list[dict[str, object]] = []
+    codes = set()
     for path in [path for name in names for path in find_failures(name)]:
-        failure = Failure.load(path)
-        try:
-            scenario = Scenario.model_validate(failure.scenario)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(
-                f"the stored scenario is none of this version: scenario.{place}: {first['msg']}",
-                location=Location(str(path)),
-            ) from None
-        spec = load_provider(provider or failure.provider.name)
-
-        def run(plan: FaultPlan, schedule: Schedule, seed: int, scenario=scenario, spec=spec) -> RunOutcome:  # type: ignore[no-untyped-def]
-            return run_simulated(scenario, spec, seed, plan=plan, schedule=schedule)
-
-        judged: list[JudgedRun] = []
-
-        def broken(outcome: RunOutcome, judged=judged) -> frozenset[str]:  # type: ignore[no-untyped-def]
-            one = JudgedRun(outcome)
-            judged.append(one)
-            return one.broken
-
-        answered = replay(failure, run, broken)
-        message = judged[-1].message(failure.clause) if judged else ""
-        word, style, code = marks[answered.answer]
-        rows.append((failure, answered, word, code, message))
-        trace = {Answer.SAME_DIGEST: ", same trace", Answer.SAME_CLAUSE: ", another trace"}.get(answered.answer, "")
+        replayed = replay_failure(path, provider=provider)
+        failure, answered = replayed.failure, replayed.answered
+        word, trace, style, code = marks[answered.answer]
+        codes.add(code)
+        rows.append(
+            {
+                "id": failure.id,
+                "answer": word,
+                "detail": str(answered.answer),
+                "clause": failure.clause,
+                "broken": list(answered.clauses),
+                "digest": answered.digest,
+                "message": replayed.message,
+            }
+        )
         console.say(
             f"{word}{trace}   {failure.clause}   {printable(failure.id)}   seed {failure.seed}   "
-            f"{printable(scenario.name)} under {printable(spec.name)}",
+            f"{printable(replayed.scenario)} under {printable(replayed.provider)}",
             style=style,
         )
-        if message:
-            console.say(f"  {printable(readable(message), limit=400)}")
+        if replayed.message:
+            console.say(f"  {printable(readable(replayed.message), limit=400)}")
         console.say(f"  {printable(answered.explanation, limit=400)}")
         if failure.shrink is not None:
             shrunk = failure.shrink
@@ -78,21 +58,5 @@ def command(ctx: click.Context, names: tuple[str, ...], provider: str | None, as
                 + (f"; matters: {', '.join(shrunk.matters)}" if shrunk.matters else "")
             )
     if as_json:
-        console.document(
-            {
-                "replays": [
-                    {
-                        "id": failure.id,
-                        "answer": word,
-                        "detail": str(answered.answer),
-                        "clause": failure.clause,
-                        "broken": list(answered.clauses),
-                        "digest": answered.digest,
-                        "message": message,
-                    }
-                    for failure, answered, word, _, message in rows
-                ]
-            }
-        )
-    codes = {code for *_, code, _ in rows}
+        console.document({"replays": rows})
     return 1 if 1 in codes else max(codes)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lockref.cli.console import Console, printable
-from lockref.cli.seeds import SEED_RANGE, seeds_for
+from lockref.cli.options import SEED_RANGE, seeds_for
 
 SEEDS = range(1, 31)
 ABOUT_MAX = 400

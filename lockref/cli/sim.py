@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lockref.cli import interrupts
-from lockref.cli.seeds import SEED_RANGE, seeds_for
+from lockref.cli.options import SEED_RANGE, seeds_for
 from lockref.errors import LockrefError
+from scenarios import interrupts
 
 if TYPE_CHECKING:
     from lockref.cli.console import Console
-    from lockref.cli.run_folder import RunFolder
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
     from scenarios.definition.schema import Scenario
+    from scenarios.runs import RunFolder
 
 SEEDS = range(1, 201)
 DETERMINISM_EVERY = 10
@@ -58,18 +58,19 @@ def command(
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
-    from lockref.cli.campaigns import campaign_results, conclude, judge_thresholds, say_results, write_run
-    from lockref.cli.console import Console, printable
-    from lockref.cli.failures import FailureStore
+    from lockref.cli.console import Console, printable, seed_progress
     from lockref.cli.options import exit_codes
-    from lockref.cli.progress import seed_progress
-    from lockref.cli.run_folder import provenance
+    from lockref.cli.results import campaign_results, conclude, say_results
+    from lockref.history import batch_digest
     from lockref.lab.loading import load_provider
+    from reports.account import add_thresholds, write_run
     from reports.checks.verdicts import counted
     from reports.history_files import CHUNKS
-    from scenarios.batch import batch_digest
     from scenarios.campaign import default_processes, run_campaign
     from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in
+    from scenarios.definition.thresholds import judged_thresholds
+    from scenarios.failures import FailureStore
+    from scenarios.runs import provenance
     from scenarios.worlds.mixture import Mixture
 
     console = Console(ctx.obj, as_json=as_json)
@@ -137,7 +138,7 @@ def command(
                 continue
             failures = FailureStore(scenario, spec, source=name)
             results = campaign_results(campaign, provenance=about, store_failure=failures.store)
-            judge_thresholds(scenario, *campaign.kept, results)
+            add_thresholds(results, judged_thresholds(scenario.thresholds, *campaign.kept))
             if campaign.compared:
                 results.notices.append(
                     f"determinism: {counted(campaign.compared, 'seed')} run twice, event for event the same"
@@ -153,7 +154,7 @@ def command(
                 )
             all_results.append(results)
             digests.append(campaign.digest)
-            write_run(part, *campaign.kept, results, allowed=allowed)
+            write_run(part.path, *campaign.kept, results, allowed=allowed)
             say_results(console, results)
             if campaign.is_interrupted:
                 folder.describe(verdict=results.verdict)
@@ -171,8 +172,9 @@ def command(
 
 def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> RunFolder:
     """The folder to write to: that of the same command's unfinished run if it is to go on, else a new one."""
-    from lockref.cli.run_folder import RunFolder, unfinished_runs
+    from lockref.cli.results import begin_run
     from scenarios.checkpoint import seeds_in
+    from scenarios.runs import RunFolder, unfinished_runs
 
     arguments = about["arguments"]
     assert isinstance(arguments, dict), "`provenance` keeps the arguments by name"
@@ -190,7 +192,7 @@ def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> R
         console.progress(
             "no unfinished run of this command has a finished piece: starting at the first seed", force=True
         )
-    return RunFolder.begin("sim", about)
+    return begin_run("sim", about)
 
 
 def _missing_promise(scenario: Scenario, spec: ProviderSpec) -> str:

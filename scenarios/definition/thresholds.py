@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reports.checks import measure
 from scenarios.definition.units import NS_PER_UNIT, duration_ns
 
 HANDOFFS = {"handoff": "release", "handoff_after_expiry": "expiry", "handoff_after_death": "death"}
@@ -75,6 +76,16 @@ def check_thresholds(texts: Sequence[str], *, calls: pa.Table, handoffs: pa.Tabl
         is_kept = measured_ns < threshold.limit_ns or (measured_ns == threshold.limit_ns and not threshold.is_strict)
         results.append(Kept(threshold, "held" if is_kept else "violated", len(samples), measured_ns))
     return results
+
+
+def judged_thresholds(texts: Sequence[str], events: pa.Table, runs: pa.Table) -> list[tuple[str, str]]:
+    """The verdict on each limit, and its text with the figure that was measured, over the runs of a history."""
+    if not texts:
+        return []
+    measured = measure(events, runs)
+    return [
+        (kept.verdict, str(kept)) for kept in check_thresholds(texts, calls=measured.calls, handoffs=measured.handoffs)
+    ]
 
 
 def _samples(measure: str, calls: pa.Table, handoffs: pa.Table) -> np.ndarray:

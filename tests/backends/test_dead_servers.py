@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from lockref.cli.campaigns import code_of
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S
 from reports.checks import judge
 from reports.checks.summary import tally
+from reports.formats.exit_codes import code_of
 from reports.formats.results import Results, judged
 from reports.history_files import write_history
 from scenarios.backends import backend_status, start_backend

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.evidence import broken_clauses
 from lockref.lab.loading import load_provider
 from scenarios.definition.load import parse_scenario
+from scenarios.failures import broken_clauses
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.vocabulary import FaultPlan
 

@@ -21,8 +21,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lockref.cli.evidence import broken_clauses
-from lockref.cli.failures import FailureStore
 from lockref.errors import LockLost, LockNotHeld, OutcomeUnknown
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
@@ -35,6 +33,7 @@ from lockref.stores.uri import open_store
 from reports.checks import judge
 from reports.checks.summary import tally
 from scenarios.definition.load import parse_scenario
+from scenarios.failures import FailureStore, broken_clauses
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.vocabulary import (
     Crash,

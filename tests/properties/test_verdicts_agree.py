@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockref.cli.campaigns import code_of, document_of, gate, tallied_results
 from lockref.history import runs_table, to_table
+from reports.account import tallied_results
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
 from reports.checks.facts.integrity import RECORD_SCHEMA
@@ -18,6 +18,8 @@ from reports.checks.facts.silences import ANSWERS_SCHEMA
 from reports.checks.measures.speed import SPEED_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.summary import Tally, tally
+from reports.formats.document import document_of
+from reports.formats.exit_codes import code_of, gate
 from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
 from reports.formats.results import Results

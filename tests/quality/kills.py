@@ -38,9 +38,9 @@ from pathlib import Path
 
 import psutil
 
-from lockref.cli.writers import status_of
 from lockref.errors import NothingRecorded
 from reports.history_files import load_history
+from scenarios.runs import status_of
 
 LOST_MAX_NS = 1_000_000_000
 """What may be missing: the last second."""

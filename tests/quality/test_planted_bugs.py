@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.evidence import broken_clauses
-from lockref.cli.failures import FailureStore, find_failures
 from lockref.lab.loading import load_provider
 from reports.checks import judge
 from scenarios.batch import simulate_many
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.definition.schema import Scenario
+from scenarios.failures import FailureStore, broken_clauses, find_failures
 from scenarios.worlds.mixture import Mixture
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Answer, Failure, replay

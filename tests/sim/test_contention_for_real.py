@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli import interrupts
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
 from reports.checks import decide, judge
 from reports.checks.spec import Verdict
 from reports.checks.summary import tally
+from scenarios import interrupts
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import RealOutcome, run_real
 from scenarios.worlds import threads

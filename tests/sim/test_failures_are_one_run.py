@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.campaigns import campaign_results
-from lockref.cli.evidence import JudgedRun
-from lockref.cli.failures import FailureStore, find_failures
 from lockref.cli.main import run
+from lockref.cli.results import campaign_results
 from lockref.lab.loading import load_provider
 from reports.formats.text import readable
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
+from scenarios.failures import FailureStore, JudgedRun, find_failures
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
 from sim.kernel.schedules import Replay
@@ -62,9 +61,9 @@ def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path) -> None
     found = [finding for finding in campaign.tally.findings if finding.clause == "S7"][:3]
     assert len({finding.kind for finding in found}) > 1
     for finding in found:
-        evidence = store.store(finding).evidence
-        assert evidence is not None
-        assert evidence.finding.kind == finding.kind
+        shown = store.store(finding).shown
+        assert shown is not None
+        assert shown.finding.kind == finding.kind
 
 
 def test_the_replay_says_what_the_failure_said(

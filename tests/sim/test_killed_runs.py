@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli import contention, interrupts, run_folder, writers
 from lockref.cli.main import run
-from lockref.cli.run_folder import RunFolder
 from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, begin_spool
 from lockref.runtime import NS_PER_S
@@ -23,8 +21,11 @@ from reports.checks.summary import tally
 from reports.checks.verdicts import decide
 from reports.formats.results import load_results
 from reports.history_files import load_history
+from scenarios import interrupts, runs
 from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
+from scenarios.runs import RunFolder
+from scenarios.worlds import contention
 from scenarios.worlds import processes as workers
 
 SHORT_LEASES = """
@@ -179,9 +180,9 @@ def begun(own_folder: Path, **facts: object) -> RunFolder:
 def test_a_run_whose_process_is_gone_was_killed(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A number that was given again tells nothing: "killed", written down by the next command. Nothing recorded: 5."""
     folder = begun(own_folder)
-    assert writers.status_of(folder.path) == "running"
+    assert runs.status_of(folder.path) == "running"
     folder.describe(process_started="another boot+1")
-    assert writers.status_of(folder.path) == "killed"
+    assert runs.status_of(folder.path) == "killed"
     for command in ("check", "report"):
         assert run([command, str(folder.path)]) == 5
         assert "was killed: its process ended without a word before anything was recorded" in capsys.readouterr().err
@@ -195,7 +196,7 @@ def test_a_run_whose_process_is_gone_was_killed(own_folder: Path, capsys: pytest
 def test_the_clean_up_leaves_folders_that_are_being_written(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the number of folders to keep: a dead run's goes, a live one's stays."""
     live, dead = begun(own_folder), begun(own_folder, pid=2**30)
-    monkeypatch.setattr(run_folder, "RUNS_MAX", 1)
+    monkeypatch.setattr(runs, "RUNS_MAX", 1)
     begun(own_folder)
     assert live.path.exists()
     assert not dead.path.exists()

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lockref.cli.campaigns import code_of, write_run
-from lockref.cli.run_folder import RunFolder
 from lockref.history import REQUESTS_PER_PROCESS, Kind, Op
 from lockref.stores.port import Outcome
+from reports.account import write_run
 from reports.checks import judge
 from reports.checks.summary import tally
+from reports.formats.exit_codes import code_of
 from reports.formats.results import Results, judged
 from reports.formats.speed import speed_lines
 from tests.histories import Held, History, tables
@@ -91,7 +91,7 @@ def test_a_gate_may_allow_a_lost_store(allowed: tuple[int, ...], code: int, elem
     fails(h, 8 * S, 15 * S)
     found = results(h)
     assert code_of([found], allowed) == code
-    write_run(RunFolder(tmp_path), *tables(h), found, allowed=allowed)
+    write_run(tmp_path, *tables(h), found, allowed=allowed)
     assert element in (tmp_path / "junit.xml").read_text(encoding="utf-8")
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lockref.cli.judging import judged_history
 from lockref.errors import HistoryUnreadable
 from lockref.history import Op, digests
+from reports.account import judged_history
 from reports.checks import decide, judge
 from reports.checks.summary import tally
 from reports.history_files import load_history, write_history, write_json_lines

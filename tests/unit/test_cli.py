@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli import console, exit_codes, seeds
+from lockref.cli import console, options
 from lockref.cli.main import run
-from lockref.cli.reporting import parts_of
-from lockref.cli.run_folder import open_run
+from lockref.cli.report import parts_of
 from lockref.errors import BackendUnavailable, DeterminismError
+from reports.formats import exit_codes
 from reports.formats.results import load_results
 from reports.history_files import load_history, write_json_lines
+from scenarios.runs import open_run
 from scenarios.worlds import threads
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
@@ -427,9 +428,9 @@ def test_faults_are_refused_before_a_server_starts(capsys: pytest.CaptureFixture
 
 def test_seeds_are_read_as_people_write_them() -> None:
     """Integer, hexadecimal, a range, a commit hash."""
-    assert list(seeds.SEED_RANGE.convert("7", None, None)) == [7]
-    assert list(seeds.SEED_RANGE.convert("0x10..0x12", None, None)) == [16, 17, 18]
-    assert seeds.parse_seed("ab" * 20) == int("ab" * 20, 16) % 2**63
+    assert list(options.SEED_RANGE.convert("7", None, None)) == [7]
+    assert list(options.SEED_RANGE.convert("0x10..0x12", None, None)) == [16, 17, 18]
+    assert options.parse_seed("ab" * 20) == int("ab" * 20, 16) % 2**63
 
 
 def test_interrupting_leaves_a_readable_run_folder(own_folder: Path) -> None:

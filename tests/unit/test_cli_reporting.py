@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.campaigns import document_of, say_results, tallied_results
 from lockref.cli.console import Console
-from lockref.cli.failures import Stored
 from lockref.cli.main import run
-from lockref.cli.reporting import ANALYSED, Part, _joined, write_report
+from lockref.cli.results import say_results
 from lockref.errors import CapabilityMissing, HistoryUnreadable
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
+from reports.account import tallied_results
 from reports.checks.summary import Finding, Tally
+from reports.formats.document import document_of
 from reports.formats.results import Clause, Results
 from reports.history_files import write_history
+from reports.page import ANALYSED, Part, _joined, write_report
 from scenarios.definition.load import load_scenario
+from scenarios.failures import Stored
 from scenarios.run import run_real
 from tests.histories import History
 
@@ -29,7 +31,7 @@ def part(folder: Path) -> Part:
 
 
 def write(parts: list[Part], out: Path) -> Path:
-    return write_report(parts, out, title="t", spark=None, console=Console({"quiet": True}), without_spark="--no-spark")
+    return write_report(parts, out, title="t", spark=None, without_spark="--no-spark")
 
 
 def test_a_page_without_spark_is_made_from_what_was_judged(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_a_killed_run_has_a_page_without_java(tmp_path: Path, monkeypatch: pytes
         # Not by a setting: another test of this process may have started a session, which then serves this one.
         raise CapabilityMissing("no Java")
 
-    monkeypatch.setattr("lockref.cli.reporting._analysed", without_java)
+    monkeypatch.setattr("reports.page._analysed", without_java)
     folder = tmp_path / "run"
     folder.mkdir()
     run_real(

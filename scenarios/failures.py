@@ -1,7 +1,11 @@
-"""Failures that keep themselves: every distinct one is stored, shrunk, and replayed by its id.
+"""The failures of simulated runs: each distinct one is stored, shrunk, and replayed by its id.
 
 An id is made from what failed (scenario, lock, clause, plan, seed), so finding
 the same failure again gives the same id.
+
+Everything that people are told of a failure is taken from one run, the one that
+`lockref replay` shows again. If the failure was shrunk, that is the shrunk run:
+its times and figures are not those of the run that found the failure.
 """
 
 from __future__ import annotations
@@ -13,23 +17,26 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ValidationError
 
 import lockref
-from lockref.cli.evidence import Evidence, JudgedRun
-from lockref.cli.run_folder import HOME, commit
-from lockref.errors import ConfigError, did_you_mean
-from scenarios.worlds.simulated import run_simulated
-from sim.explore.replay import Failure, ProviderUsed, ShrinkRecord, Versions
+from lockref.errors import ConfigError, Location, did_you_mean
+from lockref.history import runs_table, to_table
+from lockref.lab.loading import ProviderSpec, load_provider
+from reports.checks import judge
+from reports.checks.spec import CLAUSES
+from reports.checks.summary import Finding, tally
+from scenarios.definition.schema import Scenario
+from scenarios.runs import HOME, commit
+from scenarios.worlds.simulated import RunOutcome, run_simulated
+from sim.explore.replay import Failure, ProviderUsed, Replayed, ShrinkRecord, Versions, replay
 from sim.explore.shrink import Shrunk, shrink
-from sim.kernel.schedules import Replay
-
-if TYPE_CHECKING:
-    from lockref.lab.loading import ProviderSpec
-    from reports.checks.summary import Finding
-    from scenarios.definition.schema import Scenario
-    from scenarios.worlds.simulated import RunOutcome
-    from sim.faults.vocabulary import FaultPlan
+from sim.faults.vocabulary import FaultPlan
+from sim.kernel.schedules import Replay, Schedule
 
 FAILURES = HOME / "failures"
 LISTED_MAX = 8
@@ -42,18 +49,102 @@ SHRINK_RUNS_MAX = 120
 ID_PREFIX = "LK-"
 _ID_LENGTH = 6
 
+CLAUSES_WITH_WRITES = ("S3", "S6")
+"""Clauses whose failures are told with what the store saw: who wrote, on which condition, with what success."""
+
+WRITES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFailure:
+    """A failure as one run shows it.
+
+    finding: clause, witness and instant. events, grants: that run's history, and the grants that the judge found in it.
+    """
+
+    finding: Finding
+    events: pa.Table
+    grants: pa.Table
+
+
+class JudgedRun:
+    """One simulated run with its history and what the checks say of it."""
+
+    __slots__ = ("_by_clause", "_events", "_grants")
+
+    def __init__(self, outcome: RunOutcome) -> None:
+        self._events: pa.Table = to_table([outcome.recorder], [outcome.seed])
+        runs = runs_table([outcome.run_row])
+        judgement = judge(self._events, runs)
+        self._grants: pa.Table = judgement.grants
+        self._by_clause = {finding.clause: finding for finding in tally(judgement, self._events, runs).findings}
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """The clauses that the run breaks."""
+        return frozenset(self._by_clause)
+
+    def message(self, clause: str) -> str:
+        """How the clause is broken, in the words of the checks; empty if it is not."""
+        own = self._by_clause.get(clause)
+        return "" if own is None else str(own.witness.get("text") or CLAUSES[clause])
+
+    def breaks_likewise(self, finding: Finding) -> bool:
+        """True if this run breaks the same clause in the same way, such as by a false denial."""
+        own = self._by_clause.get(finding.clause)
+        return own is not None and own.kind == finding.kind
+
+    def shown(self, finding: Finding) -> ShownFailure:
+        """How this run breaks the clause of `finding`, which it must. `similar` is copied from `finding`."""
+        own = self._by_clause[finding.clause]
+        witness = own.witness
+        if finding.clause in CLAUSES_WITH_WRITES and own.at_ns is not None:
+            writes = store_writes(self._events, str(witness.get("lock", "")), own.at_ns)
+            witness = {**witness, "store": writes}
+        return ShownFailure(
+            finding=replace(finding, kind=own.kind, at_ns=own.at_ns, witness=witness),
+            events=self._events,
+            grants=self._grants,
+        )
+
+
+def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
+    """The clauses that one simulated run breaks."""
+    return JudgedRun(outcome).broken
+
+
+def store_writes(events: pa.Table, lock: str, at_ns: int) -> list[dict[str, Any]]:
+    """The writes of `lock` nearest to an instant, at most `WRITES_SHOWN`, in the order of the record.
+
+    An applied write is shown as the store recorded it, any other one with the answer that its client received.
+    """
+    chosen = events.filter(
+        pc.and_(
+            pc.and_(pc.equal(events["lock"], lock), pc.is_in(events["kind"], pa.array(["applied", "replied"]))),
+            pc.invert(pc.is_in(events["op"], pa.array(["read", "none", "guard"]))),
+        )
+    ).to_pylist()
+    told = [row for row in chosen if (row["kind"] == "applied") == (row["outcome"] == "applied")]
+    sender = {row["request"]: row["task"] for row in chosen if row["kind"] == "replied"}
+    nearest = sorted(told, key=lambda row: abs(row["at_ns"] - at_ns))[:WRITES_SHOWN]
+    names = ("at_ns", "node", "op", "if_version", "outcome", "version")
+    return [
+        {**{name: row[name] for name in names if row[name] not in (None, "")}, "task": sender.get(row["request"], "")}
+        for row in sorted(nearest, key=lambda row: row["seq"])
+    ]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """How a failure is known: its id, the line that shows it again (empty if none does), labelled notes.
 
-    evidence: the failure as the run behind that line shows it; None if no run does.
+    shown: the failure as the run behind that line shows it; None if no run does.
     """
 
     id: str
     replay: str
     notes: tuple[tuple[str, str], ...] = ()
-    evidence: Evidence | None = None
+    shown: ShownFailure | None = None
 
 
 class FailureStore:
@@ -93,13 +184,13 @@ class FailureStore:
             shrunk = _shrink_record(outcome, result)
             outcome = self._repeat(result.plan, result.deviations, finding.run)
         # From here on the failure is what this run shows: the plan, digest and replay line are its own, too.
-        evidence = JudgedRun(outcome).evidence(finding)
-        self._write(identity, evidence.finding, resolved, outcome, shrunk)
+        shown = JudgedRun(outcome).shown(finding)
+        self._write(identity, shown.finding, resolved, outcome, shrunk)
         return Stored(
             id=identity,
             replay=f"lockref replay {identity}",
             notes=_shrink_notes(shrunk, kinds) if shrunk else (),
-            evidence=evidence,
+            shown=shown,
         )
 
     def _write(
@@ -200,3 +291,55 @@ def find_failures(name: str, *, folder: Path = FAILURES) -> list[Path]:
     more = f" and {len(stored) - LISTED_MAX} more" if len(stored) > LISTED_MAX else ""
     listed = ", ".join(stored[:LISTED_MAX])
     raise ConfigError(f"there is no failure {name!r}; stored here: {listed}{more}.{did_you_mean(name, stored)}")
+
+
+def load_failure(path: Path) -> tuple[Failure, Scenario]:
+    """A stored failure and its scenario. Raises ConfigError, with the place, for a scenario of another version."""
+    failure = Failure.load(path)
+    try:
+        return failure, Scenario.model_validate(failure.scenario)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"the stored scenario is none of this version: scenario.{place}: {first['msg']}",
+            location=Location(str(path)),
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureReplay:
+    """One stored failure, run again: under which lock, what came of it, and the checks' words for what still breaks.
+
+    message: empty if the clause no longer breaks.
+    """
+
+    failure: Failure
+    scenario: str
+    provider: str
+    answered: Replayed
+    message: str
+
+
+def replay_failure(path: Path, *, provider: str | None = None) -> FailureReplay:
+    """Run the stored failure in the file again.
+
+    provider: another lock under the same plan; default the lock that failed.
+    Errors: ConfigError for a file that this version cannot read, or a lock that cannot be loaded.
+    """
+    failure, scenario = load_failure(path)
+    spec = load_provider(provider or failure.provider.name)
+    judged: list[JudgedRun] = []
+
+    def run(plan: FaultPlan, schedule: Schedule, seed: int) -> RunOutcome:
+        return run_simulated(scenario, spec, seed, plan=plan, schedule=schedule)
+
+    def broken(outcome: RunOutcome) -> frozenset[str]:
+        judged.append(JudgedRun(outcome))
+        return judged[-1].broken
+
+    answered = replay(failure, run, broken)
+    message = judged[-1].message(failure.clause) if judged else ""
+    return FailureReplay(
+        failure=failure, scenario=scenario.name, provider=spec.name, answered=answered, message=message
+    )

@@ -17,6 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+EXIT_CODE = 130
+"""Of a command that such a signal ended."""
+
 _heard = False
 _deferrals = 0
 

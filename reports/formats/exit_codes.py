@@ -6,9 +6,10 @@ errors are the errors' own (`lockref.errors`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from lockref.errors import BackendUnavailable, ConfigError, DeterminismError, LockrefError
+from reports.formats.results import Results
 
 HELD = 0
 VIOLATED = 1
@@ -16,7 +17,6 @@ USAGE = ConfigError.exit_code
 INCONCLUSIVE = 3
 NOT_LIVE = 4
 DEFECT = LockrefError.exit_code
-INTERRUPTED = 130
 
 _RANKING = (
     VIOLATED, NOT_LIVE, DEFECT, DeterminismError.exit_code, BackendUnavailable.exit_code, USAGE, INCONCLUSIVE, HELD,
@@ -48,3 +48,26 @@ def exit_code(
 def worst(codes: Iterable[int]) -> int:
     """The code that speaks for several."""
     return min(codes, key=_RANKING.index, default=HELD)
+
+
+def code_of(results: Sequence[Results], allowed: Sequence[int] = ()) -> int:
+    """The exit code that speaks for all of them."""
+    return worst(
+        exit_code(
+            safety=each.verdict,
+            liveness=each.liveness,
+            fairness=each.fairness_claims,
+            is_store_lost=each.is_store_lost,
+            allowed=allowed,
+        )
+        for each in results
+    )
+
+
+def gate(allowed: Collection[int]) -> dict[str, bool]:
+    """What JUnit and annotations must know of `--allow-exit`, as their keyword arguments."""
+    return {
+        "allow_inconclusive": INCONCLUSIVE in allowed,
+        "allow_not_live": NOT_LIVE in allowed,
+        "allow_store_lost": BackendUnavailable.exit_code in allowed,
+    }

@@ -3,7 +3,12 @@
 A folder is readable at every moment: files appear whole (written beside and
 renamed), `run.json` says "running" until the end, and `latest` points to the
 newest folder that was begun. A run that still says so when its process is gone
-was killed; whoever begins the next one writes that down.
+was killed; the next command that begins a run writes that down.
+
+Whether the process that writes a folder still lives is not decided by its
+number alone, because the system reuses numbers. So `run.json` also holds the
+start of the process, on Linux in ticks since a boot that has a name: the start
+by the wall clock would move when that clock is set.
 """
 
 from __future__ import annotations
@@ -12,32 +17,34 @@ import json
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-import click
+import psutil
 
 import lockref
-from lockref.cli import interrupts
-from lockref.cli.exit_codes import INTERRUPTED
-from lockref.cli.writers import is_written, myself, nothing_recorded, status_of
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, NothingRecorded
 from lockref.whole import write_whole
-from reports.history_files import is_unfinished
+from reports.history_files import HISTORIES, has_history, is_unfinished
+from scenarios import interrupts
 
 HOME = Path(".lockref")
-HISTORIES = ("events.parquet", "events.jsonl")
-"""Names under which a folder holds a history."""
 
 RUNS_MAX = 100
 BYTES_MAX = 1_000_000_000
 AGE_MAX_S = 30 * 86_400
+
+FOREIGN_MAX_S = 86_400
+"""A run of another host counts as going on for so long: its processes cannot be asked from here."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @cache
@@ -82,13 +89,23 @@ class RunFolder:
     about: dict[str, object] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, command: str, about: Mapping[str, object], *, home: Path = HOME) -> RunFolder:
-        """Make the folder, write `run.json` with status "running" and point `latest` at it."""
+    def begin(
+        cls,
+        command: str,
+        about: Mapping[str, object],
+        *,
+        home: Path = HOME,
+        tell: Callable[[str], None] = lambda _text: None,
+    ) -> RunFolder:
+        """Make the folder, write `run.json` with status "running" and point `latest` at it.
+
+        tell: told of each earlier run that was killed and has something to judge.
+        """
         runs = home / "runs"
         runs.mkdir(parents=True, exist_ok=True)
         for killed in note_killed(runs):
             if any(is_unfinished(part) for part in (killed, *killed.glob("*/"))):
-                click.echo(f"an earlier run was killed: `lockref check {killed}` judges what it had recorded", err=True)
+                tell(f"an earlier run was killed: `lockref check {killed}` judges what it had recorded")
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         number = 0
         while True:
@@ -132,7 +149,7 @@ class RunFolder:
     ) -> None:
         if isinstance(error, KeyboardInterrupt):
             # Also where the run had finished and the signal came while it was told: the command answers this.
-            self.describe(status="interrupted", exit_code=INTERRUPTED)
+            self.describe(status="interrupted", exit_code=interrupts.EXIT_CODE)
         elif error is not None:
             self.describe(status="failed")
 
@@ -146,11 +163,6 @@ class RunFolder:
         """Write one file of the folder whole."""
         write_whole(self.path / name, text)
         return self.path / name
-
-
-def has_history(folder: Path) -> bool:
-    """True for a folder with something to judge: a history, or what an unfinished run has recorded."""
-    return is_unfinished(folder) or any((folder / name).exists() for name in HISTORIES)
 
 
 def require_recorded(folder: Path) -> None:
@@ -216,3 +228,79 @@ def prune(runs: Path, *, keep: Path) -> None:
         if folder != keep and is_surplus and status_of(folder) != "running":
             # Another command may be removing it, too.
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def myself() -> dict[str, object]:
+    """What `run.json` says of the process that writes the folder."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "process_started": _started(os.getpid())}
+
+
+def is_written(about: Mapping[str, object], *, age_s: float = 0.0) -> bool:
+    """True while the process that `run.json` names lives and has not ended the run.
+
+    age_s: since `run.json` was written; decides for another host's runs.
+    """
+    if about.get("status") != "running":
+        return False
+    pid = about.get("pid")
+    if not isinstance(pid, int):
+        return False
+    if about.get("host") != socket.gethostname():
+        return age_s < FOREIGN_MAX_S
+    return _started(pid) == about.get("process_started")
+
+
+def _started(pid: int) -> str:
+    """When the process began, in words that are equal for the same process only; empty if there is none."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        if _BOOT.exists():
+            # The name of the program is in brackets and may hold anything; the 20th field after it is the start.
+            ticks = (
+                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+            )
+            return f"{_BOOT.read_text().strip()}+{ticks}"
+        return repr(process.create_time())
+    except (psutil.Error, OSError, IndexError):
+        return ""
+
+
+def status_of(folder: Path) -> str:
+    """How the run of a folder, or of the one that it is a part of, ended: as `run.json` says, or "killed".
+
+    "running" is said of a run whose process lives; empty where nothing is known.
+    """
+    if not (folder / "run.json").exists() and (folder / "results.json").exists():
+        # A part writes its results when it is over, however long the others go on.
+        return "finished"
+    for place in (folder, folder.parent):
+        path = place / "run.json"
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            age_s = time.time() - path.stat().st_mtime
+        except (OSError, ValueError):
+            continue
+        status = str(about.get("status", ""))
+        return "killed" if status == "running" and not is_written(about, age_s=age_s) else status
+    return ""
+
+
+_ENDS = {
+    "killed": "was killed: its process ended without a word",
+    "running": "is not over yet",
+    "interrupted": "was interrupted",
+    "failed": "ended with an error",
+}
+
+
+def end_of(folder: Path) -> str:
+    """One sentence about a run that did not finish; empty for one that did, and where nothing is known."""
+    words = _ENDS.get(status_of(folder))
+    return f"the run {words}" if words else ""
+
+
+def nothing_recorded(folder: Path) -> NothingRecorded:
+    """The error for a folder in which a run left nothing to judge."""
+    return NothingRecorded(f"{folder}: {end_of(folder) or 'the run ended'} before anything was recorded; run it again")

@@ -1,22 +1,23 @@
-"""From run folders to a page: one pass of the Spark pipeline over their histories, one section each."""
+"""From run folders to a page: one pass of the Spark pipeline over their histories, one section each.
+
+How the run of a folder ended is the runner's to say: `Part` carries it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lockref.cli.console import Console
-from lockref.cli.judging import judged_history
-from lockref.cli.run_folder import has_history
-from lockref.cli.writers import end_of
 from lockref.errors import CapabilityMissing
+from reports.account import judged_history
 from reports.checks.verdicts import counted
 from reports.formats.results import Results, load_results
-from reports.history_files import is_unfinished, load_history, write_history
+from reports.history_files import has_history, is_unfinished, load_history, write_history
 from reports.html import render
 from reports.pipeline import analyse_each
 
@@ -33,19 +34,24 @@ is added to `Results` is the run's until somebody says otherwise here, and no pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One section of a page: a run folder and its title."""
+    """One section of a page: a run folder and its title.
+
+    ended: how the run ended, if it did not finish by itself. finished_seeds: those of an unfinished campaign.
+    """
 
     folder: Path
     title: str
+    ended: str = ""
+    finished_seeds: int = 0
 
 
-def parts_of(folder: Path) -> list[Part]:
-    """The histories in a run folder: its own, or those of its parts."""
-    found = [path for path in (folder, *sorted(folder.glob("*/"))) if has_history(path)]
-    return [Part(folder=path, title=_title(path)) for path in found]
+def history_folders(folder: Path) -> list[Path]:
+    """The folders with a history in a run folder: itself, or its parts."""
+    return [path for path in (folder, *sorted(folder.glob("*/"))) if has_history(path)]
 
 
-def _title(folder: Path) -> str:
+def title_of(folder: Path) -> str:
+    """The title of the results in a folder; its name where none have been written."""
     results = folder / "results.json"
     return load_results(results).title if results.exists() else folder.name
 
@@ -56,7 +62,7 @@ def write_report(
     *,
     title: str,
     spark: SparkSession | None,
-    console: Console,
+    provenance: Mapping[str, object] = MappingProxyType({}),
     without_spark: str = "",
 ) -> Path:
     """Analyse every part on Spark, join what only the run itself knows, and render the page.
@@ -67,10 +73,10 @@ def write_report(
     it recorded.
 
     spark: a session to use; default one of its own.
+    provenance: of this command, for what is judged here.
     without_spark: why the page is to be made without it, if it is.
     Returns the path of `report.html`.
     """
-    console.progress(f"report: {', '.join(part.title for part in parts)}", force=True)
     files = [part.folder / "results.json" for part in parts]
     judged = [load_results(file) if file.exists() else None for file in files]
     try:
@@ -78,14 +84,15 @@ def write_report(
             raise CapabilityMissing(without_spark)
         sections = _analysed(parts, judged, out / "analysis", spark)
     except CapabilityMissing as error:
-        sections = [known or _judged_here(part) for part, known in zip(parts, judged, strict=True)]
+        sections = [known or _judged_here(part, provenance) for part, known in zip(parts, judged, strict=True)]
         for section in sections:
             section.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
     return render(sections, out, title=title)
 
 
-def _judged_here(part: Part) -> Results:
-    return judged_history(part.folder).model_copy(update={"title": part.title})
+def _judged_here(part: Part, provenance: Mapping[str, object]) -> Results:
+    results = judged_history(part.folder, provenance=provenance, ended=part.ended, finished_seeds=part.finished_seeds)
+    return results.model_copy(update={"title": part.title})
 
 
 def _analysed(
@@ -101,8 +108,8 @@ def _analysed(
         )
     models = [Results.model_validate(one) for one in analysed]
     for part, model in zip(parts, models, strict=True):
-        if ended := end_of(part.folder):
-            model.notices.insert(0, f"{ended}; what it recorded is judged")
+        if part.ended:
+            model.notices.insert(0, f"{part.ended}; what it recorded is judged")
     return [_joined(one, known) if known else one for one, known in zip(models, judged, strict=True)]
 
 

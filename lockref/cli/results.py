@@ -1,0 +1,110 @@
+"""What every command that judges does in the end: say the verdicts, write the document, answer the exit code."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import click
+
+from lockref.cli.console import Console, printable
+from reports.account import judged_history, tallied_results
+from reports.checks.verdicts import counted
+from reports.formats.document import document_of
+from reports.formats.exit_codes import code_of, gate, worst
+from reports.formats.github import annotation_lines
+from reports.formats.results import Results
+from reports.formats.terminal import result_lines
+from scenarios.checkpoint import seeds_in
+from scenarios.runs import RunFolder, end_of, provenance
+
+if TYPE_CHECKING:
+    from lockref.errors import LockrefError
+    from reports.account import StoredFailure
+    from reports.checks.summary import Finding
+    from scenarios.campaign import CampaignResult
+
+
+def campaign_results(
+    campaign: CampaignResult, *, provenance: Mapping[str, object], store_failure: Callable[[Finding], StoredFailure]
+) -> Results:
+    """The account of a campaign of seeds."""
+    return tallied_results(
+        campaign.tally,
+        title=f"{campaign.scenario.name} under {campaign.provider}",
+        scenario=campaign.scenario.name,
+        provider=campaign.provider,
+        provenance={**provenance, "digest": campaign.digest},
+        store_failure=store_failure,
+    )
+
+
+def history_results(history: Path) -> Results:
+    """The account of a recorded history, judged here, with how its run ended."""
+    is_folder = history.is_dir()
+    return judged_history(
+        history,
+        provenance=provenance({"history": str(history)}),
+        ended=end_of(history) if is_folder else "",
+        finished_seeds=seeds_in(history) if is_folder else 0,
+    )
+
+
+def begin_run(command: str, about: Mapping[str, object]) -> RunFolder:
+    """A new run folder; an earlier run that was killed is told of on standard error."""
+    return RunFolder.begin(command, about, tell=lambda text: click.echo(text, err=True))
+
+
+def say_results(console: Console, results: Results) -> None:
+    """The verdict in a few lines, the failure blocks last."""
+    for text, style in result_lines(results):
+        console.say(text, style=style)
+
+
+def conclude(
+    console: Console,
+    folder: RunFolder,
+    results: Sequence[Results],
+    *,
+    digest: str = "",
+    allowed: Sequence[int] = (),
+    failed: LockrefError | None = None,
+    skipped: Mapping[str, str] = MappingProxyType({}),
+    errors: Mapping[str, str] = MappingProxyType({}),
+) -> int:
+    """End a command that judged runs: describe its folder, print the document or the folder's path; its exit code.
+
+    skipped: scenarios that do not apply to the lock, with the reason.
+    errors: scenarios that could not be run to their end, with the error; they have been told.
+    failed: what ended it early. It is raised again where nothing was judged
+    before; otherwise it is said, and what was judged still counts: a proven
+    failure is not hidden by a server that then went away.
+    """
+    if failed is not None and not results:
+        raise failed
+    code = code_of(results, allowed)
+    if failed is not None:
+        code = worst((code, failed.exit_code))
+    if errors:
+        console.say(f"{counted(len(errors), 'scenario')} could not be run: {', '.join(errors)}", style="bad")
+    elif failed is not None:
+        console.say(f"ended early: {printable(str(failed), limit=4000, keep_newlines=True)}", style="bad")
+    if len(results) + len(skipped) + len(errors) > 1:
+        ended: Counter[str] = Counter(each.worst for each in results)
+        ended.update({"not applicable": len(skipped), "could not be run": len(errors)})
+        console.say("in all: " + ", ".join(f"{number:,} {how}" for how, number in ended.items() if number))
+    document = document_of(results, digest=digest, folder=folder.path, skipped=skipped, errors=errors)
+    status = "finished" if failed is None else "failed"
+    folder.describe(status=status, verdict=document["verdict"], exit_code=code)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotation_lines(results, **gate(allowed)):
+            console.say(line)
+    if console.as_json:
+        console.document(document)
+    else:
+        console.say(f"history and results in {folder.path}", style="dim")
+    return code

@@ -1,0 +1,212 @@
+"""From judged runs to their one account, `Results`: of a campaign, of a real run, of a recorded history.
+
+The runner stores failures and knows how a run ended. What it knows is handed in
+here as values: this room imports nothing that runs anything.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.history import batch_digest, digests
+from lockref.whole import write_whole
+from reports.checks import judge
+from reports.checks.facts.integrity import altered, inspect_records
+from reports.checks.spec import CLAUSES
+from reports.checks.summary import Finding, Tally, tally
+from reports.checks.verdicts import joint_verdict
+from reports.formats.block import failure_block
+from reports.formats.exit_codes import gate
+from reports.formats.junit import junit_xml
+from reports.formats.results import Failure, Results, Timeline, judged, load_results
+from reports.history_files import load_history, write_history
+from reports.pipeline.timeline import KINDS_SHOWN, build_timeline
+
+
+class ShownFailure(Protocol):
+    """A failure as one run shows it: clause, witness and instant; the run's events and its grants."""
+
+    @property
+    def finding(self) -> Finding: ...
+
+    @property
+    def events(self) -> pa.Table: ...
+
+    @property
+    def grants(self) -> pa.Table: ...
+
+
+class StoredFailure(Protocol):
+    """A failure that the runner has stored: its id, the line that shows it again (may be empty), labelled notes."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def replay(self) -> str: ...
+
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]: ...
+
+    @property
+    def shown(self) -> ShownFailure | None: ...
+
+
+def tallied_results(
+    tally: Tally,
+    *,
+    title: str,
+    scenario: str,
+    provider: str,
+    backend: str = "",
+    provenance: Mapping[str, object],
+    store_failure: Callable[[Finding], StoredFailure] | None = None,
+    again: str = "",
+    seeds: Mapping[int, int] = MappingProxyType({}),
+) -> Results:
+    """The one account of judged runs.
+
+    store_failure: keeps a failure for `lockref replay`. Without it failures are
+    named by clause and run; `again` is the line that judges the history once
+    more, and `seeds` knows the seeds of runs that had one.
+    """
+    results = judged(tally, title=title, classes=tally.classes, events=tally.events)
+    for found in tally.findings:
+        stored = store_failure(found) if store_failure else None
+        shown = stored.shown if stored else None
+        finding = shown.finding if shown else found
+        begin_ns, timeline = _picture(shown) if shown else (0, None)
+        failure = Failure(
+            id=stored.id if stored else f"{found.clause}-{found.run}",
+            clause=finding.clause,
+            message=str(finding.witness.get("text") or CLAUSES[finding.clause]),
+            run=finding.run,
+            seed=finding.run if stored else seeds.get(finding.run),
+            scenario=scenario,
+            provider=provider,
+            backend=backend,
+            begin_ns=begin_ns,
+            at_ns=finding.at_ns,
+            similar=finding.similar,
+            replay=stored.replay if stored else again,
+            notes=list(stored.notes) if stored else [],
+            witness=finding.witness,
+            timeline=timeline,
+        )
+        failure.block = failure_block(failure)
+        results.failures.append(failure)
+    results.notices += sorted(
+        {_store_notice(finding) for finding in tally.findings if finding.witness.get("blame") == "store"}
+    )
+    results.provenance = dict(provenance)
+    return results
+
+
+def _picture(shown: ShownFailure) -> tuple[int, Timeline]:
+    """The run's first event, from which people are told times, and the timeline around the failure."""
+    begin_ns: int = pc.min(shown.events["at_ns"]).as_py()
+    rows = shown.events.filter(pc.is_in(shown.events["kind"], pa.array(KINDS_SHOWN)))
+    timeline = build_timeline(
+        rows.to_pylist(),
+        grants=shown.grants.to_pylist(),
+        moment_ns=shown.finding.at_ns,
+        witness=shown.finding.witness,
+        origin_ns=begin_ns,
+    )
+    return begin_ns, timeline
+
+
+def _store_notice(finding: Finding) -> str:
+    """A verdict on a run in which the store broke its promise must not read as one on the lock."""
+    advice = finding.witness.get("advice")
+    return (
+        f"{finding.witness['text']} ({finding.clause}): that is the store's fault, and what broke after it may be"
+        f"{f'; {advice}' if advice else ''}"
+    )
+
+
+def add_thresholds(results: Results, judged_limits: Iterable[tuple[str, str]]) -> None:
+    """Add what became of a scenario's `thresholds`: (verdict, text) pairs.
+
+    They count as liveness: a limit was broken, or it was never measured.
+    """
+    for verdict, text in judged_limits:
+        results.notices.append(f"threshold {verdict}: {text}")
+        results.liveness = joint_verdict([results.liveness, verdict])
+        if verdict == "inconclusive":
+            results.reasons.append(f"threshold {text}")
+
+
+def write_run(
+    folder: Path, events: pa.Table, runs: pa.Table, results: Results, *, allowed: Collection[int] = ()
+) -> None:
+    """A history, its results and JUnit into a run folder. `allowed`: the exit codes that the gate takes for success."""
+    write_history(folder, events, runs)
+    results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
+    results.write(folder / "results.json")
+    write_whole(folder / "junit.xml", junit_xml([results], **gate(allowed)))
+
+
+def check_line(history: Path) -> str:
+    """The line that judges a recorded history once more: what a real run has in the place of a replay."""
+    return f"lockref check {shlex.quote(str(history))}"
+
+
+def judged_history(
+    history: Path,
+    *,
+    provenance: Mapping[str, object] = MappingProxyType({}),
+    ended: str = "",
+    finished_seeds: int = 0,
+) -> Results:
+    """What the judge says, in this process, of one history: a folder or a file of events.
+
+    ended: how the run of the folder ended, if it did not finish by itself. finished_seeds: those of an unfinished
+        campaign, of which the folder may keep fewer histories.
+    """
+    events, runs, notes = load_history(history)
+    told = digests(events)
+    # An altered history may hold as well as break: whatever it shows is not what happened.
+    damage = altered(inspect_records(events, runs), set(told), computed=told)
+    known = history / "results.json" if history.is_dir() else None
+    earlier = load_results(known) if known is not None and known.is_file() else None
+    counted = tally(
+        judge(events, runs, known_damage=damage),
+        events,
+        runs,
+        damaged=len(notes.damaged),
+        nameless=notes.nameless,
+        # The clauses that the run itself did not demand, such as those of a gate over the whole catalogue.
+        spared=frozenset(earlier.spared) if earlier else frozenset(),
+    )
+    about = runs.select(["run", "seed", "world", "scenario", "provider"]).to_pylist()
+    results = tallied_results(
+        counted,
+        title=str(history),
+        scenario=", ".join(sorted({row["scenario"] for row in about})),
+        provider=", ".join(sorted({row["provider"] for row in about})),
+        provenance={**provenance, "digest": batch_digest(told[run] for run in sorted(told))},
+        again=check_line(history),
+        seeds={row["run"]: row["seed"] for row in about if row["world"] == "simulated" and row["seed"] is not None},
+    )
+    is_simulated = {row["world"] for row in about} == {"simulated"}
+    if ended:
+        results.notices.append(ended if is_simulated else f"{ended}; it is judged as far as it recorded")
+    if finished_seeds:
+        results.notices.append(
+            f"{finished_seeds:,} seeds were finished; the same command with --resume goes on after them"
+        )
+    all_runs = earlier.runs if earlier else finished_seeds
+    if all_runs > len(runs):
+        results.notices.append(
+            f"{len(runs):,} of {all_runs:,} runs kept their history and are judged here; the run judged all of them"
+        )
+    results.notices += notes.lines
+    return results

@@ -1,0 +1,45 @@
+"""A judged run as lines for a terminal: the verdict first, the failure blocks last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reports.checks.spec import FAIRNESS, LIVENESS, SAFETY
+from reports.formats.results import Results
+from reports.formats.speed import speed_lines
+from reports.formats.text import short
+
+STATEMENT_MAX = 1000
+NOTICE_MAX = 300
+LINE_MAX = 200
+BLOCKS_MAX = 3
+"""Failure blocks shown on the terminal; the rest is counted and stands in results.json."""
+
+
+def result_lines(results: Results) -> Iterator[tuple[str, str]]:
+    """The paragraphs of one verdict, each with its style: "good", "bad", "head", "dim" or "" for plain."""
+    is_unlive = results.verdict != "violated" and results.worst == "violated"
+    style = "bad" if is_unlive else {"held": "good", "violated": "bad"}.get(results.verdict, "head")
+    # Safety gives the word, unless the lock is safe because it does not go on.
+    word = "NOT LIVE" if is_unlive else results.verdict.upper()
+    yield f"{word:<13}{short(results.title, LINE_MAX)}: {short(results.statement, STATEMENT_MAX)}", style
+    for line in (*results.untold_reasons, *(speed_lines(results.speed) if results.speed is not None else ())):
+        yield f"  {short(line, LINE_MAX)}", ""
+    for notice in results.notices:
+        yield f"  {short(notice, NOTICE_MAX)}", ""
+    for what, names in (("safety", SAFETY), ("liveness and fairness", (*LIVENESS, *FAIRNESS))):
+        broken = [f"{name} {clause.violated:,}" for name, clause in results.broken.items() if name in names]
+        if broken:
+            yield f"  {what} broken in runs: {', '.join(broken)}", ""
+    spared = [
+        f"{name} (broken in {clause.violated:,})" if clause.violated else name
+        for name, clause in results.spared.items()
+    ]
+    if spared:
+        yield f"  not demanded here, for no lock is known to keep it: {', '.join(spared)}", "dim"
+    for failure in results.failures[:BLOCKS_MAX]:
+        yield "", ""
+        yield failure.block, ""
+    rest = len(results.failures) - BLOCKS_MAX
+    if rest > 0:
+        yield f"\n+{rest} more distinct failure{'s' if rest > 1 else ''}: see results.json", ""

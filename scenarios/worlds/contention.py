@@ -1,0 +1,103 @@
+"""One contention run on one store: start the server, measure it, contend, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lockref.lab.loading import ProviderSpec
+from lockref.runtime import NS_PER_S
+from lockref.stores.uri import open_store
+from reports.checks import judge
+from reports.checks.summary import Tally, tally
+from scenarios import interrupts
+from scenarios.backends import BACKENDS, RunningBackend, resolve_backend
+from scenarios.definition.schema import Scenario
+from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
+
+EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention:
+    """A contention run, judged.
+
+    server, version: of the store, as it names itself. capabilities: its dialect and what it did when it was measured.
+    """
+
+    outcome: RealOutcome
+    tally: Tally
+    server: str
+    version: str
+    capabilities: dict[str, object]
+    store_notices: list[str] = field(default_factory=list)
+    run_notices: list[str] = field(default_factory=list)
+
+
+def contend_on(
+    backend: str,
+    scenario: Scenario,
+    spec: ProviderSpec,
+    *,
+    clients: int,
+    duration_ns: int,
+    processes: int,
+    via: str,
+    folder: Path,
+    progress: Callable[[str], None],
+) -> Contention:
+    """Contend for a lock on `backend`, the name of a server or the URI of a store, and judge the history.
+
+    progress: told what begins. folder: where the run records.
+    Ctrl-C while the clients contend cuts the run off: `outcome.is_interrupted`.
+    Errors: what `run_real` and `resolve_backend` raise.
+    """
+    require_undisturbed(scenario)
+    require_counts(clients=clients, processes=processes)
+    is_ours = backend in BACKENDS
+    if is_ours:
+        progress(f"starting {backend} (the first start on a machine installs it)")
+    with resolve_backend(backend, via=via) as running:
+        progress(
+            f"{clients} contenders, {processes} process{'es' if processes > 1 else ''}, "
+            f"{duration_ns / 1e9:g} s on {running.name} {running.version}".rstrip()
+        )
+        outcome = run_real(
+            scenario,
+            spec,
+            running.uri,
+            clients=clients,
+            duration_ns=duration_ns,
+            processes=processes,
+            folder=folder,
+            raise_if_interrupted=interrupts.raise_if_heard,
+        )
+    measured = running.measured
+    store_notices = [f"the store {finding.sentence}" for finding in measured.ignored] if measured else []
+    if measured and measured.credentials and not is_ours:
+        store_notices.append(measured.credentials)
+    run_notices = [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
+    if outcome.unfinished:
+        run_notices.append(
+            f"{len(outcome.unfinished)} clients had not returned from their last call when the run was cut off"
+        )
+    if is_ours:
+        run_notices.append(EMULATOR_NOTICE)
+    return Contention(
+        outcome=outcome,
+        tally=tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs),
+        server=running.name,
+        version=running.version,
+        capabilities=_capabilities(running),
+        store_notices=store_notices,
+        run_notices=run_notices,
+    )
+
+
+def _capabilities(running: RunningBackend) -> dict[str, object]:
+    """The store's dialect, and what it did when it was asked before the run (H23)."""
+    with closing(open_store(running.uri, request_timeout_ns=NS_PER_S)) as store:
+        dialect = store.capabilities.dialect
+    return {"dialect": dialect, "measured": running.measured.facts() if running.measured else {}}
