@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
+from lockref.cli.results import begin_run
 from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, begin_spool
 from lockref.runtime import NS_PER_S
@@ -172,7 +173,7 @@ def test_a_second_ctrl_c_leaves_what_was_recorded(
 
 
 def begun(own_folder: Path, **facts: object) -> RunFolder:
-    folder = RunFolder.begin("bench", {"arguments": {}})
+    folder = begin_run("bench", {"arguments": {}})
     folder.describe(**facts)
     return folder
 
