@@ -135,6 +135,8 @@ RUNS_SCHEMA = pa.schema(
         pa.field("unsafe", pa.string()),
         pa.field("event_count", pa.int64()),
         pa.field("is_inferred", pa.bool_()),
+        pa.field("node_providers", pa.map_(pa.string(), pa.string())),
+        pa.field("lock_protocols", pa.map_(pa.string(), pa.string())),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -148,6 +150,9 @@ optional clauses the provider declares (F1, F2). `unsafe` says what RFC-91 would
 forbid about the lock's timing; null where it forbids nothing. `event_count` is how many
 events the run recorded: a record with fewer was cut off, one with more is damaged. `is_inferred`: nobody
 described the run, so that its clock bounds are unknown; where it is described, a bound that is null counts as none.
+`node_providers`: node to the provider that it ran, of runs with several; null where all ran `provider`.
+`lock_protocols`: lock to the protocol by which it tells of its grants (`reports.checks.facts.protocols`); a lock that
+is not named keeps a record under compare-and-set.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

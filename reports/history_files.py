@@ -481,6 +481,6 @@ def write_json_lines(folder: Path | str, events: pa.Table, runs: pa.Table) -> No
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in ((EVENTS, events), (RUNS, runs)):
         with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
-            for row in table.to_pylist():
+            for row in table.to_pylist(maps_as_pydicts="strict"):
                 told = {key: value for key, value in row.items() if value is not None}
                 file.write(json.dumps(told, separators=(",", ":")) + "\n")

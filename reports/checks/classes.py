@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import ABSENT, Op
-from reports.checks.clauses.effect import Effects
 from reports.checks.facts.columns import Events, Flags, Ints
+from reports.checks.facts.effects import Effects
 
 CLASSES: Final = ("clean", "fenced overlap", "latent overlap", "token regression", "harm")
 CLEAN, FENCED_OVERLAP, LATENT_OVERLAP, TOKEN_REGRESSION, HARM = range(5)

@@ -38,6 +38,8 @@ from reports.checks.situations import reach_table
 from reports.checks.spec import VIOLATED
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
+UNCHAINED = "no lock's grants were read off a chain of records, and only of such a chain can this be asked"
+UNTIMED = "nothing promises until when a grant is valid: each is held by a session"
 TOKENLESS = "the lock gives no tokens"
 CONTRADICTED = "the store showed a state that a confirmed write had replaced, so nobody knows what was so during a call"
 UNBOUNDED = "broken only if no two clocks may differ, and nobody said by how much they may: the run has no row in runs"
@@ -120,9 +122,11 @@ def _judge(case: Case) -> Judgement:
     unreadable = [(~truth.is_readable, UNREADABLE)]
     # Behind a hole nobody knows whose grant it was, which token it had, who gave it back, and who was denied rightly.
     holed = [(truth.has_holes, UNRECORDED)]
+    unchained = [(_runs_without_chain(case), UNCHAINED)]
+    untimed = [(_runs_without_lease(case), UNTIMED)]
     tokenless = has_no_tokens(truth)
     safety = [
-        Ruling(check_truth_exclusion(truth), excused=unreadable, undecided=holed),
+        Ruling(check_truth_exclusion(truth), excused=[*unchained, *unreadable], undecided=holed),
         Ruling(
             check_token_order(truth, revived),
             excused=[(tokenless, TOKENLESS), *unreadable],
@@ -136,9 +140,11 @@ def _judge(case: Case) -> Judgement:
             check_effect_exclusion(case.events, truth, operations, case.effects),
             excused=[(_runs_without(case, case.effects.run), NO_EFFECT)],
         ),
-        Ruling(check_early_takeover(truth), excused=unreadable, undecided=holed),
+        Ruling(check_early_takeover(truth), excused=[*untimed, *unreadable], undecided=holed),
         Ruling(
-            check_ownership(truth, operations, revived, case.tenure_of_release), excused=unreadable, undecided=holed
+            check_ownership(truth, operations, revived, case.tenure_of_release),
+            excused=[*unchained, *unreadable],
+            undecided=holed,
         ),
         Ruling(
             check_honesty(truth, operations, case.call_of_grant, case.disturbances, case.shown),
@@ -190,6 +196,22 @@ def _runs_without(case: Case, run: Ints) -> Flags:
     flags = np.ones(case.runs.count, dtype=np.bool_)
     flags[run] = False
     return flags
+
+
+def _runs_without_chain(case: Case) -> Flags:
+    """Per run: its locks changed, and none of the changes was a write of a record."""
+    changes = case.truth.changes
+    if not changes.source.any():
+        return np.zeros(case.runs.count, dtype=np.bool_)
+    return _runs_without(case, changes.run[changes.is_record]) & ~_runs_without(case, changes.run)
+
+
+def _runs_without_lease(case: Case) -> Flags:
+    """Per run: there were grants, and none of them lapses by itself."""
+    grants = case.truth.grants
+    if grants.lapses.all():
+        return np.zeros(case.runs.count, dtype=np.bool_)
+    return _runs_without(case, grants.run[grants.lapses]) & ~_runs_without(case, grants.run)
 
 
 def _runs_of(ruling: Ruling, count: int) -> Flags:

@@ -17,15 +17,17 @@ import pyarrow as pa
 
 from lockref.history import ABSENT, CHILD_SUFFIX, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.clauses.answers import FOREVER, grants_end, meets_another_grant
-from reports.checks.clauses.belief import Tenures
+from reports.checks.clauses.answers import grants_end, meets_another_grant
 from reports.checks.facts.case import Case
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Ints
 from reports.checks.facts.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
+from reports.checks.facts.grants import END_TAKEN_OVER, RELEASED
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
-from reports.checks.facts.truth import END_TAKEN_OVER, RELEASED, Truth
+from reports.checks.facts.tenures import Tenures
+from reports.checks.facts.truth import Truth
 from reports.checks.verdicts import GRANT
 
 SITUATIONS: Final[dict[str, str]] = {
@@ -69,11 +71,11 @@ def reach_table(case: Case) -> pa.Table:
     """Count every situation in every run."""
     events, truth, operations = case.events, case.truth, case.operations
     tenures, effects, disturbances = case.tenures, case.effects, case.disturbances
-    chain, grants = truth.chain, truth.grants
+    changes, grants = truth.changes, truth.grants
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)
     replaced = np.flatnonzero(grants.end_kind == END_TAKEN_OVER)
     lapsed = (grants.valid_until_true_ns[replaced] != ABSENT) & (
-        chain.at_hi_ns[grants.end[replaced]] >= grants.valid_until_true_ns[replaced]
+        changes.at_hi_ns[grants.end[replaced]] >= grants.valid_until_true_ns[replaced]
     )
     effect_grant = np.maximum(effects.grant, 0)
     is_late = np.zeros(len(effects.row), dtype=np.bool_)
@@ -99,10 +101,10 @@ def reach_table(case: Case) -> pa.Table:
                 _meetings_in_calls(case),
             )
         ),
-        "renewal": chain.run[chain.is_renewal],
+        "renewal": changes.run[changes.is_renewal],
         "release": np.concatenate(
             (
-                chain.run[(chain.state == RELEASED) & truth.is_readable[chain.run]],
+                changes.run[(changes.state == RELEASED) & truth.is_readable[changes.run]],
                 _releases_in_calls(case),
             )
         ),
@@ -154,7 +156,7 @@ def _fault_rows(truth: Truth, disturbances: Disturbances) -> pa.Table:
 
 def _granted_runs(truth: Truth, operations: Operations) -> Ints:
     """Runs of the grants; where records cannot be read, of the calls that were granted."""
-    unread = operations.is_granted & ~truth.is_readable[operations.run]
+    unread = operations.is_granted & ~truth.knows_rows(operations.call_row)
     return np.concatenate((truth.grants.run, operations.run[unread]))
 
 
@@ -209,7 +211,7 @@ def _releases_in_calls(case: Case) -> Ints:
     """Runs of releases that succeeded, where records cannot be read."""
     operations = case.operations
     done = (operations.op == Op.RELEASE) & (operations.outcome == Outcome.APPLIED)
-    runs: Ints = operations.run[done & ~case.truth.is_readable[operations.run]]
+    runs: Ints = operations.run[done & ~case.truth.knows_rows(operations.call_row)]
     return runs
 
 
@@ -219,7 +221,7 @@ def _meetings_in_calls(case: Case) -> Ints:
     In use is from a granted return to the call of its release, or to the end of the record.
     """
     events, operations = case.events, case.operations
-    acquires = np.flatnonzero((operations.op == Op.ACQUIRE) & ~case.truth.is_readable[operations.run])
+    acquires = np.flatnonzero((operations.op == Op.ACQUIRE) & ~case.truth.knows_rows(operations.call_row))
     if len(acquires) == 0:
         return np.zeros(0, dtype=np.int64)
     lock = events.lock_key[operations.call_row[acquires]]
@@ -271,14 +273,14 @@ def _renewal_races(events: Events, truth: Truth) -> Ints:
     if len(replies) == 0:
         return np.zeros(0, dtype=np.int64)
     refused = events.numbers("outcome")[replies] == Outcome.PRECONDITION_FAILED
-    chain = truth.chain
+    changes = truth.changes
     # The chain has one entry for the renewal itself, if it landed.
-    landed = np.isin(events.request_keys(replies), events.request_keys(chain.row))
-    group, split = renumber(np.concatenate((chain.group, events.lock_key[replies])))[0], len(chain.row)
+    landed = np.isin(events.request_keys(replies), events.request_keys(changes.row))
+    group, split = renumber(np.concatenate((changes.group, events.lock_key[replies])))[0], len(changes.row)
     within = [
         count_at_or_before(
             known_group=group[:split],
-            known_row=chain.row,
+            known_row=changes.row,
             asked_group=group[split:],
             asked_row=edge,
             row_count=events.count,
@@ -291,12 +293,12 @@ def _renewal_races(events: Events, truth: Truth) -> Ints:
 
 def _lost_replies(events: Events, truth: Truth) -> dict[Op, Ints]:
     """Per operation, the runs of writes that took effect although their author heard nothing definite."""
-    chain = truth.chain
-    replied = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(chain.row)]
+    changes = truth.changes
+    replied = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(np.maximum(changes.sent_row, 0))]
     unheard = (replied < 0) | (events.numbers("outcome")[np.maximum(replied, 0)] != Outcome.APPLIED)
-    unheard &= chain.sent_row >= 0
-    op = events.numbers("op")[np.maximum(chain.sent_row, 0)]
-    return {which: chain.run[unheard & (op == which)] for which in (Op.ACQUIRE, Op.RELEASE, Op.RENEW)}
+    unheard &= changes.sent_row >= 0
+    op = events.numbers("op")[np.maximum(changes.sent_row, 0)]
+    return {which: changes.run[unheard & (op == which)] for which in (Op.ACQUIRE, Op.RELEASE, Op.RENEW)}
 
 
 def _resumed_holders(events: Events, tenures: Tenures, disturbances: Disturbances) -> Ints:

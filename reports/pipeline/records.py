@@ -47,6 +47,7 @@ _RUNS_TYPES: dict[pa.DataType, T.DataType] = {
     pa.string(): T.StringType(),
     pa.bool_(): T.BooleanType(),
     pa.list_(pa.string()): T.ArrayType(T.StringType()),
+    pa.map_(pa.string(), pa.string()): T.MapType(T.StringType(), T.StringType()),
 }
 _FOOTER_TYPES: dict[pa.DataType, T.DataType] = {
     **_RUNS_TYPES,
@@ -200,7 +201,7 @@ def _runs(spark: SparkSession, source: Source) -> DataFrame:
         texts = lines.select(F.from_json("value", _RUNS_JSON).alias("record")).select("record.*")
         typed = [
             f"from_json(`{field.name}`, '{field.dataType.simpleString()}')"
-            if isinstance(field.dataType, T.ArrayType)
+            if isinstance(field.dataType, (T.ArrayType, T.MapType))
             else f"try_cast(`{field.name}` as {field.dataType.simpleString()})"
             for field in RUNS_FIELDS
         ]

@@ -38,11 +38,11 @@ SUITES = (
 )
 
 JUDGE_MUTANTS = [
-    ("facts.truth", "fits |= was_absent & (state[1:] == DELETED)", "fits |= state[1:] == DELETED"),
-    ("facts.truth", "~was_absent & ((if_version[1:] == version[:-1])", "((if_version[1:] == version[:-1])"),
-    ("facts.truth", "broken[1:] = continues[1:] & is_conditional[1:] & ~fits", "broken[1:] = continues[1:] & ~fits"),
-    ("facts.truth", "(token[1:] == token[:-1]) & (state[:-1] == LIVE)", "(token[1:] == token[:-1])"),
-    ("facts.truth", "(owner[1:] == owner[:-1]) & (token", "(token"),
+    ("facts.record_chain", "fits |= was_absent & (state[1:] == DELETED)", "fits |= state[1:] == DELETED"),
+    ("facts.record_chain", "~was_absent & ((if_version[1:] == version[:-1])", "((if_version[1:] == version[:-1])"),
+    ("facts.record_chain", "broken[1:] = continues[1:] & is_conditional[1:] & ~fits", "broken[1:] = continues[1:] & ~fits"),  # noqa: E501
+    ("facts.record_chain", "(token[1:] == token[:-1]) & (state[:-1] == LIVE)", "(token[1:] == token[:-1])"),
+    ("facts.record_chain", "(owner[1:] == owner[:-1]) & (token", "(token"),
     ("clauses.belief", "close[1:] = (tenures.first_ns[1:] <= tenures.last_ns[:-1])", "close[1:] = (tenures.first_ns[1:] < tenures.last_ns[:-1])"),  # noqa: E501
     ("clauses.belief", "return is_ordered and bool(", "return bool("),
     ("clauses.belief", "return is_ordered and bool(", "return is_ordered or bool("),

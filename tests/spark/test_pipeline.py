@@ -29,6 +29,7 @@ from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged
 from tests.histories import History, tables
+from tests.service_histories import assigned, mixed, queued
 from tests.spark.histories import PLANTS, Scribe, history, run_row
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def write_jsonl(folder: Path, events: pa.Table, runs: pa.Table) -> Path:
     folder.mkdir(parents=True)
     for name, table in (("events", events), ("runs", runs)):
         lines = [
-            json.dumps({key: value for key, value in row.items() if value is not None}) for row in table.to_pylist()
+            json.dumps({key: value for key, value in row.items() if value is not None})
+            for row in table.to_pylist(maps_as_pydicts="strict")
         ]
         (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return folder
@@ -103,6 +105,22 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
     assert results["classes"] == {
         row["values"]: row["counts"] for row in pc.value_counts(judgement.classes["class"]).to_pylist()
     }
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_jsonl])
+def test_locks_of_every_protocol_are_judged_alike(spark: SparkSession, tmp_path: Path, write: Write) -> None:
+    """Which source tells of a lock's grants is read from the runs table, on Spark as in the process."""
+    stories = [assigned(), queued(), mixed(), assigned(is_simulated=False), queued(is_simulated=False), mixed()]
+    for story in stories[3:]:
+        story.acquires("n3", 100, 110, token=1)
+        story.fails("n4", call=200, returned=210)
+    events, runs = tables(*stories, History())
+    folder = write(tmp_path / "h", events, runs)
+    analyse([folder], tmp_path / "out", spark)
+    expected = judged(events, runs)
+    assert verdicts_of(tmp_path / "out") == expected
+    assert {row["run"] for row in expected if (row["clause"], row["verdict"]) == ("S7", "violated")} == {3, 4}
+    assert judged(*load_history(folder)[:2]) == expected
 
 
 @pytest.mark.parametrize("groups", [1, 3])

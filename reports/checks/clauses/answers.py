@@ -23,20 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT, Kind, Op
+from lockref.history import ABSENT, Kind
 from lockref.stores.port import Outcome
 from reports.checks.clauses.denials import Excuses
-from reports.checks.clauses.takeover import or_zero, rate_allowance
+from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.contradictions import Contradictions
 from reports.checks.facts.disturbances import Disturbances
-from reports.checks.facts.operations import Operations
+from reports.checks.facts.operations import Operations, holding_task, tenure_of_release
 from reports.checks.facts.reentrancy import are_inner
-from reports.checks.facts.segments import last_at_or_before, renumber
-from reports.checks.facts.truth import Truth, describe_write
+from reports.checks.facts.segments import renumber
+from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
-
-FOREVER = 2**62
 
 GRANTED, DENIED, LEFT_BEHIND, RELEASED_NOT, TOLD_TOKEN, SHOWN_TOKEN = range(6)
 KINDS = ("false grant", "false denial", "own grant denied", "false release", "wrong token", "wrong token shown")
@@ -57,7 +55,7 @@ def force_end_ns(truth: Truth) -> Ints:
     valid = grants.valid_until_true_ns
     drift = or_zero(runs.integers("drift_bound_ns"))[grants.run]
     span = np.where(valid == ABSENT, 0, valid - grants.begin_lo_ns)
-    lapse = np.where(valid == ABSENT, FOREVER, valid + 2 * drift + rate_allowance(truth, grants.run, span))
+    lapse = np.where(valid == ABSENT, FOREVER, valid + 2 * drift + rate_allowance(truth.runs, grants.run, span))
     force: Ints = np.maximum(np.minimum(ended, lapse), grants.begin_lo_ns)
     return force
 
@@ -113,7 +111,7 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
     shown = np.minimum(first, split - 1)
     client, _ = renumber(
         np.concatenate((grants.node[order], operations.node[which])).astype(np.int64),
-        np.concatenate((grants.task[order], operations.task[which])).astype(np.int64),
+        np.concatenate((holding_task(truth, operations)[order], operations.task[which])).astype(np.int64),
     )
     holder, caller = client[:split], client[split:]
     change = np.flatnonzero(holder[1:] != holder[:-1]) + 1
@@ -130,7 +128,7 @@ def check_honesty(
     Nobody is accused of an answer that came after the store had begun to contradict itself about that lock.
     """
     grants, events = truth.grants, truth.events
-    readable = truth.is_readable[operations.run] & (operations.return_row >= 0)
+    readable = truth.knows_rows(operations.call_row) & (operations.return_row >= 0)
     readable &= operations.return_at_ns < contradictions.wrong_since_ns(events.lock_key[operations.call_row])
 
     granted = np.flatnonzero(operations.is_granted & readable)
@@ -207,7 +205,7 @@ def _describe_tokens(truth: Truth, operations: Operations, one: int, row: int) -
     return {
         "token": int(truth.events.integers("token")[row]),
         "recorded": int(truth.grants.token[grant]),
-        "writes": [describe_write(truth, int(truth.grants.first[grant]))],
+        "writes": [truth.describe(int(truth.grants.first[grant]))],
     }
 
 
@@ -228,30 +226,6 @@ def grants_end(truth: Truth, which: Ints) -> Ints:
         return np.full(len(which), FOREVER, dtype=np.int64)
     end = truth.grants.end_hi_ns[np.maximum(which, 0)]
     return np.where(end == ABSENT, FOREVER, end)
-
-
-def tenure_of_release(truth: Truth, operations: Operations) -> Ints:
-    """Per operation: for a RELEASE the client's last granted acquire before it, else -1."""
-    found = np.full(len(operations.op), -1, dtype=np.int64)
-    acquires = np.flatnonzero(operations.is_granted)
-    releases = np.flatnonzero(operations.op == Op.RELEASE)
-    if len(acquires) == 0 or len(releases) == 0:
-        return found
-    client, _ = renumber(
-        operations.run,
-        operations.lock.astype(np.int64),
-        operations.node.astype(np.int64),
-        operations.task.astype(np.int64),
-    )
-    last = last_at_or_before(
-        known_group=client[acquires],
-        known_row=operations.return_row[acquires],
-        asked_group=client[releases],
-        asked_row=operations.call_row[releases],
-        row_count=truth.events.count,
-    )
-    found[releases] = np.where(last >= 0, acquires[np.maximum(last, 0)], -1)
-    return found
 
 
 def _false_releases(truth: Truth, operations: Operations, readable: Flags) -> Ints:

@@ -13,12 +13,13 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.clauses.takeover import or_zero
+from reports.checks.facts.clocks import or_zero
 from reports.checks.facts.columns import NO_TEXT, Ints
 from reports.checks.facts.disturbances import Disturbances
+from reports.checks.facts.grants import LIVE
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import renumber
-from reports.checks.facts.truth import LIVE, Truth
+from reports.checks.facts.truth import Truth
 
 
 class Excuses:
@@ -41,7 +42,7 @@ class Excuses:
         self._disturbances = disturbances
         self._force_end_ns = force_end_ns
         self._end_ns = end_ns
-        events, chain = truth.events, truth.chain
+        events, changes = truth.events, truth.changes
         self._drift = or_zero(truth.runs.integers("drift_bound_ns"))
         self._width = events.count + 1
         replied = events.rows(Kind.REPLIED)
@@ -54,16 +55,16 @@ class Excuses:
         self._client = client[split:]
         # A caller's answers in order: packed, so that one search finds those of one call.
         self._answer_key = np.sort(client[:split] * self._width + replied)
-        change = np.flatnonzero((chain.node[1:] != chain.node[:-1]) | (chain.group[1:] != chain.group[:-1])) + 1
-        self._change = np.append(change, len(chain.node))
-        made, _ = renumber(chain.group, chain.version.astype(np.int64))
+        change = np.flatnonzero((changes.node[1:] != changes.node[:-1]) | (changes.group[1:] != changes.group[:-1])) + 1
+        self._change = np.append(change, len(changes.node))
+        made, _ = renumber(changes.group, changes.version.astype(np.int64))
         self._made = made
         self._made_key = np.sort(made * self._width + np.arange(len(made)))
         # Any one chain entry of each (lock, version), to learn the number of the pair.
         self._example: dict[tuple[int, int], int] = {}
         first = np.unique(made, return_index=True)[1]
         for position in first.tolist():
-            self._example[int(chain.group[position]), int(chain.version[position])] = position
+            self._example[int(changes.group[position]), int(changes.version[position])] = position
 
     def excuse(self, one: int) -> bool:
         """True if this denied call, which met no other's grant, was honest all the same."""
@@ -88,24 +89,24 @@ class Excuses:
         return self._answer_key[first:last] - base
 
     def _chain_of(self, one: int) -> tuple[int, int]:
-        chain, key = self._truth.chain, self._truth.events.lock_key[self._operations.call_row[one]]
-        return int(np.searchsorted(chain.group, key)), int(np.searchsorted(chain.group, key, side="right"))
+        changes, key = self._truth.changes, self._truth.events.lock_key[self._operations.call_row[one]]
+        return int(np.searchsorted(changes.group, key)), int(np.searchsorted(changes.group, key, side="right"))
 
     def _met_a_rival(self, one: int) -> bool:
         """True if another node wrote during the call: a race was lost, though not against a grant (E30)."""
-        chain, operations = self._truth.chain, self._operations
+        changes, operations = self._truth.changes, self._operations
         start, stop = self._chain_of(one)
-        first = start + int(np.searchsorted(chain.at_hi_ns[start:stop], operations.call_at_ns[one]))
-        last = start + int(np.searchsorted(chain.at_lo_ns[start:stop], operations.return_at_ns[one], side="right"))
+        first = start + int(np.searchsorted(changes.at_hi_ns[start:stop], operations.call_at_ns[one]))
+        last = start + int(np.searchsorted(changes.at_lo_ns[start:stop], operations.return_at_ns[one], side="right"))
         if first >= last:
             return False
-        if chain.node[first] != operations.node[one]:
+        if changes.node[first] != operations.node[one]:
             return True
         return int(self._change[np.searchsorted(self._change, first, side="right")]) < last
 
     def _is_stale(self, one: int, read: int, node: int) -> bool:
         """True if the store answered this read with a state that was gone, and that state was somebody else's grant."""
-        events, chain = self._truth.events, self._truth.chain
+        events, changes = self._truth.events, self._truth.changes
         version = int(events.codes("version")[read])
         start, stop = self._chain_of(one)
         example = self._example.get((int(events.lock_key[read]), version))
@@ -114,15 +115,15 @@ class Excuses:
         sent = int(events.sent_by_request[events.request_keys(np.array([read]))][0])
         begin = int(events.integers("at_ns")[sent if sent >= 0 else read])
         end = int(events.integers("at_ns")[read])
-        until = start + int(np.searchsorted(chain.at_lo_ns[start:stop], end, side="right"))
+        until = start + int(np.searchsorted(changes.at_lo_ns[start:stop], end, side="right"))
         # The last write before the read began is in force when it begins.
-        in_force = max(start, start + int(np.searchsorted(chain.at_hi_ns[start:stop], begin)) - 1)
+        in_force = max(start, start + int(np.searchsorted(changes.at_hi_ns[start:stop], begin)) - 1)
         base = int(self._made[example]) * self._width
         place = int(np.searchsorted(self._made_key, base + until)) - 1
         shown = int(self._made_key[place]) - base if place >= 0 else -1
         if shown < start or shown >= in_force:
             return False
-        return int(chain.state[shown]) == LIVE and int(chain.node[shown]) != node
+        return int(changes.state[shown]) == LIVE and int(changes.node[shown]) != node
 
     def _grants_during(self, one: int) -> Ints:
         """Grants of the lock that began by the return and had not ended by the call."""
@@ -145,7 +146,7 @@ class Excuses:
             return False
         here = self._grants_during(one)
         here = here[(grants.node[here] != operations.node[one]) | (grants.task[here] != operations.task[one])]
-        stamp = events.integers("valid_until_ns")[self._truth.chain.row[grants.last[here]]]
+        stamp = events.integers("valid_until_ns")[self._truth.changes.row[grants.last[here]]]
         drift = int(self._drift[operations.run[one]])
         return bool(np.any((stamp != ABSENT) & (wall <= stamp + drift)))
 
@@ -159,4 +160,4 @@ class Excuses:
         here = self._grants_during(one)
         own = here[(grants.node[here] == node) & (self._force_end_ns[here] >= operations.call_at_ns[one])]
         # What was sent before the crash may have landed after it.
-        return bool(np.any(self._truth.chain.sent_row[grants.first[own]] < crashed_row))
+        return bool(np.any(self._truth.changes.sent_row[grants.first[own]] < crashed_row))

@@ -9,16 +9,15 @@ the order in which the acquires returned.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT, Kind
-from lockref.stores.port import Outcome
-from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
+from lockref.history import ABSENT
+from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
+from reports.checks.facts.effects import Effects
 from reports.checks.facts.operations import Operations
-from reports.checks.facts.segments import below_earlier_maximum, renumber
+from reports.checks.facts.segments import below_earlier_maximum
 from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
 
@@ -32,56 +31,12 @@ REASONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
-    """One entry per EFFECT row, sorted by (resource, instant). A resource is (run, lock, operation).
-
-    operation: position of the tenure's acquire in Operations, -1 if unknown.
-    """
-
-    group: Ints
-    row: Ints
-    run: Ints
-    at_ns: Ints
-    is_accepted: Flags
-    operation: Ints
-    grant: Ints
-    token: Ints
-    if_version: Codes
-    version: Codes
-
-
-def find_effects(events: Events, operations: Operations) -> Effects:
-    """EFFECT rows with the tenure and the grant behind each."""
-    rows = events.rows(Kind.EFFECT)
-    at = events.integers("at_ns")[rows]
-    group = renumber(events.lock_key[rows], events.numbers("op")[rows].astype(np.int64))[0]
-    order = np.lexsort((rows, at, group))
-    rows, at, group = rows[order], at[order], group[order]
-    operation = operations.by_request[events.request_keys(rows)]
-    grant = np.full(len(rows), -1, dtype=np.int64)
-    if len(operations.grant):
-        grant = np.where(operation >= 0, operations.grant[np.maximum(operation, 0)], -1)
-    return Effects(
-        group=group,
-        row=rows,
-        run=events.run[rows],
-        at_ns=at,
-        is_accepted=events.numbers("outcome")[rows] == Outcome.APPLIED,
-        operation=operation,
-        grant=grant,
-        token=events.integers("token")[rows],
-        if_version=events.codes("if_version")[rows],
-        version=events.codes("version")[rows],
-    )
-
-
 def check_effect_exclusion(events: Events, truth: Truth, operations: Operations, effects: Effects) -> Violations:
     """S4: accepted writes follow the order of grants, each on the state before it, each of a real grant."""
     accepted = np.flatnonzero(effects.is_accepted)
     group = effects.group[accepted]
     reason = np.full(len(accepted), -1, dtype=np.int64)
-    readable = truth.is_readable[effects.run[accepted]]
+    readable = truth.knows_rows(effects.row[accepted])
     grant, operation = effects.grant[accepted], effects.operation[accepted]
     is_returned = operation >= 0
     if len(operations.is_granted):

@@ -48,7 +48,7 @@ def bypasses(case: Case) -> tuple[Ints, Ints]:
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)
     if len(calls) == 0 or len(grants.first) == 0:
         return calls, np.zeros(len(calls), dtype=np.int64)
-    row = case.truth.chain.row[grants.first]
+    row = case.truth.changes.row[grants.first]
     until = np.where(operations.return_row[calls] >= 0, operations.return_row[calls], case.events.count)
     split = len(row)
     lock, _ = renumber(np.concatenate((grants.group, case.events.lock_key[operations.call_row[calls]])))

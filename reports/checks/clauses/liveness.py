@@ -22,17 +22,16 @@ import numpy as np
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
-from reports.checks.clauses.answers import FOREVER
 from reports.checks.clauses.loss_notice import check_told, was_asked
-from reports.checks.clauses.takeover import rate_allowance
 from reports.checks.clauses.waiting import crash_after, unserved_waits
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
+from reports.checks.facts.clocks import FOREVER, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.grants import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
 from reports.checks.facts.reentrancy import are_inner, grant_left
 from reports.checks.facts.segments import is_first, renumber, rows_of_group
 from reports.checks.facts.taken_anew import entered_row, taken_anew_ns
-from reports.checks.facts.truth import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
@@ -127,7 +126,7 @@ class _Gaps:
 
     def __init__(self, case: Case, bounds: Bounds) -> None:
         truth = case.truth
-        grants, chain = truth.grants, truth.chain
+        grants, changes = truth.grants, truth.changes
         calls = np.flatnonzero(case.operations.op == Op.ACQUIRE)
         called = case.events.lock_key[case.operations.call_row[calls]]
         groups, at = np.unique(called, return_index=True)
@@ -137,9 +136,10 @@ class _Gaps:
         drift, allowance = bounds.drift_ns[grants.run], bounds.validity_ns[grants.run]
         valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
         span = np.where(valid >= FOREVER, 0, valid - grants.begin_lo_ns)
-        abandoned = np.minimum(_abandoned_ns(case), FOREVER - allowance) + allowance
-        lapse = np.minimum(valid, abandoned) + 2 * drift + rate_allowance(truth, grants.run, span)
-        last_write = chain.at_hi_ns[grants.last] if count else grants.first
+        abandoned = _abandoned_ns(case)
+        given_up = np.minimum(abandoned, FOREVER - allowance) + allowance
+        lapse = np.minimum(valid, given_up) + 2 * drift + rate_allowance(truth.runs, grants.run, span)
+        last_write = changes.at_hi_ns[grants.last] if count else grants.first
         ended = np.where(released, grants.end_hi_ns, 0)
         starts = is_first(grants.group)
         following = grants.next_same_lock
@@ -155,13 +155,15 @@ class _Gaps:
         self.grant = np.concatenate((np.arange(count), zeros - 1, np.full(int(never.sum()), -1)))
         self.is_released = np.concatenate((released, zeros > 0, np.zeros(int(never.sum()), dtype=np.bool_)))
         none = np.zeros(int(never.sum()), dtype=np.int64)
-        quiet = np.where(released, ended, np.where(blocked, FOREVER, np.minimum(last_write, _abandoned_ns(case))))
+        # A lease is kept by renewing it, a session by being alive.
+        kept = np.where(grants.lapses, last_write, valid)
+        quiet = np.where(released, ended, np.where(blocked, FOREVER, np.minimum(kept, abandoned)))
         free = np.where(released, ended, np.where(blocked, FOREVER, lapse))
         self.quiet_ns = np.concatenate((quiet, zeros, none))
         self.free_ns = np.concatenate((free, zeros, none))
         self.until_ns = np.concatenate((until, grants.begin_lo_ns[starts], case.end_ns[first_run[never]]))
         self.written_ns = np.concatenate((last_write, zeros, none))
-        before = np.searchsorted(chain.group, granted_groups) - 1
+        before = np.searchsorted(changes.group, granted_groups) - 1
         next_write = np.where(following >= 0, grants.first[np.maximum(following, 0)], -1) if count else grants.first
         self.is_holed = truth.may_hide(
             self.group,
@@ -172,8 +174,8 @@ class _Gaps:
     @staticmethod
     def _is_blocked(case: Case) -> Flags:
         """Per grant: followed by something that is no lock record, which no lock may take over (D6)."""
-        chain, grants = case.truth.chain, case.truth.grants
-        state = chain.state[np.maximum(grants.end, 0)] if len(grants.end) else grants.end
+        changes, grants = case.truth.changes, case.truth.grants
+        state = changes.state[np.maximum(grants.end, 0)] if len(grants.end) else grants.end
         blocked: Flags = (grants.end >= 0) & ~np.isin(state, (LIVE, RELEASED, DELETED))
         return blocked
 
@@ -193,7 +195,7 @@ def _gap_rulings(case: Case, bounds: Bounds) -> dict[str, Ruling]:
         "L2": bounds.handover_ns[gaps.run],
         "L3": bounds.handover_ns[gaps.run],
     }
-    readable = case.truth.is_readable[gaps.run]
+    readable = case.truth.knows(gaps.run, gaps.group)
     judged = {
         "L1": bounds.has_validity[gaps.run] & readable,
         "L2": bounds.has_validity[gaps.run] & died & readable,
@@ -298,10 +300,11 @@ def _latest_so_far(over: Ints) -> tuple[Ints, Ints]:
 def _with_unread(case: Case, bounds: Bounds, known: Violations) -> Violations:
     """L1 where records cannot be read: begin and end of each grant are taken from what the calls returned."""
     operations, faults_end = case.operations, bounds.faults_end_ns
-    runs = ~case.truth.is_readable & ~case.truth.has_holes & bounds.has_validity & bounds.has_end
+    runs = ~case.truth.has_holes & bounds.has_validity & bounds.has_end
+    unknown = runs[operations.run] & ~case.truth.knows_rows(operations.call_row)
     bad = list(
-        unserved_waits(case, runs, over_ns=_over_ns(case), since_ns=faults_end, limit_ns=bounds.grant_ns)
-        if runs.any()
+        unserved_waits(case, unknown, over_ns=_over_ns(case), since_ns=faults_end, limit_ns=bounds.grant_ns)
+        if unknown.any()
         else ()
     )
     calls = np.array([call for call, _, _ in bad], dtype=np.int64)

@@ -25,14 +25,12 @@ import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks.clauses.answers import FOREVER
 from reports.checks.clauses.belief import describe_tenure
-from reports.checks.clauses.takeover import or_zero, rate_allowance
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
+from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import renumber
-from reports.checks.facts.truth import describe_write
 from reports.checks.rulings import Violations
 
 CLAIM = "L4"
@@ -101,7 +99,7 @@ def check_told(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
             "valid_until_true_ns": int(due_ns[index]),
             "told_seq": None if row[index] < 0 else int(events.integers("seq")[row[index]]),
             "intervals": [] if believed is None else [describe_tenure(events, tenures, believed)],
-            "writes": [describe_write(case.truth, int(case.truth.grants.last[grant]))],
+            "writes": [case.truth.describe(int(case.truth.grants.last[grant]))],
         }
 
     return Violations(clause="L4", run=operations.run[operation], at_ns=at_ns, witness=witness), hidden
@@ -114,7 +112,7 @@ def _allowance_ns(case: Case, grant: Ints) -> Ints:
     span = np.where(
         grants.valid_until_true_ns[grant] == ABSENT, 0, grants.valid_until_true_ns[grant] - grants.begin_lo_ns[grant]
     )
-    allowance: Ints = or_zero(truth.runs.integers("drift_bound_ns"))[run] + rate_allowance(truth, run, span)
+    allowance: Ints = or_zero(truth.runs.integers("drift_bound_ns"))[run] + rate_allowance(truth.runs, run, span)
     return allowance
 
 
@@ -223,11 +221,11 @@ class _Record:
 
     def good_until_ns(self, grant: int, before_row: int) -> int:
         """The end of the validity that the last renewal promised whose answer came before this row; ABSENT for none."""
-        events, chain, grants = self._case.events, self._case.truth.chain, self._case.truth.grants
+        events, changes, grants = self._case.events, self._case.truth.changes, self._case.truth.grants
         for write in range(int(grants.last[grant]), int(grants.first[grant]), -1):
-            answer = int(self._replied[events.request_keys(chain.row[write : write + 1])][0])
+            answer = int(self._replied[events.request_keys(changes.row[write : write + 1])][0])
             if 0 <= answer < before_row and events.numbers("outcome")[answer] == Outcome.APPLIED:
-                return int(chain.valid_until_true_ns[write])
+                return int(changes.valid_until_true_ns[write])
         return ABSENT
 
     def is_undisturbed(self, acquire: int, until_row: int, span_ns: int) -> bool:

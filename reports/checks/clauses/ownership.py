@@ -21,9 +21,10 @@ from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
 from reports.checks.clauses.takeover import came_early
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints
+from reports.checks.facts.grants import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
-from reports.checks.facts.truth import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED, Truth, describe_write
+from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
 
 NEVER = 2**62
@@ -38,7 +39,7 @@ def sent_in_acquire(truth: Truth, operations: Operations) -> Flags:
     grants, events = truth.grants, truth.events
     known = np.ones(len(grants.first), dtype=np.bool_)
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)
-    sent = truth.chain.sent_row[grants.first]
+    sent = truth.changes.sent_row[grants.first]
     if len(calls) == 0 or len(sent) == 0:
         return known
     client, _ = renumber(operations.run, operations.node.astype(np.int64), operations.task.astype(np.int64))
@@ -74,40 +75,12 @@ def sent_in_acquire(truth: Truth, operations: Operations) -> Flags:
     return np.where((sent >= 0) & is_called[grants.run], started > finished, known)
 
 
-def call_of_grant(truth: Truth, operations: Operations) -> Ints:
-    """Per grant: the acquire call in which its client (node and task) sent the write, or -1."""
-    grants, events = truth.grants, truth.events
-    sent = truth.chain.sent_row[grants.first]
-    found = np.full(len(sent), -1, dtype=np.int64)
-    if len(operations.call_row) == 0 or len(sent) == 0:
-        return found
-    client, _ = renumber(
-        np.concatenate((grants.run, operations.run)),
-        np.concatenate((grants.lock, operations.lock)).astype(np.int64),
-        np.concatenate((grants.node, operations.node)).astype(np.int64),
-        np.concatenate((grants.task, operations.task)).astype(np.int64),
-    )
-    split = len(sent)
-    call = last_at_or_before(
-        known_group=client[split:],
-        known_row=operations.call_row,
-        asked_group=client[:split],
-        asked_row=np.maximum(sent, 0),
-        row_count=events.count,
-    )
-    which = np.maximum(call, 0)
-    ended = np.where(operations.return_row[which] >= 0, operations.return_row[which], NEVER)
-    fits = (call >= 0) & (sent >= 0) & (operations.op[which] == Op.ACQUIRE) & (sent < ended)
-    found[fits] = call[fits]
-    return found
-
-
 def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flags:
     """Per grant: it is an ended one that came back unasked. After an operator has overwritten it, it is not counted.
 
     called_in: per grant, the call that sent it (`call_of_grant`).
     """
-    grants, chain = truth.grants, truth.chain
+    grants, chain = truth.grants, truth.changes
     revived = np.zeros(len(grants.first), dtype=np.bool_)
     operator = truth.events.code_of("node", OPERATOR)
     # Nearly every grant was sent by the very task that called; only the others need the wider question.
@@ -117,7 +90,7 @@ def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flag
     order = np.argsort(same, kind="stable")
     previous = np.full(len(same), -1, dtype=np.int64)
     previous[order[1:]] = np.where(same[order][1:] == same[order][:-1], order[:-1], -1)
-    back = np.flatnonzero((called_in < 0) & (previous >= 0) & ~sent_in_acquire(truth, operations))
+    back = np.flatnonzero((called_in < 0) & grants.lapses & (previous >= 0) & ~sent_in_acquire(truth, operations))
     ended_by = np.maximum(grants.end[previous[back]], 0)
     # A deletion by hand ends a grant like any other (H15); what was overwritten by hand may be anything.
     is_touched_by_hand = (
@@ -129,11 +102,12 @@ def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flag
 
 def _foreign_hands(truth: Truth) -> Ints:
     """Chain positions of writes that are no takeover and hit a live grant which is not the writer's."""
-    chain, events = truth.chain, truth.events
+    chain, events = truth.changes, truth.events
     count = len(chain.row)
     if count < 2:
         return np.zeros(0, dtype=np.int64)
     here = np.flatnonzero((chain.state[:-1] == LIVE) & ~chain.is_first[1:]) + 1
+    here = here[chain.is_record[here]]
     here = here[~chain.is_grant[here] & ~chain.is_hole[here] & (chain.node[here] != events.code_of("node", OPERATOR))]
     # The last grant at or before the write before this one is the grant that it hits.
     hit = np.searchsorted(truth.grants.first, here - 1, side="right") - 1
@@ -157,9 +131,9 @@ def _foreign_hands(truth: Truth) -> Ints:
 
 def _foreign_tasks(truth: Truth, operations: Operations, tenure_of_release: Ints) -> Ints:
     """Chain positions of releases that one task sent, in an unlock, for the grant of another of its process (H9)."""
-    chain, grants, events = truth.chain, truth.grants, truth.events
-    ends = grants.end[(grants.end >= 0)]
-    held = np.flatnonzero(grants.end >= 0)
+    chain, grants, events = truth.changes, truth.grants, truth.events
+    held = np.flatnonzero((grants.end >= 0) & grants.lapses)
+    ends = grants.end[held]
     is_own = chain.node[ends] == grants.node[held]
     retired = np.isin(chain.state[ends], (RELEASED, DELETED)) & (chain.sent_row[ends] >= 0)
     sender = events.codes("task")[np.maximum(chain.sent_row[ends], 0)]
@@ -218,7 +192,7 @@ def _was_given_to_another(truth: Truth, operations: Operations, held: Ints, task
 
 def check_ownership(truth: Truth, operations: Operations, revived: Flags, tenure_of_release: Ints) -> Violations:
     """S6: one violation per foreign write on a grant in force, and per grant that came back."""
-    chain, grants, events = truth.chain, truth.grants, truth.events
+    chain, grants, events = truth.changes, truth.grants, truth.events
     foreign = np.union1d(_foreign_hands(truth), _foreign_tasks(truth, operations, tenure_of_release))
     back = np.flatnonzero(revived)
     where = np.concatenate((foreign, grants.first[back])).astype(np.int64)
@@ -234,7 +208,7 @@ def check_ownership(truth: Truth, operations: Operations, revived: Flags, tenure
             "text": text,
             "kind": kind,
             "lock": events.text("lock", int(chain.lock[here])),
-            "writes": [describe_write(truth, which) for which in (here - 1, here) if which >= 0],
+            "writes": [truth.describe(which) for which in (here - 1, here) if which >= 0],
         }
 
     return Violations(clause="S6", run=chain.run[where], at_ns=chain.at_hi_ns[where], witness=witness)

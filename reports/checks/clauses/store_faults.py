@@ -17,7 +17,8 @@ import numpy as np
 from lockref.history import Op
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.contradictions import Contradictions, describe_contradiction
-from reports.checks.facts.truth import DELETED, Truth, describe_write
+from reports.checks.facts.grants import DELETED
+from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Ruling, Violations
 
 CONTRADICTION: Final = "C21"
@@ -26,14 +27,14 @@ CREATE_OVER, FORK, IGNORED = "create over existing", "fork", "condition ignored"
 
 def check_truth_exclusion(truth: Truth) -> Violations:
     """S1. One violation per write whose condition does not fit."""
-    chain, broken = truth.chain, _faults(truth)
+    chain, broken = truth.changes, _faults(truth)
 
     def witness(index: int) -> dict[str, Any]:
         here = int(broken[index])
         return {
             **_accepted(truth, here),
             "lock": truth.events.text("lock", int(chain.lock[here])),
-            "writes": [describe_write(truth, here - 1), describe_write(truth, here)],
+            "writes": [truth.describe(here - 1), truth.describe(here)],
         }
 
     return Violations(clause="S1", run=chain.run[broken], at_ns=chain.at_hi_ns[broken], witness=witness)
@@ -41,7 +42,7 @@ def check_truth_exclusion(truth: Truth) -> Violations:
 
 def _faults(truth: Truth) -> Ints:
     """Positions in the chain of writes that were applied against their condition."""
-    return np.flatnonzero(truth.chain.is_broken & truth.is_readable[truth.chain.run])
+    return np.flatnonzero(truth.changes.is_broken & truth.is_readable[truth.changes.run])
 
 
 def _accepted(truth: Truth, here: int) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def _accepted(truth: Truth, here: int) -> dict[str, Any]:
     `kind`, `text`; `blame`: "store"; `version`: what two writes share, or what the write asked for; `requests`: the
     two that it accepted, the earlier one first. In a real run `advice` as well.
     """
-    chain, events = truth.chain, truth.events
+    chain, events = truth.changes, truth.events
     start = int(np.searchsorted(chain.group, chain.group[here], side="left"))
     condition = events.text("if_version", int(chain.if_version[here]))
     other, kind = here - 1, IGNORED
@@ -85,7 +86,7 @@ def _request(truth: Truth, position: int) -> dict[str, Any]:
 
     in_effect_ns: when it had taken effect at the latest: its answer, or the instant that a simulated store told.
     """
-    chain, events = truth.chain, truth.events
+    chain, events = truth.changes, truth.events
     row, sent = int(chain.row[position]), int(chain.sent_row[position])
     at = events.integers("at_ns")
     return {
@@ -108,7 +109,7 @@ def pointed_at_store(
     broken: what S1 found. contradictions: readings that showed what a confirmed write had replaced (C21).
     """
     # A client may act on a write before the answer is on record: from its sending on.
-    begun = _firsts(broken.run, truth.chain.at_lo_ns[_faults(truth)])
+    begun = _firsts(broken.run, truth.changes.at_lo_ns[_faults(truth)])
     shown = _firsts(contradictions.run, contradictions.begin_ns)
     faults: dict[int, tuple[int, dict[str, Any]]] = {}
     for run, (begin_ns, index) in shown.items():

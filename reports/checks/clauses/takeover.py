@@ -20,25 +20,11 @@ from typing import Any
 import numpy as np
 
 from lockref.history import ABSENT
+from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.truth import END_TAKEN_OVER, OPERATOR, Truth, describe_write
+from reports.checks.facts.grants import END_TAKEN_OVER, OPERATOR
+from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
-
-PPM = 1_000_000
-
-
-def or_zero(values: Ints) -> Ints:
-    """An optional duration of the runs table: null counts as none."""
-    return np.where(values == ABSENT, 0, values)
-
-
-def rate_allowance(truth: Truth, run: Ints, span_ns: Ints) -> Ints:
-    """How far two clocks within the rate error may disagree after a span: twice ρ of it."""
-    ppm = or_zero(truth.runs.integers("rate_error_ppm"))[run]
-    span = np.maximum(span_ns, 0)
-    # In two parts, since a record may promise a century, and that times a million exceeds 64 bits.
-    allowance: Ints = 2 * (span // PPM) * ppm + 2 * (span % PPM) * ppm // PPM
-    return allowance
 
 
 def came_early(truth: Truth, victim: Ints, action: Ints) -> Flags:
@@ -47,19 +33,19 @@ def came_early(truth: Truth, victim: Ints, action: Ints) -> Flags:
     The action's instant is taken as late as it can have been. A record whose
     validity is unknown is never left early.
     """
-    chain, events = truth.chain, truth.events
-    run = chain.run[action]
-    end = chain.valid_until_true_ns[victim]
-    at = chain.at_hi_ns[action]
+    changes, events = truth.changes, truth.events
+    run = changes.run[action]
+    end = changes.valid_until_true_ns[victim]
+    at = changes.at_hi_ns[action]
     all_at, all_wall = events.integers("at_ns"), events.integers("wall_ns")
-    victim_sent = np.maximum(chain.sent_row[victim], 0)
-    allowance = rate_allowance(truth, run, end - all_at[victim_sent])
+    victim_sent = np.maximum(changes.sent_row[victim], 0)
+    allowance = rate_allowance(truth.runs, run, end - all_at[victim_sent])
     drift = or_zero(truth.runs.integers("drift_bound_ns"))[run]
     is_beyond_clocks = at < end - drift - allowance
 
-    sent = np.maximum(chain.sent_row[action], 0)
-    stamp = events.integers("valid_until_ns")[chain.row[victim]]
-    knows = (chain.sent_row[action] >= 0) & (stamp != ABSENT) & (all_wall[sent] != ABSENT)
+    sent = np.maximum(changes.sent_row[action], 0)
+    stamp = events.integers("valid_until_ns")[changes.row[victim]]
+    knows = (changes.sent_row[action] >= 0) & (stamp != ABSENT) & (all_wall[sent] != ABSENT)
     own_clock = np.where(knows, all_wall[sent], 0) + (at - all_at[sent])
     is_knowing = knows & (own_clock < stamp) & (at < end - allowance)
     early: Flags = (end != ABSENT) & (is_beyond_clocks | is_knowing)
@@ -68,24 +54,27 @@ def came_early(truth: Truth, victim: Ints, action: Ints) -> Flags:
 
 def check_early_takeover(truth: Truth) -> Violations:
     """S5: one violation per grant that another owner replaced too early. Its own owner may replace it any time."""
-    chain, grants, events = truth.chain, truth.grants, truth.events
+    changes, grants, events = truth.changes, truth.grants, truth.events
     operator = events.code_of("node", OPERATOR)
-    taken = np.flatnonzero(grants.end_kind == END_TAKEN_OVER)
+    # Where a session holds the lock nothing promises a time, so nobody can be too early.
+    taken = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) & grants.lapses)
     thief = grants.end[taken]
     # Behind a hole in the record the grant may have been given back by a hand that nobody wrote down.
-    is_thief = (chain.owner[thief] != grants.owner[taken]) & (chain.node[thief] != operator) & ~chain.is_hole[thief]
+    is_thief = (
+        (changes.owner[thief] != grants.owner[taken]) & (changes.node[thief] != operator) & ~changes.is_hole[thief]
+    )
     taken = taken[is_thief]
     early = taken[came_early(truth, grants.last[taken], grants.end[taken])]
 
     def witness(index: int) -> dict[str, Any]:
         grant = int(early[index])
-        end, at = int(grants.valid_until_true_ns[grant]), int(chain.at_hi_ns[grants.end[grant]])
+        end, at = int(grants.valid_until_true_ns[grant]), int(changes.at_hi_ns[grants.end[grant]])
         return {
             "text": f"a grant was replaced {end - at} ns before its validity ended",
             "lock": events.text("lock", int(grants.lock[grant])),
             "valid_until_true_ns": end,
             "replaced_ns": at,
-            "writes": [describe_write(truth, int(which)) for which in (grants.last[grant], grants.end[grant])],
+            "writes": [truth.describe(int(which)) for which in (grants.last[grant], grants.end[grant])],
         }
 
-    return Violations(clause="S5", run=grants.run[early], at_ns=chain.at_hi_ns[grants.end[early]], witness=witness)
+    return Violations(clause="S5", run=grants.run[early], at_ns=changes.at_hi_ns[grants.end[early]], witness=witness)

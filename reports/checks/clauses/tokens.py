@@ -14,7 +14,7 @@ import numpy as np
 from lockref.history import ABSENT
 from reports.checks.facts.columns import Flags
 from reports.checks.facts.segments import below_earlier_maximum
-from reports.checks.facts.truth import Truth, describe_write
+from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
 
 
@@ -33,7 +33,7 @@ def check_token_order(truth: Truth, revived: Flags) -> Violations:
         return {
             "text": f"token {int(grants.token[grant])} was given after token {int(grants.token[highest])}",
             "lock": events.text("lock", int(grants.lock[grant])),
-            "writes": [describe_write(truth, int(grants.first[which])) for which in (highest, grant)],
+            "writes": [truth.describe(int(grants.first[which])) for which in (highest, grant)],
         }
 
     bad = numbered[wrong]

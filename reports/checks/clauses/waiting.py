@@ -17,22 +17,23 @@ import numpy as np
 
 from lockref.history import Op
 from lockref.stores.port import Outcome
-from reports.checks.clauses.answers import FOREVER
 from reports.checks.facts.case import Case
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.disturbances import NEVER
 
 
 def unserved_waits(
-    case: Case, runs: Flags, *, over_ns: Ints, since_ns: Ints, limit_ns: Ints
+    case: Case, asked: Flags, *, over_ns: Ints, since_ns: Ints, limit_ns: Ints
 ) -> Iterator[tuple[int, int, int]]:
-    """(call, from, to) of every acquire in `runs` that waited too long for a lock that nobody was told to have.
+    """(call, from, to) of every acquire that waited too long for a lock that nobody was told to have.
 
+    asked: per operation, whether its lock is judged in this way.
     over_ns: per operation, when it was over: its return, its process's death or the run's end.
     since_ns, limit_ns: per run, when waiting begins to count and how long it may last.
     """
     operations = case.operations
-    acquires = np.flatnonzero((operations.op == Op.ACQUIRE) & runs[operations.run])
+    acquires = np.flatnonzero((operations.op == Op.ACQUIRE) & asked)
     if len(acquires) == 0:
         return
     lock = case.events.lock_key[operations.call_row]

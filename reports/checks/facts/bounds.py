@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from lockref.history import ABSENT
-from reports.checks.clauses.answers import FOREVER
-from reports.checks.clauses.takeover import PPM, or_zero
 from reports.checks.facts.case import Case
+from reports.checks.facts.clocks import FOREVER, PPM, or_zero
 from reports.checks.facts.columns import Ints
 
 REAL_SLACK_NS = 1_000_000_000

@@ -10,16 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import Kind
-from reports.checks.clauses.answers import tenure_of_release
-from reports.checks.clauses.belief import Tenures, find_tenures
-from reports.checks.clauses.effect import Effects, find_effects
-from reports.checks.clauses.ownership import call_of_grant
 from reports.checks.facts.columns import Events, Ints, Runs, require_columns
 from reports.checks.facts.contradictions import Contradictions, find_contradictions
 from reports.checks.facts.disturbances import Disturbances, find_disturbances
+from reports.checks.facts.effects import Effects, find_effects
 from reports.checks.facts.integrity import Records, inspect_records
-from reports.checks.facts.operations import Operations, join_operations
+from reports.checks.facts.operations import Operations, call_of_grant, join_operations, tenure_of_release
 from reports.checks.facts.silences import Answers, calm_from_ns, find_answers
+from reports.checks.facts.tenures import Tenures, find_tenures
 from reports.checks.facts.truth import Truth
 
 

@@ -36,8 +36,8 @@ _UNKNOWN, _ABSENT = -2, -3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replies:
-    """Applied writes: the event that tells of each, its sending, the bounds of its instant, the version it made."""
+class AppliedWrites:
+    """Writes that took effect: the event that tells of each, its sending, the bounds of its instant, its version."""
 
     row: Ints
     sent_row: Ints
@@ -45,8 +45,8 @@ class Replies:
     at_hi_ns: Ints
     version: Codes
 
-    def take(self, order: Ints) -> Replies:
-        return Replies(
+    def take(self, order: Ints) -> AppliedWrites:
+        return AppliedWrites(
             row=self.row[order],
             sent_row=self.sent_row[order],
             at_lo_ns=self.at_lo_ns[order],
@@ -55,9 +55,9 @@ class Replies:
         )
 
     @staticmethod
-    def join(parts: Iterable[Replies]) -> Replies:
+    def join(parts: Iterable[AppliedWrites]) -> AppliedWrites:
         known = list(parts)
-        return Replies(
+        return AppliedWrites(
             row=np.concatenate([part.row for part in known]),
             sent_row=np.concatenate([part.sent_row for part in known]),
             at_lo_ns=np.concatenate([part.at_lo_ns for part in known]),
@@ -91,7 +91,7 @@ class _Write:
         return self.version if self.version != NO_TEXT else _UNKNOWN
 
 
-def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> Replies:
+def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> AppliedWrites:
     """The writes that took effect, per lock in chain order.
 
     replied, sent: REPLIED and SENT rows of the locks, reads included; absent:
@@ -104,7 +104,7 @@ def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> 
     begin = at[np.where(sent_row >= 0, sent_row, applied)]
     order = np.lexsort((begin, events.lock_key[applied]))
     applied, sent_row, begin = applied[order], sent_row[order], begin[order]
-    settled = Replies(
+    settled = AppliedWrites(
         row=applied,
         sent_row=sent_row,
         at_lo_ns=begin,
@@ -118,7 +118,7 @@ def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> 
         calm = ~np.isin(group, doubtful)
         parts = [settled.take(np.flatnonzero(calm))]
         parts += [_settle(events, key, settled, unanswered, replied, absent) for key in doubtful.tolist()]
-        settled = Replies.join(parts)
+        settled = AppliedWrites.join(parts)
         settled = settled.take(np.argsort(events.lock_key[settled.row], kind="stable"))
     return _tightened(events, settled)
 
@@ -142,7 +142,7 @@ def _refused_and_read(events: Events, replied: Ints) -> Ints:
     return refused
 
 
-def _does_not_fit(events: Events, writes: Replies, absent: int) -> Flags:
+def _does_not_fit(events: Events, writes: AppliedWrites, absent: int) -> Flags:
     condition = events.codes("if_version")[writes.row]
     group = events.lock_key[writes.row]
     is_delete = events.numbers("op")[writes.row] == Op.DELETE
@@ -155,7 +155,9 @@ def _does_not_fit(events: Events, writes: Replies, absent: int) -> Flags:
     return odd
 
 
-def _settle(events: Events, key: int, settled: Replies, unanswered: Ints, replied: Ints, absent: int) -> Replies:
+def _settle(
+    events: Events, key: int, settled: AppliedWrites, unanswered: Ints, replied: Ints, absent: int
+) -> AppliedWrites:
     """One lock's writes in an order that fits, with those unanswered ones that must have landed."""
     here = np.flatnonzero(events.lock_key[settled.row] == key)
     certain = [
@@ -184,7 +186,7 @@ def _settle(events: Events, key: int, settled: Replies, unanswered: Ints, replie
     # Of this run alone: other runs of the table have clocks of their own.
     run = key // (events.text_count("lock") + 1)
     end_ns = int(events.integers("at_ns")[rows_of_group(events.run, run)].max())
-    return Replies(
+    return AppliedWrites(
         row=np.array([write.row for write in chain], dtype=np.int64),
         sent_row=np.array([write.sent_row for write in chain], dtype=np.int64),
         at_lo_ns=np.array([write.sent_ns for write in chain], dtype=np.int64),
@@ -382,7 +384,7 @@ class _Walk:
         return bool(later)
 
 
-def _tightened(events: Events, writes: Replies) -> Replies:
+def _tightened(events: Events, writes: AppliedWrites) -> AppliedWrites:
     """Bounds that follow the order: nothing lands before its predecessor can, nor after its successor must."""
     group = events.lock_key[writes.row]
     low, high = writes.at_lo_ns.copy(), writes.at_hi_ns.copy()
@@ -392,10 +394,10 @@ def _tightened(events: Events, writes: Replies) -> Replies:
     for rows in suspicious_groups(group, crossed):
         low[rows] = np.maximum.accumulate(low[rows])
         high[rows] = np.maximum(np.minimum.accumulate(high[rows][::-1])[::-1], low[rows])
-    return Replies(row=writes.row, sent_row=writes.sent_row, at_lo_ns=low, at_hi_ns=high, version=writes.version)
+    return AppliedWrites(row=writes.row, sent_row=writes.sent_row, at_lo_ns=low, at_hi_ns=high, version=writes.version)
 
 
-def holes(events: Events, writes: Replies, broken: Flags, *, absent: int, found_nothing: Ints) -> Flags:
+def holes(events: Events, writes: AppliedWrites, broken: Flags, *, absent: int, found_nothing: Ints) -> Flags:
     """True where a write that fits nothing met a state which no known write of its lock had left.
 
     That is no fork: somebody whose writes are not in the record was there. So

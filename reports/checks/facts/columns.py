@@ -289,6 +289,12 @@ class Runs:
     def lists(self, name: str) -> list[list[str]]:
         return [list(values or ()) for values in self.table.column(name).to_pylist()]
 
+    def maps(self, name: str) -> list[dict[str, str]]:
+        """A column of maps; an empty one for null, and everywhere in a table that does not have the column."""
+        if name not in self.table.column_names or self.table.column(name).null_count == self.count:
+            return []
+        return [dict(pairs or ()) for pairs in self.table.column(name).to_pylist()]
+
     @cached_property
     def is_cut_off(self) -> Flags:
         flags: Flags = _array(self.table.column("is_cut_off")).to_numpy(zero_copy_only=False).astype(np.bool_)

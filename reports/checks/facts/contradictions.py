@@ -26,7 +26,8 @@ import numpy as np
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
-from reports.checks.facts.truth import DELETED, Truth
+from reports.checks.facts.grants import DELETED, RECORD
+from reports.checks.facts.truth import Truth
 
 _NEVER: Final = 2**62
 """The instant of an answer that never came."""
@@ -77,13 +78,14 @@ def find_contradictions(truth: Truth) -> Contradictions:
     group = events.lock_key[rows]
     asked = _Requests(truth) if len(rows) else None
     for key in np.unique(group).tolist():
-        first, last = np.searchsorted(truth.chain.group, (key, key + 1)).tolist()
-        if first < last and asked is not None:
+        first, last = np.searchsorted(truth.changes.group, (key, key + 1)).tolist()
+        is_chain = first < last and int(truth.changes.source[first]) == RECORD
+        if is_chain and asked is not None:
             begin, end = np.searchsorted(group, (key, key + 1)).tolist()
             found += _Lock(truth, asked, key, first, last).contradicted(rows[begin:end])
     found.sort()
     row, write = (np.array([pair[place] for pair in found], dtype=np.int64) for place in (0, 1))
-    sent = truth.chain.sent_row[write]
+    sent = truth.changes.sent_row[write]
     return Contradictions(
         run=events.run[row], group=events.lock_key[row], row=row, write=write, begin_ns=events.integers("at_ns")[sent]
     )
@@ -111,7 +113,7 @@ class _Lock:
 
     def __init__(self, truth: Truth, asked: _Requests, key: int, first: int, last: int) -> None:
         self._truth, self._events = truth, truth.events
-        events, chain = truth.events, truth.chain
+        events, chain = truth.events, truth.changes
         at = self._at = events.integers("at_ns")
         here = np.arange(first, last)
         row, sent_row = chain.row[here], chain.sent_row[here]
@@ -180,7 +182,7 @@ class _Lock:
             if replaced is None or self._answer_ns[replaced] >= sent_ns:
                 return False
         content = self._events.codes("content")
-        contents = np.append(content[self._truth.chain.row[self._first + makers]], content[row])
+        contents = np.append(content[self._truth.changes.row[self._first + makers]], content[row])
         contents = contents[contents != NO_TEXT]
         late = self._late(write, until) & ~self._is_applied
         # What nobody described may be anything.
@@ -189,7 +191,7 @@ class _Lock:
 
     def _cannot_be_gone(self, write: int, row: int) -> bool:
         """True if this write left an object, and no deletion on record can have come after it."""
-        if self._has_hole or self._truth.chain.state[self._first + write] == DELETED:
+        if self._has_hole or self._truth.changes.state[self._first + write] == DELETED:
             return False
         late = self._late(write, int(self._at[row]))
         return not bool((self._events.numbers("op")[self._requests[late]] == Op.DELETE).any())
@@ -202,7 +204,7 @@ class _Lock:
 
 def describe_contradiction(truth: Truth, found: Contradictions, index: int) -> dict[str, Any]:
     """One contradiction for people: `text`, the two requests, and the versions. Times are true ones."""
-    events, chain = truth.events, truth.chain
+    events, chain = truth.events, truth.changes
     row, write = int(found.row[index]), int(found.write[index])
     read_sent = int(events.sent_by_request[events.request_keys(np.array([row]))][0])
     reader, shown = events.text("node", int(events.codes("node")[row])), _version(events, row)

@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
+from reports.checks.facts.grants import ASSIGNED
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.truth import Truth
 
@@ -93,12 +95,12 @@ def join_operations(events: Events, truth: Truth) -> Operations:
 
 
 def _grants_behind(events: Events, truth: Truth, calls: Ints, returns: Ints) -> Ints:
-    chain, grants = truth.chain, truth.grants
+    changes, grants = truth.changes, truth.grants
     if len(grants.first) == 0 or len(calls) == 0:
         return np.full(len(calls), -1, dtype=np.int64)
     # In a simulation the APPLIED row itself; in a real run the REPLIED row, which one thread writes before RETURN.
     # A resolved ambiguous write may be known by its REPLIED row only, which also comes before.
-    known_row = chain.row[grants.first]
+    known_row = changes.row[grants.first]
     lock, node, owner = (events.codes(name) for name in ("lock", "node", "owner"))
     run = np.concatenate((grants.run, events.run[calls]))
     where = renumber(
@@ -126,3 +128,98 @@ def _grants_behind(events: Events, truth: Truth, calls: Ints, returns: Ints) -> 
             row_count=events.count,
         )
     return found
+
+
+def tenure_of_release(truth: Truth, operations: Operations) -> Ints:
+    """Per operation: for a RELEASE the client's last granted acquire before it, else -1."""
+    found = np.full(len(operations.op), -1, dtype=np.int64)
+    acquires = np.flatnonzero(operations.is_granted)
+    releases = np.flatnonzero(operations.op == Op.RELEASE)
+    if len(acquires) == 0 or len(releases) == 0:
+        return found
+    client, _ = renumber(
+        operations.run,
+        operations.lock.astype(np.int64),
+        operations.node.astype(np.int64),
+        operations.task.astype(np.int64),
+    )
+    last = last_at_or_before(
+        known_group=client[acquires],
+        known_row=operations.return_row[acquires],
+        asked_group=client[releases],
+        asked_row=operations.call_row[releases],
+        row_count=truth.events.count,
+    )
+    found[releases] = np.where(last >= 0, acquires[np.maximum(last, 0)], -1)
+    return found
+
+
+def call_of_grant(truth: Truth, operations: Operations) -> Ints:
+    """Per grant: the acquire call in which its client (node and task) sent the write, or -1."""
+    grants, events = truth.grants, truth.events
+    sent = truth.changes.sent_row[grants.first]
+    found = np.full(len(sent), -1, dtype=np.int64)
+    if len(operations.call_row) == 0 or len(sent) == 0:
+        return found
+    client, _ = renumber(
+        np.concatenate((grants.run, operations.run)),
+        np.concatenate((grants.lock, operations.lock)).astype(np.int64),
+        np.concatenate((grants.node, operations.node)).astype(np.int64),
+        np.concatenate((grants.task, operations.task)).astype(np.int64),
+    )
+    split = len(sent)
+    call = last_at_or_before(
+        known_group=client[split:],
+        known_row=operations.call_row,
+        asked_group=client[:split],
+        asked_row=np.maximum(sent, 0),
+        row_count=events.count,
+    )
+    which = np.maximum(call, 0)
+    ended = np.where(operations.return_row[which] >= 0, operations.return_row[which], FOREVER)
+    fits = (call >= 0) & (sent >= 0) & (operations.op[which] == Op.ACQUIRE) & (sent < ended)
+    found[fits] = call[fits]
+    assigned = np.flatnonzero(truth.changes.source[grants.first] == ASSIGNED)
+    if len(assigned):
+        found[assigned] = _calls_at(truth, operations, assigned)
+    return found
+
+
+def holding_task(truth: Truth, operations: Operations) -> Codes:
+    """Per grant, the task that holds it: the one that sent for it; of an assigned grant the one that was granted it."""
+    grants = truth.grants
+    assigned = truth.changes.source[grants.first] == ASSIGNED
+    if not assigned.any():
+        return grants.task
+    task = grants.task.copy()
+    granted = np.flatnonzero(operations.grant >= 0)
+    granted = granted[assigned[operations.grant[granted]]]
+    task[operations.grant[granted]] = operations.task[granted]
+    return task
+
+
+def _calls_at(truth: Truth, operations: Operations, which: Ints) -> Ints:
+    """Per assigned grant of `which`: the acquire call of its node for its lock that was open when it began, or -1.
+
+    Whoever wrote for the grant, the task that asked did not; so any task of the node may have.
+    """
+    grants, events = truth.grants, truth.events
+    calls = np.flatnonzero(operations.op == Op.ACQUIRE)
+    if len(calls) == 0:
+        return np.full(len(which), -1, dtype=np.int64)
+    row = truth.changes.row[grants.first[which]]
+    home, _ = renumber(
+        np.concatenate((grants.group[which], events.lock_key[operations.call_row[calls]])),
+        np.concatenate((grants.node[which], operations.node[calls])).astype(np.int64),
+    )
+    split = len(which)
+    last = last_at_or_before(
+        known_group=home[split:],
+        known_row=operations.call_row[calls],
+        asked_group=home[:split],
+        asked_row=row,
+        row_count=events.count,
+    )
+    call = calls[np.maximum(last, 0)]
+    is_open = (operations.return_row[call] < 0) | (operations.return_row[call] > row)
+    return np.where((last >= 0) & is_open, call, -1)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from lockref.history import ABSENT
-from reports.checks.clauses.answers import FOREVER
 from reports.checks.facts.case import Case
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Ints
 
 
@@ -31,7 +31,7 @@ def taken_anew_ns(case: Case, left: Ints) -> Ints:
     validity before it had ended, the orphan was one; FOREVER if there was none.
     """
     operations, truth = case.operations, case.truth
-    chain, grants = truth.chain, truth.grants
+    changes, grants = truth.changes, truth.grants
     over = np.full(len(left), FOREVER, dtype=np.int64)
     entered = np.flatnonzero(operations.is_granted & (operations.grant >= 0))
     order = entered[np.lexsort((operations.call_row[entered], operations.grant[entered]))]
@@ -41,11 +41,11 @@ def taken_anew_ns(case: Case, left: Ints) -> Ints:
         if operations.grant[call] != grant:
             continue
         writes = np.arange(int(grants.first[grant]) + 1, int(grants.last[grant]) + 1)
-        sent = chain.sent_row[writes]
-        is_its = (chain.node[writes] == operations.node[call]) & (sent > operations.call_row[call])
+        sent = changes.sent_row[writes]
+        is_its = (changes.node[writes] == operations.node[call]) & (sent > operations.call_row[call])
         own = writes[is_its & (sent < operations.return_row[call])]
         if len(own):
             # What came last before the answer is what was granted.
-            before = int(chain.valid_until_true_ns[own[-1] - 1])
-            over[index] = min(int(chain.at_hi_ns[own[-1]]), FOREVER if before == ABSENT else before)
+            before = int(changes.valid_until_true_ns[own[-1] - 1])
+            over[index] = min(int(changes.at_hi_ns[own[-1]]), FOREVER if before == ABSENT else before)
     return over

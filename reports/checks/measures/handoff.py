@@ -28,9 +28,9 @@ import pyarrow as pa
 from lockref.history import ABSENT
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
+from reports.checks.facts.grants import END_DELETED, END_RELEASED, END_TAKEN_OVER
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.tables import text_column
-from reports.checks.facts.truth import END_RELEASED, END_TAKEN_OVER
 
 AFTER = ("release", "expiry", "death")
 """What ended the grant before."""
@@ -47,7 +47,9 @@ def handoffs_table(case: Case) -> pa.Table:
     released = grants.end_kind == END_RELEASED
     winner = np.where(released, _first_waiter(case, asked_ns), grants.next_same_lock)
     crash_ns = _crash_in_tenure(case)
-    is_death = (grants.end_kind == END_TAKEN_OVER) & (crash_ns != ABSENT)
+    # Whoever held by a session lost it to nobody in particular: the service took it out.
+    is_lost = (grants.end_kind == END_TAKEN_OVER) | ((grants.end_kind == END_DELETED) & ~grants.lapses)
+    is_death = is_lost & (crash_ns != ABSENT)
     is_expiry = (grants.end_kind == END_TAKEN_OVER) & ~is_death & (grants.valid_until_true_ns != ABSENT)
     which = np.flatnonzero((winner >= 0) & (released | is_death | is_expiry))
     which = which[asked_ns[winner[which]] != ABSENT]
@@ -114,9 +116,9 @@ def _crash_in_tenure(case: Case) -> Ints:
         known_group=node[: len(crashed)],
         known_row=disturbances.row[crashed],
         asked_group=node[len(crashed) :],
-        asked_row=truth.chain.row[grants.end[ended]],
+        asked_row=truth.changes.row[grants.end[ended]],
         row_count=case.events.count,
     )
-    within = (crash >= 0) & (disturbances.row[crashed[crash]] > truth.chain.row[grants.first[ended]])
+    within = (crash >= 0) & (disturbances.row[crashed[crash]] > truth.changes.row[grants.first[ended]])
     crash_ns[ended[within]] = disturbances.at_ns[crashed[crash[within]]]
     return crash_ns

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
-from reports.checks.clauses.takeover import or_zero, rate_allowance
 from reports.checks.facts.case import Case, open_case
+from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.second_opinion.search import search
 from reports.checks.second_opinion.sweep import NEVER, Illegal, LockOp, Result, sweep
 
@@ -27,9 +27,13 @@ FIRST_PLACE: Final = 1
 def crosscheck(events: pa.Table, runs: pa.Table) -> dict[tuple[int, str], str]:
     """(run number, lock) to "legal", "illegal: <rule>" or "inconclusive"."""
     case = open_case(events, runs)
-    readable = dict(zip(case.runs.number.tolist(), case.truth.is_readable.tolist(), strict=True))
+    row, number = case.operations.call_row, case.runs.number
+    readable = {
+        (int(number[case.operations.run[call]]), case.events.text("lock", int(case.operations.lock[call]))): is_known
+        for call, is_known in enumerate(case.truth.knows_rows(row).tolist())
+    }
     # Places in the chain count from 1; where a lock's own tokens begin, nobody knows.
-    return {key: _answer(ops, FIRST_PLACE if readable[key[0]] else None) for key, ops in lock_operations(case).items()}
+    return {key: _answer(ops, FIRST_PLACE if readable[key] else None) for key, ops in lock_operations(case).items()}
 
 
 def _answer(ops: list[LockOp], token_min: int | None) -> str:
@@ -100,7 +104,7 @@ def _promised_ends(case: Case) -> np.ndarray:
     grants = case.truth.grants
     valid = grants.valid_until_true_ns
     drift = or_zero(case.runs.integers("drift_bound_ns"))[grants.run]
-    allowance = drift + rate_allowance(case.truth, grants.run, valid - grants.begin_lo_ns)
+    allowance = drift + rate_allowance(case.truth.runs, grants.run, valid - grants.begin_lo_ns)
     return np.where(valid == ABSENT, NEVER, valid - allowance)
 
 
