@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ReleaseFailed,
     )
     from lockref.opening import open_lock
-    from lockref.provider import Grant, LockContext, LockProvider, LockSettings, RecordView
+    from lockref.provider import Grant, LockContext, LockProvider, LockSettings, LockView, RecordView
     from lockref.runtime import Runtime, ThreadRuntime
     from lockref.storage.config import StorageLockConfig
     from lockref.storage.provider import StorageLock, release_at_exit
@@ -39,6 +39,7 @@ _HOMES = {
     "LockNotHeld": "lockref.errors",
     "LockProvider": "lockref.provider",
     "LockSettings": "lockref.provider",
+    "LockView": "lockref.provider",
     "LockTimeout": "lockref.errors",
     "LockrefError": "lockref.errors",
     "ObjectStore": "lockref.stores.port",
@@ -65,6 +66,7 @@ __all__ = [
     "LockProvider",
     "LockSettings",
     "LockTimeout",
+    "LockView",
     "LockrefError",
     "ObjectStore",
     "Outcome",

@@ -33,6 +33,7 @@ class Request(NamedTuple):
     op: READ, WRITE or DELETE, as the client of the port knows it. The recorder
         makes ACQUIRE, RENEW or RELEASE of a WRITE that carries a lock record.
     number: unique in its run, given when the request is recorded; ABSENT before.
+    ops: where the body tells of several locks, what the request does to each; given with the number.
     """
 
     client: str
@@ -43,6 +44,7 @@ class Request(NamedTuple):
     body: Any = None
     op: Op = Op.NONE
     number: int = ABSENT
+    ops: tuple[Op, ...] = ()
 
 
 class Reply(NamedTuple):

@@ -9,13 +9,21 @@ shows a whole one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
+from lockref.errors import CapabilityMissing
+from lockref.ports import PortKind
 from lockref.runtime import MonoNs, Runtime, WallNs
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore, Version
+
+P = TypeVar("P")
+
+DEFAULT_STORE = "store"
+"""The name of the object store where nobody says otherwise."""
 
 INTERFACE_VERSION = 1
 """Raised when a change to `LockProvider` or `LockContext` would break an existing lock."""
@@ -57,6 +65,35 @@ class RecordView:
 
 RecordDecoder = Callable[[bytes], RecordView | None]
 """Bytes of a lock object to its view; None where they are no lock record. Never raises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockView:
+    """What a stored state says about one lock, for the checks. A state may say something about several.
+
+    lock: the lock's name; "" where the key of the object is its name, as for every state with one lock.
+    owner, token, is_released, nonce: as in `RecordView`.
+    valid_until_ns: wall time up to which the protocol promises that nobody
+        takes over; None where records carry no time.
+    duration_ns: how long the record is good for, counted by each reader from when it first saw it, as in the lease
+        that Delta Lake keeps in DynamoDB; None where records carry no duration.
+    """
+
+    owner: str
+    token: int | None = None
+    lock: str = ""
+    valid_until_ns: WallNs | None = None
+    duration_ns: int | None = None
+    is_released: bool = False
+    nonce: str | None = None
+
+
+StateDecoder = Callable[[str, bytes], Sequence[LockView]]
+"""Key and stored bytes to what they say about locks; nothing where they say nothing. Never raises.
+
+It belongs to the object and not to the writer: whoever wrote, all are read alike. Rejected: reading each
+client's bytes by that client's own lock. Two locks that differ about one state would then both be right.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +155,31 @@ class LockContext:
 
     open_store: the object store, as seen from this process, with the request
         timeout (nanoseconds) that the lock wants; equal timeouts share a client.
+    open_port: what `open` asks, with kind, timeout and service; None where the
+        object store is the only service. Locks call `open`.
     """
 
     runtime: Runtime
     open_store: Callable[[int], ObjectStore]
     settings: LockSettings
     listener: LockListener = lambda _event: None
+    open_port: Callable[[PortKind[Any], int, str], Any] | None = None
+
+    def open(self, kind: PortKind[P], *, timeout_ns: int, service: str = "") -> P:
+        """A client of a service, as seen from this process: `open(OBJECT_STORE, timeout_ns=t)` is `open_store(t)`.
+
+        timeout_ns: how long each request may take. service: its name in the
+        scenario; "" is the first one of this kind.
+        Errors: CapabilityMissing if there is no such service; ConfigError if
+        the named one is of another kind, or the timeout is no positive number.
+        """
+        if self.open_port is not None:
+            client: P = self.open_port(kind, timeout_ns, service)
+            return client
+        if kind.name == OBJECT_STORE.name and service in ("", DEFAULT_STORE):
+            store: Any = self.open_store(timeout_ns)
+            return store  # type: ignore[no-any-return]
+        raise CapabilityMissing(f"there is no service {service or kind.name!r} here, only one object store")
 
 
 class LockProvider(Protocol):

@@ -20,7 +20,7 @@ from lockref.errors import ConfigError
 from lockref.history import CHILD_SUFFIX, Recorder
 from lockref.lab.recording import RecordingChannel
 from lockref.ports import Channel, PortKind
-from lockref.provider import RecordDecoder
+from lockref.provider import StateDecoder
 from sim.faults.injector import Injector
 from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
 from sim.kernel.clocks import NodeClock
@@ -102,7 +102,7 @@ class World:
         node = self.nodes[name] = Node(name, number=len(self.nodes) + 1, clock=clock, context=self._node_context)
         return node
 
-    def add(self, name: str, service: Service, *, decode: RecordDecoder | None) -> HostedService:
+    def add(self, name: str, service: Service, *, decode: StateDecoder | None) -> HostedService:
         """Let a service live in this world, behind its network.
 
         decode: reads the lock records in its states; None: see `HostedService`.
@@ -113,7 +113,7 @@ class World:
         )
         return hosted
 
-    def object_store(self, *, decode: RecordDecoder, name: str = "store", dialect: str = "s3") -> HostedService:
+    def object_store(self, *, decode: StateDecoder, name: str = "store", dialect: str = "s3") -> HostedService:
         """Add an object store that speaks a dialect: s3, gcs, azure or memory."""
         return self.add(name, ObjectStoreService(dialect_of(dialect)), decode=decode)
 

@@ -3,18 +3,19 @@
 The history takes text that is Unicode and numbers of 64 bits. A lock that
 answers something else has broken its contract, and must hear of it in a line
 that names the lock; deeper inside the same value would look like a defect of
-the laboratory. For the same reason `decode_record` may neither raise nor
-answer anything but a `RecordView` or None.
+the laboratory. For the same reason a lock's decoder may neither raise nor
+answer anything but views: `decode_record` (interface version 1) a `RecordView`
+or None, `decode_state` a sequence of `LockView`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 
 from lockref.errors import ConfigError
 from lockref.lab.arguments import is_text, shown
-from lockref.provider import Grant, RecordDecoder, RecordView
+from lockref.provider import Grant, LockView, RecordDecoder, RecordView, StateDecoder
 
 _LONG_MAX = 2**63 - 1
 
@@ -65,31 +66,94 @@ def screened_grant(grant: object) -> Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class ScreenedDecoder:
-    """A lock's own `decode_record`, held to its promises. Raises ConfigError where they are broken.
+class OneRecord:
+    """The states of objects that hold one lock record each, read by a `RecordDecoder`. A `StateDecoder`.
 
-    A class of its own, so that a spec made in code can be pickled.
+    A class of its own, as those below, so that a spec made in code can be pickled.
+    """
+
+    decode: RecordDecoder
+
+    def __call__(self, _key: str, body: bytes) -> tuple[LockView, ...]:
+        return _views_of(self.decode(body))
+
+
+def _views_of(view: RecordView | None) -> tuple[LockView, ...]:
+    if view is None:
+        return ()
+    return (
+        LockView(
+            owner=view.owner,
+            token=view.token,
+            valid_until_ns=view.valid_until_ns,
+            is_released=view.is_released,
+            nonce=view.nonce,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenedDecoder:
+    """A lock's own `decode_record`, held to its promises; a `StateDecoder` for locks of interface version 1.
+
+    Raises ConfigError where a promise is broken.
     """
 
     decode: RecordDecoder
     name: str
 
-    def __call__(self, body: bytes) -> RecordView | None:
+    def __call__(self, _key: str, body: bytes) -> tuple[LockView, ...]:
         try:
             view = self.decode(body)
         except Exception as error:  # A stranger's code may raise anything.
-            raise ConfigError(
-                f"provider {self.name!r}: decode_record raised {type(error).__name__}: {error}; "
-                f"it answers None for what is no record, here {shown(body)}"
-            ) from error
-        if view is None:
-            return None
-        if not isinstance(view, RecordView):
+            raise _raised(self.name, "decode_record", error, "None", body) from error
+        if view is not None and not isinstance(view, RecordView):
             raise ConfigError(
                 f"provider {self.name!r}: decode_record answered {shown(view)} ({type(view).__name__}), "
                 "expected a lockref.RecordView or None"
             )
-        complaint = _complaint("record", view.owner, token=view.token, valid_until_ns=view.valid_until_ns)
-        if complaint is not None:
-            raise ConfigError(f"provider {self.name!r}: decode_record answered a view whose {complaint}")
-        return view
+        if view is not None:
+            complaint = _complaint("record", view.owner, token=view.token, valid_until_ns=view.valid_until_ns)
+            if complaint is not None:
+                raise ConfigError(f"provider {self.name!r}: decode_record answered a view whose {complaint}")
+        return _views_of(view)
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenedStateDecoder:
+    """A lock's own `decode_state`, held to its promises. Raises ConfigError where they are broken."""
+
+    decode: StateDecoder
+    name: str
+
+    def __call__(self, key: str, body: bytes) -> tuple[LockView, ...]:
+        try:
+            found = self.decode(key, body)
+        except Exception as error:  # A stranger's code may raise anything.
+            raise _raised(self.name, "decode_state", error, "nothing, ()", body) from error
+        if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+            raise self._broken(f"answered {shown(found)} ({type(found).__name__}), expected a list of lockref.LockView")
+        views = tuple(found)
+        for view in views:
+            if not isinstance(view, LockView):
+                raise self._broken(f"answered {shown(view)} ({type(view).__name__}) in its list, expected a LockView")
+            numbers = {"token": view.token, "valid_until_ns": view.valid_until_ns, "duration_ns": view.duration_ns}
+            complaint = _complaint("view", view.owner, **numbers)
+            if complaint is None and not is_text(view.lock):
+                complaint = f"view.lock is {shown(view.lock)}, expected Unicode text"
+            if complaint is not None:
+                raise self._broken(f"answered a view whose {complaint}")
+        names = [view.lock for view in views]
+        if len(set(names)) != len(names):
+            raise self._broken(f"answered two views of one lock: {shown(sorted(names))}")
+        return views
+
+    def _broken(self, complaint: str) -> ConfigError:
+        return ConfigError(f"provider {self.name!r}: decode_state {complaint}")
+
+
+def _raised(name: str, decoder: str, error: Exception, nothing: str, body: bytes) -> ConfigError:
+    return ConfigError(
+        f"provider {name!r}: {decoder} raised {type(error).__name__}: {error}; "
+        f"it answers {nothing} for what is no record, here {shown(body)}"
+    )

@@ -7,8 +7,9 @@ stranger's lock is one `ConfigError` line that says what to change.
 
 A lock is a class with the methods of `lockref.provider.LockProvider`, made by
 `Class.from_context(context)` where it has that, else by `Class(context)`.
-Optional class attributes: `decode_record` (a `RecordDecoder`; default: RFC-91
-records), `claims` (optional clauses it promises: F1, F1:K, F2), `record_format`
+Optional class attributes: `decode_state` (a `StateDecoder`: key and bytes to the
+locks that they tell of) or, for objects of one lock each, `decode_record` (a
+`RecordDecoder`; default: RFC-91 records), `claims` (optional clauses it promises: F1, F1:K, F2), `record_format`
 (the name of its protocol, such as "rfc91"), `is_reentrant` (the task that holds
 may lock again), `is_fork_safe` (it refuses service in a forked child),
 `needs_real_time` (it has clocks or threads that no simulation can turn) and
@@ -31,8 +32,8 @@ from types import ModuleType
 from typing import Any
 
 from lockref.errors import ConfigError, did_you_mean
-from lockref.lab.contract import ScreenedDecoder
-from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, ProviderFactory, RecordDecoder
+from lockref.lab.contract import OneRecord, ScreenedDecoder, ScreenedStateDecoder
+from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, ProviderFactory, StateDecoder
 
 BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi.lock_manager:HudiLock",
@@ -50,7 +51,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSpec:
-    """A lock that can be made, and how the checks read its records.
+    """A lock that can be made, and how the checks read the states that it writes.
 
     name: as people read it. reference: what `load_provider` was given, with
     which another process loads the same lock; None for a spec made in code,
@@ -64,7 +65,7 @@ class ProviderSpec:
 
     name: str
     factory: ProviderFactory
-    decode: RecordDecoder
+    decode: StateDecoder
     claims: tuple[str, ...] = ()
     reference: str | None = None
     needs_real_time: bool = False
@@ -276,13 +277,20 @@ def _require_call(name: str, call: str, function: Callable[..., object], argumen
         return
 
 
-def _decoder(made: type, name: str) -> RecordDecoder:
-    decode = getattr(made, "decode_record", None)
-    if decode is None:
+def _decoder(made: type, name: str) -> StateDecoder:
+    decode_state = getattr(made, "decode_state", None)
+    decode_record = getattr(made, "decode_record", None)
+    if decode_state is not None:
+        if not callable(decode_state):
+            raise ConfigError(
+                f"provider {name!r}: decode_state must be a function of key and bytes, not {decode_state!r}"
+            )
+        return ScreenedStateDecoder(decode_state, name)
+    if decode_record is None:
         # Imported late: a stranger's lock of another format needs no RFC-91 code.
         from lockref.storage.lockfile import decode as decode_rfc91
 
-        return decode_rfc91
-    if not callable(decode):
-        raise ConfigError(f"provider {name!r}: decode_record must be a function of bytes, not {decode!r}")
-    return ScreenedDecoder(decode, name)
+        return OneRecord(decode_rfc91)
+    if not callable(decode_record):
+        raise ConfigError(f"provider {name!r}: decode_record must be a function of bytes, not {decode_record!r}")
+    return ScreenedDecoder(decode_record, name)

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from lockref.history import ABSENT, Kind, Op, Recorder, Stamp
+from lockref.history import Kind, Op, Recorder, Stamp
+from lockref.lab.lock_rows import LockRows, told_by
 from lockref.ports import Channel, PushChannel, Reply, Request
-from lockref.provider import RecordDecoder, RecordView
+from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.port import ObjectStore, Outcome
@@ -63,23 +64,15 @@ def content_id(body: bytes) -> str:
     return hashlib.blake2b(body, digest_size=8).hexdigest()
 
 
-def told_by(view: RecordView | None) -> tuple[int, str, int]:
-    """Token, owner and end of validity as a row has them; no value of each where there is no lock record."""
-    if view is None:
-        return ABSENT, "", ABSENT
-    token, valid_until_ns = view.token, view.valid_until_ns
-    return ABSENT if token is None else token, view.owner, ABSENT if valid_until_ns is None else valid_until_ns
+Look = Callable[[str, bytes], tuple[str, Sequence[LockView]]]
+"""A body's short name and what it says about locks, under this key."""
 
 
-Look = Callable[[bytes], tuple[str, RecordView | None]]
-"""A body's short name and the lock record in it."""
-
-
-def looking(decode: RecordDecoder) -> Look:
+def looking(decode: StateDecoder) -> Look:
     """Look at a body anew each time, as a process of a real run does."""
 
-    def look(body: bytes) -> tuple[str, RecordView | None]:
-        return content_id(body), decode(body)
+    def look(key: str, body: bytes) -> tuple[str, Sequence[LockView]]:
+        return content_id(body), decode(key, body)
 
     return look
 
@@ -87,10 +80,11 @@ def looking(decode: RecordDecoder) -> Look:
 class RecordingChannel:
     """A channel that writes down every request before it leaves and after it is answered.
 
+    A body that tells of several locks leaves a row for each of them, with one request number.
     look: what the bodies of this service say about locks.
     """
 
-    __slots__ = ("_asked", "_channel", "_granted", "_journal", "_look", "_send", "client", "service")
+    __slots__ = ("_asked", "_channel", "_granted", "_journal", "_lock_rows", "_look", "_send", "client", "service")
 
     def __init__(self, channel: Channel, *, journal: Journal, look: Look) -> None:
         self._channel = channel
@@ -99,11 +93,12 @@ class RecordingChannel:
         self._look = look
         self.client = journal.node
         self.service = channel.service
-        # By key: owner and token of the grant that this process last learned to be its own, from an answer or,
+        # By lock: owner and token of the grant that this process last learned to be its own, from an answer or,
         # where that told nothing, from reading its own bytes. To write the same two again is to renew; the
         # same owner under another token has asked anew.
         self._granted: dict[str, _GrantName] = {}
         self._asked: dict[str, tuple[str, _GrantName]] = {}
+        self._lock_rows = LockRows()
 
     @property
     def capabilities(self) -> object:
@@ -117,66 +112,86 @@ class RecordingChannel:
         assert isinstance(self._channel, PushChannel), f"{self.service} pushes nothing"
         return self._channel.receive(timeout_ns)
 
-    def _classify(self, key: str, view: RecordView) -> Op:
+    def _classify(self, lock: str, view: LockView) -> Op:
         if view.is_released:
             return Op.RELEASE
-        return Op.RENEW if self._granted.get(key) == (view.owner, view.token) else Op.ACQUIRE
+        return Op.RENEW if self._granted.get(lock) == (view.owner, view.token) else Op.ACQUIRE
+
+    def _classify_each(self, key: str, views: Sequence[LockView]) -> tuple[Op, ...]:
+        """What the write of a body with several locks does to each. What it only carries along is a plain WRITE."""
+        known = self._lock_rows.known(key)
+        return tuple(
+            Op.WRITE if known.get(view.lock) == view else self._classify(view.lock or key, view) for view in views
+        )
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
-        client, service, verb, key, condition, body, op, _ = request
+        client, service, verb, key, condition, body, op, _, _ = request
         if op is Op.READ:
             return self._read(request, timeout_ns)
         journal = self._journal
-        content, view = ("", None) if body is None else self._look(body)
-        token, owner, valid_until_ns = told_by(view)
-        if view is not None and op is Op.WRITE:
-            op = self._classify(key, view)
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
-        record(
-            Kind.SENT, stamp(), client, key, op, 0, request=number, attempt=0, if_version=condition, content=content,
-            token=token, owner=owner, valid_until_ns=valid_until_ns,
-        )  # fmt: skip
-        reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
+        content, views = ("", ()) if body is None else self._look(key, body)
+        ops: tuple[Op, ...] = ()
+        if op is Op.WRITE and views:
+            if len(views) == 1 and not self._lock_rows.known(key):
+                op = self._classify(views[0].lock or key, views[0])
+            else:
+                ops = self._classify_each(key, views)
+        rows = self._lock_rows.rows(key, op, views, ops)
+        for lock, its_op, view in rows:
+            token, owner, valid_until_ns, told = told_by(view)
+            record(
+                Kind.SENT, stamp(), client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
+                content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=told,
+            )  # fmt: skip
+        reply = self._send(Request(client, service, verb, key, condition, body, op, number, ops), timeout_ns)
         # A deletion's row has never told why it failed; rows of one kind stay alike.
         reason = "" if op is Op.DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
-        record(
-            Kind.REPLIED, stamp(), client, key, op, reply.outcome, request=number, attempt=0, if_version=condition,
-            version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
-            detail=reason,
-        )  # fmt: skip
-        self._learn(key, op, content, view, reply.outcome)
+        for lock, its_op, view in rows:
+            token, owner, valid_until_ns, _ = told_by(view)
+            record(
+                Kind.REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
+                if_version=condition, version=reply.version or "", content=content, token=token, owner=owner,
+                valid_until_ns=valid_until_ns, detail=reason,
+            )  # fmt: skip
+            self._learn(lock, its_op, content, view, reply.outcome)
+        if reply.outcome is Outcome.APPLIED:
+            self._lock_rows.remember(key, views)
         return reply
 
-    def _learn(self, key: str, op: Op, content: str, view: RecordView | None, outcome: Outcome) -> None:
+    def _learn(self, lock: str, op: Op, content: str, view: LockView | None, outcome: Outcome) -> None:
         """What the answer to a write says about the grants of this process."""
         if op is Op.ACQUIRE:
             assert view is not None, "only a lock record asks for a lock"
-            self._asked[key] = (content, (view.owner, view.token))
+            self._asked[lock] = (content, (view.owner, view.token))
             if outcome is Outcome.APPLIED:
-                self._granted[key] = (view.owner, view.token)
+                self._granted[lock] = (view.owner, view.token)
         elif outcome is Outcome.APPLIED and (op is Op.RELEASE or op is Op.DELETE):
-            self._granted.pop(key, None)
+            self._granted.pop(lock, None)
 
     def _read(self, request: Request, timeout_ns: int) -> Reply:
-        client, service, verb, key, condition, body, op, _ = request
+        client, service, verb, key, condition, body, op, _, _ = request
         journal = self._journal
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
         record(Kind.SENT, stamp(), client, key, op, 0, request=number, attempt=0)
         reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
-        content, view = ("", None) if reply.body is None else self._look(reply.body)
-        token, owner, valid_until_ns = told_by(view)
-        record(
-            Kind.REPLIED, stamp(), client, key, op, reply.outcome, request=number, attempt=0,
-            version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
-            detail=reply.reason,
-        )  # fmt: skip
-        asked = self._asked.get(key)
-        if asked is not None and asked[0] == content:
-            self._granted[key] = asked[1]
+        content, views = ("", ()) if reply.body is None else self._look(key, reply.body)
+        for lock, its_op, view in self._lock_rows.rows(key, op, views):
+            token, owner, valid_until_ns, _ = told_by(view)
+            record(
+                Kind.REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
+                version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
+                detail=reply.reason,
+            )  # fmt: skip
+            asked = self._asked.get(lock)
+            if asked is not None and asked[0] == content:
+                self._granted[lock] = asked[1]
+        if reply.outcome is Outcome.APPLIED:
+            self._lock_rows.remember(key, views)
         return reply
 
 
-def recorded_store(store: ObjectStore, *, journal: Journal, decode: RecordDecoder) -> ObjectStore:
+def recorded_store(store: ObjectStore, *, journal: Journal, decode: StateDecoder) -> ObjectStore:
     """A real store as one process's lock sees it: every request is written down.
 
     The store keeps its own timeout, which no request shortens.

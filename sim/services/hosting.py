@@ -6,13 +6,14 @@ applied, and when somebody changes the state without one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lockref.history import Kind, Op, Recorder
-from lockref.lab.recording import content_id, told_by
+from lockref.lab.lock_rows import LockRows, told_by
+from lockref.lab.recording import content_id
 from lockref.ports import Reply, Request
-from lockref.provider import RecordDecoder, RecordView
+from lockref.provider import LockView, StateDecoder
 from lockref.stores.port import Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import Kernel
@@ -31,7 +32,10 @@ class HostedService:
     what is applied is recorded by the service itself, as the protected resource does.
     """
 
-    __slots__ = ("_decode", "_kernel", "_push", "_recorder", "_seen", "apply", "call_at", "name", "refuse", "service")
+    __slots__ = (
+        "_decode", "_kernel", "_lock_rows", "_push", "_recorder", "_seen", "apply", "call_at", "name", "refuse",
+        "service",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -41,7 +45,7 @@ class HostedService:
         kernel: Kernel,
         recorder: Recorder,
         push: Push,
-        decode: RecordDecoder | None,
+        decode: StateDecoder | None,
     ) -> None:
         self.name = name
         self.service = service
@@ -52,7 +56,8 @@ class HostedService:
         self._recorder = recorder
         self._push = push
         self._decode = decode
-        self._seen: dict[bytes, tuple[str, RecordView | None]] = {}
+        self._seen: dict[tuple[str, bytes], tuple[str, Sequence[LockView]]] = {}
+        self._lock_rows = LockRows()
         service.start(self)
 
     @property
@@ -60,12 +65,12 @@ class HostedService:
         """True if its requests leave SENT, APPLIED and REPLIED rows."""
         return self._decode is not None
 
-    def look(self, body: bytes) -> tuple[str, RecordView | None]:
-        """A body's short name and its lock record, remembered: client, service and reader look at the same bytes."""
-        seen = self._seen.get(body)
+    def look(self, key: str, body: bytes) -> tuple[str, Sequence[LockView]]:
+        """A body's short name and what it says about locks, remembered: all see the same bytes."""
+        seen = self._seen.get((key, body))
         if seen is None:
-            view = None if self._decode is None else self._decode(body)
-            seen = self._seen[body] = (content_id(body), view)
+            views = () if self._decode is None else self._decode(key, body)
+            seen = self._seen[key, body] = (content_id(body), views)
         return seen
 
     def present_keys(self) -> list[str]:
@@ -86,7 +91,7 @@ class HostedService:
 
     def _lock_keys(self) -> list[str]:
         bodies = ((key, self.service.past(key, 0).body) for key in self.service.present_keys())
-        return [key for key, body in bodies if body is not None and self.look(body)[1] is not None]
+        return [key for key, body in bodies if body is not None and self.look(key, body)[1]]
 
     # The service's context.
 
@@ -99,11 +104,13 @@ class HostedService:
 
     def changed(self, op: Op, key: str, version: str = "", body: bytes | None = None) -> None:
         now = self._kernel.now_ns
-        content, view = ("", None) if body is None else self.look(body)
-        self._recorder.event(
-            Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), OPERATOR, key, op, Outcome.APPLIED,
-            version=version, content=content, owner=view.owner if view else "",
-        )  # fmt: skip
+        content, views = ("", ()) if body is None else self.look(key, body)
+        for lock, its_op, view in self._lock_rows.rows(key, op, views):
+            self._recorder.event(
+                Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), OPERATOR, lock, its_op, Outcome.APPLIED,
+                version=version, content=content, owner=view.owner if view else "",
+            )  # fmt: skip
+        self._lock_rows.remember(key, views)
 
     # The record.
 
@@ -113,11 +120,15 @@ class HostedService:
             return
         # A service that changes part of a state answers with the whole of it.
         body = request.body if reply.body is None else reply.body
-        content, view = ("", None) if body is None else self.look(body)
-        token, owner, valid_until_ns = told_by(view)
+        content, views = ("", ()) if body is None else self.look(request.key, body)
         now = self._kernel.now_ns
-        self._recorder.event(
-            Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), request.client, request.key, request.op,
-            reply.outcome, request=request.number, attempt=applications - 1, if_version=request.condition,
-            version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
-        )  # fmt: skip
+        for lock, op, view in self._lock_rows.rows(request.key, request.op, views, request.ops):
+            token, owner, valid_until_ns, told = told_by(view)
+            self._recorder.event(
+                Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), request.client, lock, op, reply.outcome,
+                request=request.number, attempt=applications - 1, if_version=request.condition,
+                version=reply.version or "", content=content, token=token, owner=owner,
+                valid_until_ns=valid_until_ns, detail=told,
+            )  # fmt: skip
+        if reply.outcome is Outcome.APPLIED:
+            self._lock_rows.remember(request.key, views)

@@ -10,6 +10,7 @@ import json
 
 from lockref.errors import LockError
 from lockref.history import Kind, Op
+from lockref.lab.contract import OneRecord
 from lockref.ports import Request
 from lockref.provider import RecordView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, WallNs
@@ -182,7 +183,7 @@ def lease_world(
         budget=budget,
         tie_window_ns=tie_window_ns,
     )
-    world.object_store(decode=decode, dialect=dialect)
+    world.object_store(decode=OneRecord(decode), dialect=dialect)
     world.add(RESOURCE.name, _resource(world), decode=None)
     for number in range(1, clients + 1):
         node = world.node(f"n{number}")

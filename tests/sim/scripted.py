@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lockref.history import Kind, to_table
+from lockref.lab.contract import OneRecord
 from lockref.runtime import NS_PER_MS
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
@@ -35,7 +36,7 @@ class Scene:
 
     def __init__(self, plan: FaultPlan = EMPTY_PLAN, *, dialect: str = "s3", network: NetworkModel = STEADY) -> None:
         self.world = World(seed=1, plan=plan, network=network)
-        self.store = self.world.object_store(decode=decode, dialect=dialect)
+        self.store = self.world.object_store(decode=OneRecord(decode), dialect=dialect)
         self.log: list[Any] = []
 
     def client(self, name: str, script: Script) -> Node:

@@ -13,6 +13,7 @@ import pytest
 
 from lockref.errors import LockError, LockLost, OutcomeUnknown, ReleaseFailed
 from lockref.history import Kind, to_table
+from lockref.lab.contract import OneRecord
 from lockref.lab.loading import load_provider
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
@@ -90,7 +91,7 @@ def play(
         network=NetworkModel(latency_ns=(NS_PER_MS, 5 * NS_PER_MS)),
         budget=Budget(events_max=5_000_000, virtual_ns_max=20_000 * NS_PER_S),
     )
-    world.object_store(decode=lockfile.decode)
+    world.object_store(decode=OneRecord(lockfile.decode))
     seen = Observed(world)
 
     def client(name: str, cls: type[Any]) -> None:
@@ -301,7 +302,7 @@ def is_grant(row: dict[str, Any]) -> bool:
 def test_unreachable_store_is_unknown_and_the_wait_ends_in_time():
     """S7, L5: a partition all the way through the call."""
     world = World(seed=1, plan=FaultPlan.of(Partition(id="cut", at_ns=0, groups=(("n1",), ("store",)), for_ns=10**12)))
-    world.object_store(decode=lockfile.decode)
+    world.object_store(decode=OneRecord(lockfile.decode))
     ended_ns = []
 
     def client() -> None:

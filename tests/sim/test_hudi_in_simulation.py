@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from lockref.lab.contract import OneRecord
 from lockref.provider import LockContext, LockEventKind, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.storage.hudi.lock_manager import HudiLock
@@ -27,7 +28,7 @@ def contend(seed, *, substrate="greenlet", clients=3, cycles=3):
         budget=Budget(events_max=200_000),
     )  # fmt: skip
     world.kernel.schedule = RandomTies(world.stream("ties"))
-    world.object_store(decode=HudiLock.decode_record)
+    world.object_store(decode=OneRecord(HudiLock.decode_record))
     stays = []
 
     def client(node):

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from lockref.errors import LockError
+from lockref.lab.contract import OneRecord
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
 from lockref.storage.config import StorageLockConfig
@@ -300,7 +301,7 @@ def play(situation: Situation, strike: Strike | None, *, heir: str) -> tuple[Str
 
     striker.current = lambda: kernel.current
     kernel.wait = wait  # type: ignore[method-assign]
-    store = world.object_store(decode=lockfile.decode)
+    store = world.object_store(decode=OneRecord(lockfile.decode))
     victim, other = world.node("victim"), world.node("other")
     planted = situation.prepare(victim.runtime.wall_ns() // NS_PER_MS)
     if planted is not None:

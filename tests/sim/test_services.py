@@ -9,7 +9,7 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.history import IF_ABSENT, Kind, Op
 from lockref.ports import TIMED_OUT, PushChannel, Reply, Request
-from lockref.provider import RecordView
+from lockref.provider import LockView
 from lockref.stores.port import Outcome, Version
 from sim.faults.vocabulary import Crash, FaultPlan, Partition
 from sim.services.service import ServiceContext, refused, unknown_act
@@ -77,8 +77,8 @@ def _ask(channel: PushChannel, verb: str, value: bytes | None = None) -> Reply:
     return channel.send(Request(channel.client, channel.service, verb, KEY, "", value, op), TIMEOUT_NS)
 
 
-def _nothing(_body: bytes) -> RecordView | None:
-    return None
+def _nothing(_key: str, _body: bytes) -> tuple[LockView, ...]:
+    return ()
 
 
 def watched(plan: FaultPlan, *, waits_ms: int = 3000) -> tuple[Scene, WatchedCell]:

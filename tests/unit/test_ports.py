@@ -46,7 +46,9 @@ def test_a_recorded_store_answers_as_itself():
     """Recording changes no answer, and gives every request two rows under one number."""
     recorder = Recorder()
     journal = Journal(recorder, node="n1", stamp=lambda: (1, 2, 3, "main"), numbers=itertools.count())
-    assert answers(recorded_store(MemoryStore(), journal=journal, decode=lambda _body: None)) == answers(MemoryStore())
+    assert answers(recorded_store(MemoryStore(), journal=journal, decode=lambda _key, _body: ())) == answers(
+        MemoryStore()
+    )
     rows = [(row["kind"], row["request"]) for row in to_table([recorder]).to_pylist()]
     assert rows == [(kind, number) for number in range(len(CALLS)) for kind in ("sent", "replied")]
 

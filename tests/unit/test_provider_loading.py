@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.lab.contract import ScreenedDecoder
+from lockref.lab.contract import OneRecord, ScreenedDecoder
 from lockref.lab.loading import load_provider, provider_from, registered
 from lockref.provider import INTERFACE_VERSION
 from lockref.storage import lockfile
@@ -38,7 +38,8 @@ def test_built_in_locks_load_by_name() -> None:
         spec = load_provider(name)
         assert (spec.name, spec.reference) == (name, name)
         body = lockfile.serialize(lockfile.LockFile("a", 5, expired=False))
-        assert spec.decode(body) == lockfile.decode(body)
+        assert spec.decode("any/key", body) == OneRecord(lockfile.decode)("any/key", body)
+        assert spec.decode("any/key", b"{") == ()
 
 
 def test_a_lock_in_a_file_loads_and_makes_locks(tmp_path: Path) -> None:

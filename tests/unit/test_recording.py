@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 from lockref.history import Kind, Op, Recorder, to_table
+from lockref.lab.contract import OneRecord
 from lockref.lab.recording import Journal, recorded_store
 from lockref.provider import RecordView
 from lockref.runtime import WallNs
@@ -42,7 +43,7 @@ class Desk:
         self.recorder = Recorder()
         self.store = LosesAnswers()
         journal = Journal(self.recorder, node="n1", stamp=lambda: (0, 0, 0, "main"), numbers=itertools.count(1))
-        self.through = recorded_store(self.store, journal=journal, decode=decode)
+        self.through = recorded_store(self.store, journal=journal, decode=OneRecord(decode))
 
     def write(self, body: bytes) -> None:
         version = self.store.read("lock").version

@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 from lockref.history import Kind, Op, Recorder, to_table
+from lockref.lab.contract import OneRecord
 from lockref.lab.recording import Journal, recorded_store
 from lockref.storage.lockfile import LockFile, decode, serialize
 from lockref.stores.memory import MemoryStore
@@ -26,7 +27,7 @@ def recorder():
 @pytest.fixture
 def store(recorder):
     journal = Journal(recorder, node="n1", stamp=lambda: (1, 2, 3, "main"), numbers=itertools.count())
-    return recorded_store(MemoryStore(), journal=journal, decode=decode)
+    return recorded_store(MemoryStore(), journal=journal, decode=OneRecord(decode))
 
 
 def rows(recorder: Recorder, kind: Kind) -> list[dict]:

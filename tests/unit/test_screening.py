@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.lab.contract import ScreenedDecoder, screened_grant
-from lockref.provider import Grant, RecordView
+from lockref.lab.contract import ScreenedDecoder, ScreenedStateDecoder, screened_grant
+from lockref.provider import Grant, LockView, RecordView
 from lockref.stores.port import Version
 
 
@@ -51,8 +51,8 @@ def view(body: bytes) -> Any:
 def test_a_decoder_that_keeps_its_promises_is_not_noticed() -> None:
     """None and a RecordView pass, also through a pickle, as a spec for another process needs."""
     decode = pickle.loads(pickle.dumps(ScreenedDecoder(view, "mine")))
-    assert decode(b"none") is None
-    assert decode(b"good") == RecordView(owner="x", token=1)
+    assert decode("key", b"none") == ()
+    assert decode("key", b"good") == (LockView(owner="x", token=1),)
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,47 @@ def test_a_decoder_that_keeps_its_promises_is_not_noticed() -> None:
 def test_a_decoder_that_breaks_them_is_named(body: bytes, words: str) -> None:
     """`decode_record` never raises and answers a RecordView or None."""
     with pytest.raises(ConfigError, match=f"provider 'mine': decode_record .*{words}"):
-        ScreenedDecoder(view, "mine")(body)
+        ScreenedDecoder(view, "mine")("key", body)
+
+
+def views(key: str, body: bytes) -> Any:
+    return {
+        b"none": [],
+        b"view": LockView(owner="x"),
+        b"record": [RecordView(owner="x")],
+        b"text": "LockView",
+        b"owner": [LockView(owner=None)],  # type: ignore[arg-type]
+        b"lock": [LockView(owner="x", lock="\ud800")],
+        b"duration": [LockView(owner="x", duration_ns=1.5)],  # type: ignore[arg-type]
+        b"twice": [LockView(owner="x", lock="a"), LockView(owner="y", lock="a")],
+        b"good": [LockView(owner="x", lock=f"{key}/a", duration_ns=5), LockView(owner="y", lock="b", token=1)],
+    }[body]
+
+
+def test_a_state_may_tell_of_several_locks() -> None:
+    """`decode_state` answers a view for each, in its own order, also through a pickle."""
+    decode = pickle.loads(pickle.dumps(ScreenedStateDecoder(views, "mine")))
+    assert decode("key", b"none") == ()
+    assert decode("key", b"good") == (
+        LockView(owner="x", lock="key/a", duration_ns=5),
+        LockView(owner="y", lock="b", token=1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"other", "raised KeyError"),
+        (b"view", "expected a list"),
+        (b"text", "expected a list"),
+        (b"record", "RecordView"),
+        (b"owner", "view.owner is None"),
+        (b"lock", "view.lock is"),
+        (b"duration", "view.duration_ns is 1.5"),
+        (b"twice", "two views of one lock"),
+    ],
+)
+def test_a_state_decoder_that_breaks_its_promises_is_named(body: bytes, words: str) -> None:
+    """`decode_state` never raises and answers a list of LockView, one for each lock."""
+    with pytest.raises(ConfigError, match=f"provider 'mine': decode_state .*{words}"):
+        ScreenedStateDecoder(views, "mine")("key", body)

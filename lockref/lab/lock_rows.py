@@ -1,0 +1,71 @@
+"""The rows that one request leaves: one for each lock that its body tells of, all with one request number.
+
+Nearly every object tells of one lock, named as the object's key. Some tell of
+several: a table's leases in one file, a resource's queue. A write of such a
+body says what becomes of each lock. It grants one and carries the others along,
+and a lock that it leaves out is given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lockref.history import ABSENT, Op, detail
+from lockref.provider import LockView
+
+Row = tuple[str, Op, LockView | None]
+"""Lock, what becomes of it, and what the body says of it; None where it says nothing."""
+
+
+def told_by(view: LockView | None) -> tuple[int, str, int, str]:
+    """Token, owner, end of validity and detail as a row has them; no value of each where there is no lock record."""
+    if view is None:
+        return ABSENT, "", ABSENT, ""
+    token, valid_until_ns, duration_ns = view.token, view.valid_until_ns, view.duration_ns
+    return (
+        ABSENT if token is None else token,
+        view.owner,
+        ABSENT if valid_until_ns is None else valid_until_ns,
+        "" if duration_ns is None else detail(duration_ns=duration_ns),
+    )
+
+
+class LockRows:
+    """The rows of one service's requests, as one observer of its objects sees them: a client, or the service."""
+
+    __slots__ = ("_present",)
+
+    def __init__(self) -> None:
+        # By key of an object that has told of several locks, and by lock: what stands there as far as is known.
+        self._present: dict[str, dict[str, LockView]] = {}
+
+    def known(self, key: str) -> Mapping[str, LockView]:
+        """By lock, what stands in an object that tells of several; nothing of other objects."""
+        return self._present.get(key, {})
+
+    def rows(self, key: str, op: Op, views: Sequence[LockView], ops: Sequence[Op] = ()) -> Sequence[Row]:
+        """The rows of a request for `key`, at least one.
+
+        ops: what becomes of the lock of each view; () means `op` for each.
+        """
+        if key not in self._present:
+            if not views:
+                return ((key, op, None),)
+            if len(views) == 1:
+                [view] = views
+                return ((view.lock or key, op, view),)
+        rows: list[Row] = [
+            (view.lock or key, its_op, view) for view, its_op in zip(views, ops or [op] * len(views), strict=True)
+        ]
+        if op is not Op.READ:
+            left_out = self.known(key).keys() - {view.lock for view in views}
+            if op is Op.DELETE:
+                rows += [(lock or key, op, None) for lock in sorted(left_out)]
+            else:
+                rows += [(lock or key, Op.RELEASE, self._present[key][lock]) for lock in sorted(left_out)]
+        return rows or ((key, op, None),)
+
+    def remember(self, key: str, views: Sequence[LockView]) -> None:
+        """This is what stands in the object now."""
+        if len(views) > 1 or key in self._present:
+            self._present[key] = {view.lock: view for view in views}
