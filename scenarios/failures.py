@@ -35,7 +35,7 @@ from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.explore.replay import Failure, ProviderUsed, Replayed, ShrinkRecord, Versions, replay
 from sim.explore.shrink import Shrunk, shrink
-from sim.faults.vocabulary import FaultPlan
+from sim.faults.plan import FaultPlan
 from sim.kernel.schedules import Replay, Schedule
 
 FAILURES = HOME / "failures"

@@ -19,7 +19,7 @@ from scenarios.definition.draw import Draws
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
 from scenarios.worlds.simulated import RunOutcome
-from sim.faults import vocabulary as v
+from sim.faults.fault import Fault, RequestFault
 from sim.faults.generators import ENVELOPE_KINDS
 
 SEEDS_ENOUGH = 500
@@ -32,22 +32,13 @@ PIECE = 25
 """Seeds that are run before the question is asked again."""
 
 
-def forms_of(fault: v.Fault) -> list[str]:
+def forms_of(fault: Fault) -> list[str]:
     """What a fault that a swarm drew is an example of: its kind, and its kind in this form."""
-    kind: str = fault.kind  # type: ignore[attr-defined]
-    forms = [kind]
-    if isinstance(fault, v.Pause) and fault.task is not None:
-        forms.append(f"{kind} of {fault.task}")
-    if isinstance(fault, v.Partition):
-        forms.append(f"{kind} {'one way' if fault.one_way else 'both ways'}")
-    if isinstance(fault, v.Delay):
-        forms.append(f"{kind} of the {fault.direction}")
-    if isinstance(fault, v.Error):
-        forms.append(f"{kind} {fault.status} at {fault.strikes_at}")
+    kind = fault.kind
+    forms = [kind, *fault.forms()]
     if fault.when is not None:
         forms.append(f"{kind} at {fault.when.cut}")
-    # A second delivery of a write on its condition changes nothing; that is what conditions are for.
-    if isinstance(fault, v.RequestFault) and fault.op is not None and not isinstance(fault, v.Duplicate):
+    if isinstance(fault, RequestFault) and fault.op is not None and fault.is_op_a_form:
         forms.append(f"{kind} of {fault.op}")
     return forms
 

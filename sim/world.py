@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from lockref.errors import ConfigError
 from lockref.history import CHILD_SUFFIX, Recorder
 from lockref.lab.recording import RecordingChannel
 from lockref.ports import Channel, PortKind
 from lockref.provider import StateDecoder
 from sim.faults.injector import Injector
-from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
+from sim.faults.plan import EMPTY_PLAN, FaultPlan
+from sim.faults.surroundings import Surroundings
 from sim.kernel.clocks import NodeClock
 from sim.kernel.kernel import Budget, Kernel, RunEnd, Schedule, Task
 from sim.kernel.streams import Stream, derive, stream
@@ -68,7 +68,15 @@ class World:
         self._node_context = NodeContext(kernel=self.kernel, seed=seed, recorder=self.recorder)
         self.nodes: dict[str, Node] = {}
         self.services: dict[str, HostedService] = {}
-        self.injector = Injector(self, plan)
+        around = Surroundings(
+            seed=seed,
+            kernel=self.kernel,
+            network=self.network,
+            recorder=self.recorder,
+            nodes=self.nodes,
+            services=self.services,
+        )
+        self.injector = Injector(around, plan)
         self.wire = Wire(self.kernel, self.network, self.injector if plan.faults else None)
         self.end: RunEnd | None = None
         self._is_armed = False
@@ -87,7 +95,7 @@ class World:
         if node is None:
             start_s = derive(self.seed, f"clock/{name}") % MONO_START_S_MAX
             node = self._add_node(name, NodeClock(mono_start_ns=start_s * 1_000_000_000))
-            self.injector.strike_initial(node)
+            self.injector.strike_initial(name)
         return node
 
     def fork(self, parent: Node) -> Node:
@@ -117,15 +125,6 @@ class World:
         """Add an object store that speaks a dialect: s3, gcs, azure or memory."""
         return self.add(name, ObjectStoreService(dialect_of(dialect)), decode=decode)
 
-    def service(self, name: str) -> HostedService:
-        """The service of that name. Raises ConfigError if there is none, which a fault plan can cause."""
-        try:
-            return self.services[name]
-        except KeyError:
-            raise ConfigError(
-                f"a fault names service {name!r}; this world has {', '.join(self.services) or 'none'}"
-            ) from None
-
     def connect(self, node: Node, service: str, kind: PortKind[P], *, timeout_ns: int) -> P:
         """A client of a service in the node's present process; its requests time out on that node's clock."""
         hosted, process = self.services[service], node.process
@@ -152,7 +151,7 @@ class World:
         """
         if not self._is_armed:
             self._is_armed = True
-            self.injector.check_clients(list(self.nodes))
+            self.injector.check_nodes(self.nodes)
             self.injector.arm()
         try:
             self.end = self.kernel.run(until_ns, linger_ns=linger_ns)

@@ -14,6 +14,7 @@ from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
+from scenarios.definition.faults import rates_of
 from scenarios.definition.schema import Lock, Scenario, Work
 from scenarios.definition.units import Drawn
 from scenarios.workloads.client_profile import ClientProfile
@@ -98,7 +99,7 @@ class DrawnScenario:
 def rate_error_ppm(scenario: Scenario) -> int:
     """The largest rate error that the scenario's clocks may have (ρ)."""
     rates = [*scenario.clock.drift.values(), scenario.envelope.drift]
-    rates += [fault.rate for fault in scenario.faults if fault.kind == "drift"]
+    rates += [rate for fault in scenario.faults for rate in rates_of(fault)]
     return max(max(abs(rate.least), abs(rate.most)) for rate in rates)
 
 

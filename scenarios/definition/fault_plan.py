@@ -9,62 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
-
 from scenarios.definition.draw import DrawnScenario, Draws
-from scenarios.definition.faults import CorruptObject, FaultSpec
+from scenarios.definition.faults import plan_entry, quantities_of
 from scenarios.definition.schema import Scenario
 from scenarios.definition.units import Drawn
-from sim.faults.generators import ENVELOPE_KINDS, Shape, swarm
-from sim.faults.vocabulary import Fault, FaultPlan, parse_fault
+from sim.faults.fault import Fault
+from sim.faults.generators import ENVELOPE_KINDS, Shape, swarm_faults
+from sim.faults.plan import FaultPlan, parse_fault
 from sim.kernel.streams import stream
-
-_WORDS = {"rate": "rate_ppm", "times": "times"}
-"""What a drawn quantity is called in the plan; all others are durations and end in `_ns`."""
-
-
-def plan_entry(fault: FaultSpec, *, number: int, draw: Draws) -> dict[str, Any]:
-    """One fault in the simulator's words. `number` counts from 1 and names it where it has no id."""
-    entry: dict[str, Any] = {"id": fault.id or f"{fault.kind}-{number}", "kind": fault.kind}
-    for name in type(fault).model_fields:
-        value = getattr(fault, name)
-        word = name.rstrip("_")
-        if value is None or name in ("id", "kind", "charset"):
-            continue
-        if isinstance(value, Drawn):
-            entry[_WORDS.get(word, f"{word}_ns")] = draw(value, f"faults.{number - 1}.{word}")
-        elif isinstance(value, BaseModel):
-            entry[word] = {
-                (f"{key}_ns" if isinstance(part, Drawn) else key): (
-                    draw(part, f"faults.{number - 1}.{word}.{key}") if isinstance(part, Drawn) else part
-                )
-                for key, part in value
-                if part is not None
-            }
-        elif isinstance(fault, CorruptObject) and name == "body":
-            choice = draw(_choice_of(fault), f"faults.{number - 1}.body")
-            entry[word] = fault.bodies[choice].encode(fault.charset)
-        elif name == "groups":
-            entry[word] = tuple(tuple(group) for group in value)
-        else:
-            entry[word] = value
-    return entry
-
-
-def _choice_of(fault: CorruptObject) -> Drawn:
-    """Which of its bodies: a position that a seed settles."""
-    return Drawn("", tuple(range(len(fault.bodies))))
 
 
 def is_same_for_all_seeds(scenario: Scenario) -> bool:
     """True if no seed changes the plan, so that a batch can draw it once."""
     quantities: list[Any] = [scenario.heal_at, *scenario.clock.drift.values(), *scenario.clock.offset.values()]
     for fault in scenario.faults:
-        quantities += [getattr(fault, name) for name in type(fault).model_fields]
-        if fault.when is not None:
-            quantities += [fault.when.after, fault.when.before]
-        if isinstance(fault, CorruptObject):
-            quantities.append(_choice_of(fault))
+        quantities += quantities_of(fault)
     return scenario.swarm is None and all(not isinstance(value, Drawn) or value.is_constant for value in quantities)
 
 
@@ -100,7 +59,7 @@ def draw_plan(scenario: Scenario, drawn: DrawnScenario, seed: int) -> FaultPlan:
     faults = written_faults(scenario, Draws(seed))
     heal_ns = drawn.heal_at_ns
     if scenario.swarm is not None:
-        faults += swarm(stream(seed, "swarm"), _shape(scenario, drawn)).faults
+        faults += swarm_faults(stream(seed, "swarm"), _shape(scenario, drawn))
     return FaultPlan.of(*faults, heal_ns=heal_ns)
 
 

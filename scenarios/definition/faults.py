@@ -1,8 +1,12 @@
-"""Faults as a scenario writes them: times with units, clients by name, values that a seed may draw.
+"""Faults as a scenario writes them: times with units, names, values that a seed may draw.
 
-Each kind is a model of its own, so that an unknown key or a missing length is
-refused where it stands. `scenarios.definition.fault_plan` turns a fault into the simulator's
-own form (`sim.faults.vocabulary`), which is whole numbers only.
+Nothing is declared here: each kind is declared once, in `sim/faults/*`, and
+its form in files is derived from what its fields hold (`sim.faults.quantities`).
+A length of nanoseconds `for_ns` is written `for: 10s`, a rate `rate_ppm` as
+`rate: 200ppm`, and both may be a range or a list from which a seed draws. Each
+kind is a model of its own, so that an unknown key or a missing length is
+refused where it stands. `plan_entry` goes the other way: from what was written
+to the simulator's form, which is whole numbers only.
 
 A fault strikes at an instant (`at:`, for some kinds `for:`) or when a client
 gets somewhere (`when: {client: n1, op: acquire, nth: 1, cut: c2}`). The five
@@ -12,16 +16,43 @@ not answered, c3 answer on its way, c4 answered.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+import inspect
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic.fields import FieldInfo
 
-from scenarios.definition.units import Count, Duration, Probability, Rate, Shift
+from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift
+from sim.faults.fault import Fault, RequestFault, Trigger
+from sim.faults.plan import FAULT_TYPES
+from sim.faults.quantities import Quantity, fields_holding, in_file, quantity_of
 
 ClientName = Annotated[str, Field(pattern=r"^n[1-9][0-9]{0,3}$")]
-StoreOp = Literal["acquire", "renew", "release", "read", "write", "delete"]
-Service = Literal["store", "resource"]
-Cut = Literal["c0", "c1", "c2", "c3", "c4"]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""Of a node or a service; whether the scenario has it is asked when the whole file is read."""
+
+Text = Annotated[str, Field(max_length=4096)]
+
+_WRITTEN: dict[Quantity, Any] = {
+    Quantity.DURATION: Duration,
+    Quantity.INSTANT: Duration,
+    Quantity.SHIFT: Shift,
+    Quantity.RATE: Rate,
+    Quantity.COUNT: Count,
+    Quantity.PROBABILITY: Probability,
+    Quantity.BYTES: Text | Annotated[list[Text], Field(min_length=1, max_length=64)],
+    Quantity.NODE: Name,
+    Quantity.SERVICE: Name,
+    Quantity.MEMBERS: Annotated[list[list[str]], Field(min_length=2, max_length=16)],
+}
+"""How a file writes what a field holds. What is not here is written as it is stored."""
+
+_UNITS = {"ns", "ppm"}
+"""Last parts of names that a file leaves out, because its values carry the unit."""
+
+Draw = Callable[[Drawn, str], int]
+"""(quantity, place in the file) -> the number that the seed gives it."""
 
 
 class Model(BaseModel):
@@ -30,30 +61,21 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
 
 
-class When(Model):
-    """A place in a client's life instead of an instant: its `nth` request of kind `op`, at cut point `cut`.
+class WrittenFault(Model):
+    """What all faults of a file share. `id` is optional: without one a fault is called after its kind and place."""
 
-    after, before: only requests made in that span count. Locks renew and look as
-    often as they like, so the third renewal is no instant; the first one after
-    6 s is.
-    """
+    fault_type: ClassVar[type[Fault]]
+    if TYPE_CHECKING:
+        kind: str
 
-    client: ClientName
-    op: StoreOp | None = None
-    nth: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    cut: Cut
-    service: Service | None = None
-    after: Duration | None = None
-    before: Duration | None = None
-
-
-class _Fault(Model):
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")] | None = None
     at: Duration | None = None
     when: When | None = None
 
+
+class _OfState(WrittenFault):
     @model_validator(mode="after")
-    def _strikes_once(self) -> _Fault:
+    def _strikes_once(self) -> _OfState:
         if self.at is not None and self.when is not None:
             raise ValueError("has both 'at' and 'when'; a fault strikes in one way")
         if self.at is None and self.when is None:
@@ -61,213 +83,169 @@ class _Fault(Model):
         return self
 
 
-class _OfClient(_Fault):
-    client: ClientName
-
-
-class Pause(_OfClient):
-    """The whole process stops (`task` names one task instead); requests already sent still land. U2, E8."""
-
-    kind: Literal["pause"]
-    for_: Duration = Field(alias="for")
-    task: Literal["main", "heartbeat"] | None = None
-
-
-class Suspend(_OfClient):
-    """The machine sleeps: a pause in which its clocks stand still; then the wall clock catches up. H1."""
-
-    kind: Literal["suspend"]
-    for_: Duration = Field(alias="for")
-
-
-class Crash(_OfClient):
-    """The process ends at once; `restart_after` starts a new one with nothing remembered. E3."""
-
-    kind: Literal["crash"]
-    restart_after: Duration | None = None
-
-
-class Drift(_OfClient):
-    """Both clocks of a process run too fast or too slow, for good or for `for`."""
-
-    kind: Literal["drift"]
-    rate: Rate
-    for_: Duration | None = Field(default=None, alias="for")
-
-
-class Offset(_OfClient):
-    """The wall clock differs from what it showed, for good or for `for`. U12, E4, E5."""
-
-    kind: Literal["offset"]
-    by: Shift
-    for_: Duration | None = Field(default=None, alias="for")
-
-
-class Step(_OfClient):
-    """The wall clock jumps, forward or back. E31."""
-
-    kind: Literal["step"]
-    by: Shift
-
-
-class Freeze(_OfClient):
-    """Clocks stand still while tasks may run; timers wait, then the wall clock catches up in one step."""
-
-    kind: Literal["freeze"]
-    for_: Duration = Field(alias="for")
-
-
-class Partition(_Fault):
-    """Groups that cannot talk to each other; `store` and `resource` are members like clients."""
-
-    kind: Literal["partition"]
-    groups: Annotated[list[list[str]], Field(min_length=2, max_length=16)]
-    for_: Duration = Field(alias="for")
-    one_way: bool = False
-
-
-class _Filtered(_Fault):
-    """Strikes requests from `at` on for `for`: those of `client` and `op`, with `probability`.
-
-    nth: only the n-th of them, and `times` - 1 after it.
-    """
-
-    at: Duration | None = None
-    for_: Duration | None = Field(default=None, alias="for")
-    client: ClientName | None = None
-    op: StoreOp | None = None
-    service: Service | None = None
-    nth: Annotated[int, Field(ge=1)] | None = None
-    times: Count | None = None
-    probability: Probability = 1.0
-
+class _OfRequests(WrittenFault):
     @model_validator(mode="after")
-    def _strikes_once(self) -> _Filtered:
-        if self.when is not None and (self.at is not None or self.for_ is not None):
+    def _strikes_once(self) -> _OfRequests:
+        if self.when is not None and (self.at is not None or getattr(self, "for_", None) is not None):
             raise ValueError("has both 'at' and 'when'; a fault strikes in one way")
         return self
 
 
-class LoseRequest(_Filtered):
-    """The request never arrives (c1); the caller sees a timeout. E15."""
+class _WithText(Model):
+    """A field that the plan holds as bytes. charset: how its characters become bytes; in latin-1 each is one byte."""
 
-    kind: Literal["lose_request"]
-
-
-class LoseReply(_Filtered):
-    """The request lands, its answer is lost (c3); the caller sees a timeout. E11-E14."""
-
-    kind: Literal["lose_reply"]
-
-
-class Delay(_Filtered):
-    """The request, or with `direction: reply` its answer, takes longer by `by`."""
-
-    kind: Literal["delay"]
-    by: Duration
-    direction: Literal["request", "reply"] = "request"
-
-
-class Duplicate(_Filtered):
-    """The request arrives twice, the second time `gap` later."""
-
-    kind: Literal["duplicate"]
-    gap: Duration | None = None
-
-
-class Error(_Filtered):
-    """The store answers with `status`, before applying (cut c1) or after (cut c2). E6, E16, E29."""
-
-    kind: Literal["error"]
-    status: Literal[403, 409, 412, 429, 500, 501, 502, 503, "reset", "timeout"]
-    cut: Literal["c1", "c2"] | None = None
-
-
-class GhostWrite(_Filtered):
-    """The write lands `by` later, long after the caller gave up. E30."""
-
-    kind: Literal["ghost_write"]
-    by: Duration
-
-
-class StaleRead(_Filtered):
-    """A read answers with an older state, at most `lag` old."""
-
-    kind: Literal["stale_read"]
-    lag: Duration
-
-
-class HiddenRetry(_Filtered):
-    """The SDK resends a write that landed, and reports the 412 of the second. E17."""
-
-    kind: Literal["hidden_retry"]
-    gap: Duration | None = None
-
-
-class IgnoreConditions(_Filtered):
-    """The store applies conditional writes whatever their condition. U13."""
-
-    kind: Literal["ignore_conditions"]
-
-
-class DeleteObject(_Fault):
-    """An operator or a lifecycle rule deletes the lock object. U9, E23, E24."""
-
-    kind: Literal["delete_object"]
-
-
-Body = Annotated[str, Field(max_length=4096)]
-
-
-class CorruptObject(_Fault):
-    """An operator overwrites the lock object with `body`; of several, a seed chooses one. D6, E25.
-
-    charset: how its characters become bytes. In latin-1 each is one byte, so that they need not be UTF-8.
-    """
-
-    kind: Literal["corrupt_object"]
-    body: Body | Annotated[list[Body], Field(min_length=1, max_length=64)] = "{"
     charset: Literal["utf-8", "latin-1"] = "utf-8"
 
     @model_validator(mode="after")
-    def _has_bytes(self) -> CorruptObject:
-        for body in self.bodies:
-            try:
-                body.encode(self.charset)
-            except UnicodeEncodeError:
-                raise ValueError(f"has a body with a character that is not in {self.charset}") from None
+    def _has_bytes(self) -> _WithText:
+        for name in fields_holding(self.fault_type, Quantity.BYTES):  # type: ignore[attr-defined]
+            for text in _choices(getattr(self, name)):
+                try:
+                    text.encode(self.charset)
+                except UnicodeEncodeError:
+                    raise ValueError(f"has a {name} with a character that is not in {self.charset}") from None
         return self
 
-    @property
-    def bodies(self) -> tuple[str, ...]:
-        """What a seed may choose from."""
-        return (self.body,) if isinstance(self.body, str) else tuple(self.body)
+
+def _choices(text: str | list[str]) -> tuple[str, ...]:
+    """What a seed may choose from."""
+    return (text,) if isinstance(text, str) else tuple(text)
 
 
-FaultSpec = Annotated[
-    Pause
-    | Suspend
-    | Crash
-    | Drift
-    | Offset
-    | Step
-    | Freeze
-    | Partition
-    | LoseRequest
-    | LoseReply
-    | Delay
-    | Duplicate
-    | Error
-    | GhostWrite
-    | StaleRead
-    | HiddenRetry
-    | IgnoreConditions
-    | DeleteObject
-    | CorruptObject,
-    Field(discriminator="kind"),
-]
+def written_name(field: str) -> str:
+    """How a file calls a field of a plan: `for_ns` is `for`."""
+    head, _, unit = field.rpartition("_")
+    return head if unit in _UNITS else field
 
-FAULT_KINDS: tuple[str, ...] = tuple(
-    str(get_args(fault.model_fields["kind"].annotation)[0]) for fault in get_args(get_args(FaultSpec)[0])
-)
+
+def _attribute(field: str) -> str:
+    """How Python calls it in the model of the file: no keyword is a name."""
+    word = written_name(field)
+    return f"{word}_" if word == "for" else word
+
+
+def _written_field(field: str, info: FieldInfo, *, is_required: bool = False) -> tuple[Any, Any]:
+    """Annotation and default of a field in files."""
+    quantity = quantity_of(info)
+    word = written_name(field)
+    alias = None if word == _attribute(field) else word
+    # A number with a unit has no default in files: what is left out is left to the plan.
+    is_left_out = info.default is None or (quantity in _WRITTEN and word != field)
+    annotation: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+    annotation = _WRITTEN[quantity] if quantity in _WRITTEN else in_file(info) or annotation
+    if info.is_required() or is_required:
+        return annotation, Field(alias=alias)
+    if is_left_out:
+        return annotation | None, Field(default=None, alias=alias)
+    default = info.default.decode() if quantity is Quantity.BYTES else info.default
+    return annotation, Field(default=default, alias=alias)
+
+
+def _model_of(trigger: type[Trigger]) -> type[Model]:
+    fields: dict[str, Any] = {
+        _attribute(name): _written_field(name, info, is_required=name == "cut")
+        for name, info in trigger.model_fields.items()
+    }
+    return create_model("When", __base__=Model, __module__=__name__, __doc__=inspect.getdoc(trigger), **fields)
+
+
+def _written(kind: str, fault_type: type[Fault]) -> type[WrittenFault]:
+    """The model of one kind in files."""
+    bases: list[type[Model]] = [_OfRequests if issubclass(fault_type, RequestFault) else _OfState]
+    if fields_holding(fault_type, Quantity.BYTES):
+        bases.insert(0, _WithText)
+    own = {name: info for name, info in fault_type.model_fields.items() if name not in Fault.model_fields}
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    fields |= {_attribute(name): _written_field(name, info) for name, info in own.items() if name != "kind"}
+    model = create_model(
+        fault_type.__name__,
+        __base__=tuple(bases),
+        __module__=__name__,
+        __doc__=inspect.getdoc(fault_type),
+        **fields,
+    )
+    assert issubclass(model, WrittenFault)
+    model.fault_type = fault_type
+    return model
+
+
+if TYPE_CHECKING:
+
+    class When(Model):
+        """A place in a client's life, as files write it."""
+
+        client: str
+        after: Drawn | None
+        before: Drawn | None
+
+    FaultSpec = WrittenFault
+else:
+    When = _model_of(Trigger)
+    WrittenFault.model_rebuild()
+    FaultSpec = Annotated[
+        Union[tuple(_written(kind, fault_type) for kind, fault_type in FAULT_TYPES.items())],  # noqa: UP007 - as above
+        Field(discriminator="kind"),
+    ]
+
+FAULT_KINDS: tuple[str, ...] = tuple(FAULT_TYPES)
 """The kinds that a scenario may name."""
+
+
+def named_in(fault: WrittenFault) -> Iterator[tuple[tuple[str | int, ...], str, Quantity]]:
+    """Every name that a fault uses: its place below the fault, and whether it is a node, a service or either."""
+    for quantity in (Quantity.NODE, Quantity.SERVICE):
+        for field in fields_holding(fault.fault_type, quantity):
+            name = getattr(fault, field)
+            if name is not None:
+                yield (field,), name, quantity
+        for field in fields_holding(Trigger, quantity):
+            name = getattr(fault.when, field, None)
+            if name is not None:
+                yield ("when", field), name, quantity
+    for field in fields_holding(fault.fault_type, Quantity.MEMBERS):
+        for place, group in enumerate(getattr(fault, field)):
+            for seat, member in enumerate(group):
+                yield (field, place, seat), member, Quantity.MEMBERS
+
+
+def quantities_of(fault: WrittenFault) -> Iterator[Drawn]:
+    """Everything in a fault that a seed may draw."""
+    for model in (fault, fault.when):
+        if model is not None:
+            yield from (value for _, value in model if isinstance(value, Drawn))
+    for field in fields_holding(fault.fault_type, Quantity.BYTES):
+        yield _choice_of(getattr(fault, field))
+
+
+def rates_of(fault: WrittenFault) -> list[Drawn]:
+    """The rate errors that a fault gives a clock."""
+    return [getattr(fault, _attribute(field)) for field in fields_holding(fault.fault_type, Quantity.RATE)]
+
+
+def plan_entry(fault: WrittenFault, *, number: int, draw: Draw) -> dict[str, Any]:
+    """One fault in the simulator's words. `number` counts from 1 and names it where it has no id."""
+    entry = _plan_fields(fault, fault.fault_type, f"faults.{number - 1}", draw)
+    return {**entry, "id": fault.id or f"{fault.kind}-{number}", "kind": fault.kind}
+
+
+def _plan_fields(written: Model, stored: type[BaseModel], place: str, draw: Draw) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    for field, info in stored.model_fields.items():
+        word = written_name(field)
+        value = getattr(written, _attribute(field))
+        if value is None:
+            continue
+        if isinstance(value, Drawn):
+            value = draw(value, f"{place}.{word}")
+        elif quantity_of(info) is Quantity.BYTES:
+            choice = draw(_choice_of(value), f"{place}.{word}")
+            value = _choices(value)[choice].encode(written.charset)  # type: ignore[attr-defined]
+        elif isinstance(value, BaseModel):
+            value = _plan_fields(value, Trigger, f"{place}.{word}", draw)  # type: ignore[arg-type]
+        entry[field] = value
+    return entry
+
+
+def _choice_of(text: str | list[str]) -> Drawn:
+    """Which of several texts: a position that a seed draws."""
+    return Drawn("", tuple(range(len(_choices(text)))))

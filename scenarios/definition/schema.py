@@ -21,12 +21,15 @@ from lockref.runtime import NS_PER_S
 from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.situations import SITUATIONS
 from reports.checks.spec import CLAUSES, Verdict
-from scenarios.definition.faults import FAULT_KINDS, ClientName, FaultSpec, Model
+from scenarios.definition.faults import FAULT_KINDS, ClientName, FaultSpec, Model, named_in
 from scenarios.definition.thresholds import parse_threshold
 from scenarios.definition.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant
+from sim.faults.quantities import Quantity
 
 FORMAT_VERSION = 1
 CLIENTS_MAX = 1024
+SERVICES = ("store", "resource")
+"""What faults may name beside clients."""
 
 REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
 """What `must_happen` may ask for: the situations that the checks count, and kinds of faults that struck."""
@@ -297,7 +300,7 @@ Path = tuple[str | int, ...]
 def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """What each key allows by itself and all together do not: places and messages."""
     known = set(scenario.client_names)
-    reachable = known | {"store", "resource"}
+    reachable = known | set(SERVICES)
 
     def stranger(name: str) -> str:
         return f"is {name!r}; the clients are n1 to n{scenario.clients}.{did_you_mean(name, sorted(known))}"
@@ -314,19 +317,18 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     ids: set[str] = set()
     for number, fault in enumerate(scenario.faults):
         here: Path = ("faults", number)
-        client = getattr(fault, "client", None)
-        if client is not None and client not in known:
-            yield (*here, "client"), stranger(client)
-        if fault.when is not None and fault.when.client not in known:
-            yield (*here, "when", "client"), stranger(fault.when.client)
-        for place, group in enumerate(getattr(fault, "groups", ())):
-            for seat, member in enumerate(group):
-                if member not in reachable:
-                    yield (
-                        (*here, "groups", place, seat),
-                        f"is {member!r}; expected n1 to n{scenario.clients}, "
-                        f"store or resource.{did_you_mean(member, sorted(reachable))}",
-                    )
+        for below, name, holds in named_in(fault):
+            if holds is Quantity.NODE and name not in known:
+                yield (*here, *below), stranger(name)
+            elif holds is Quantity.SERVICE and name not in SERVICES:
+                expected = " or ".join(repr(service) for service in SERVICES)
+                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, SERVICES)}"
+            elif holds is Quantity.MEMBERS and name not in reachable:
+                yield (
+                    (*here, *below),
+                    f"is {name!r}; expected n1 to n{scenario.clients}, "
+                    f"store or resource.{did_you_mean(name, sorted(reachable))}",
+                )
         if fault.id is not None and fault.id in ids:
             yield (*here, "id"), f"is {fault.id!r} a second time; ids are unique"
         if fault.id is not None:

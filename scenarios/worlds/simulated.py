@@ -33,7 +33,7 @@ from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.forking import inherited
 from scenarios.worlds.mixture import Mixture
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
-from sim.faults.vocabulary import FaultPlan
+from sim.faults.plan import FaultPlan
 from sim.kernel.kernel import Budget
 from sim.kernel.schedules import RandomTies, Schedule
 from sim.kernel.streams import stream

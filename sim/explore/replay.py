@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lockref.errors import ConfigError, Location
 from lockref.history import Recorder
 from lockref.whole import write_whole
-from sim.faults.vocabulary import FaultPlan
+from sim.faults.plan import FaultPlan
 from sim.kernel.schedules import Replay, Schedule
 from sim.kernel.streams import STREAMS_VERSION
 

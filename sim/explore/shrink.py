@@ -17,7 +17,9 @@ from typing import TypeVar
 
 from lockref.errors import DeterminismError
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from sim.faults.vocabulary import Fault, FaultPlan
+from sim.faults.fault import Fault
+from sim.faults.plan import FaultPlan
+from sim.faults.quantities import Quantity, fields_holding
 
 T = TypeVar("T")
 
@@ -25,8 +27,6 @@ Deviations = tuple[tuple[int, int], ...]
 Fails = Callable[[FaultPlan, Deviations], bool]
 """(plan, deviations) -> does this run break the clause in question?"""
 
-DURATION_FIELDS = ("for_ns", "by_ns", "gap_ns", "lag_ns", "restart_after_ns")
-INSTANT_FIELDS = ("at_ns",)
 GRAINS_NS = (NS_PER_S, 100 * NS_PER_MS, 10 * NS_PER_MS, NS_PER_MS)
 """Rounding tries the coarsest first."""
 
@@ -91,9 +91,9 @@ class _Shrinker:
         _delta_debug(lambda: self.result.deviations, lambda kept: self.accept(self.result.plan, tuple(kept)))
 
     def shorten(self) -> None:
-        for fault_id in [fault.id for fault in self.result.plan.faults]:
-            for name in DURATION_FIELDS:
-                self._halve(fault_id, name)
+        for fault in self.result.plan.faults:
+            for name in fields_holding(type(fault), *fault.shortens):
+                self._halve(fault.id, name)
 
     def _value(self, fault_id: str, name: str) -> int | None:
         fault = next(fault for fault in self.result.plan.faults if fault.id == fault_id)
@@ -119,9 +119,9 @@ class _Shrinker:
                 passes = middle
 
     def round(self) -> None:
-        for fault_id in [fault.id for fault in self.result.plan.faults]:
-            for name in (*INSTANT_FIELDS, *DURATION_FIELDS):
-                value = self._value(fault_id, name)
+        for fault in self.result.plan.faults:
+            for name in fields_holding(type(fault), Quantity.INSTANT, *fault.shortens):
+                value = self._value(fault.id, name)
                 if not value:
                     continue
                 for grain in GRAINS_NS:
@@ -132,7 +132,7 @@ class _Shrinker:
                     up = down + sign * grain
                     # A rounder number is worth a tenth more, not a second.
                     is_near = abs(up) <= abs(value) * 11 // 10
-                    if self._try_value(fault_id, name, down) or (is_near and self._try_value(fault_id, name, up)):
+                    if self._try_value(fault.id, name, down) or (is_near and self._try_value(fault.id, name, up)):
                         break
 
 

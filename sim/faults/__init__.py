@@ -1,1 +1,1 @@
-"""Faults as data: their vocabulary, the injector that strikes, generators of plans."""
+"""Faults as data: one class per kind in a module per family, plans of them, the injector that strikes, swarms."""

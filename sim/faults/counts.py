@@ -1,4 +1,4 @@
-"""The ledger of a fault plan: what was armed, what fired, what mattered, and when it was over.
+"""The counts of a fault plan: what was armed, what fired, what mattered, and when it was over.
 
 Every fault has three counts:
 
@@ -15,115 +15,145 @@ is the first to go when a failure is shrunk.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lockref.history import Kind, detail
-from sim.faults import vocabulary as v
+from sim.faults.fault import Fault, RequestFault
 from sim.kernel.clocks import WALL_EPOCH_NS
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.faults.plan import FaultPlan
+    from sim.faults.surroundings import Surroundings
 
 
-class ArmedFault:
-    """One fault of the plan with its counts.
+F_co = TypeVar("F_co", bound=Fault, covariant=True)
 
-    passed: requests that its filter let through so far. chosen: the
-    request that a trigger with a window waits for, once that was made.
+
+class ArmedFault(Generic[F_co]):
+    """One fault of the plan in one run, with its counts.
+
+    passed: requests that its filter let through so far. chosen: the request
+    that a trigger with a window waits for, once that was made. notes: what its
+    kind remembers during the run; None until it does.
     """
 
-    __slots__ = ("armed", "chosen", "fault", "fired", "kind", "mattered", "passed")
+    __slots__ = ("_counts", "armed", "chosen", "fault", "fired", "kind", "mattered", "notes", "passed")
 
-    def __init__(self, fault: v.Fault) -> None:
+    def __init__(self, fault: F_co, counts: FaultCounts) -> None:
         self.fault = fault
-        self.kind: str = fault.kind  # type: ignore[attr-defined]
+        self.kind = fault.kind
         self.armed = 0
         self.fired = 0
         self.mattered = 0
         self.passed = 0
         self.chosen: object | None = None
-
-    def has_mattered(self) -> None:
-        self.mattered += 1
-
-
-class Ledger:
-    """Counts, FAULT rows and the end of all disturbance, for one world."""
-
-    def __init__(self, world: World, plan: v.FaultPlan) -> None:
-        self._world = world
-        self.heal_ns = plan.heal_ns
-        self.states = [ArmedFault(fault) for fault in plan.faults]
-        self._end_ns = 0
+        self.notes: Any = None
+        self._counts = counts
 
     @property
-    def is_healed(self) -> bool:
-        """True once the plan's promise holds that nothing disturbs any more."""
-        return self.heal_ns is not None and self._world.kernel.now_ns >= self.heal_ns
+    def now_ns(self) -> int:
+        """True time."""
+        return self._counts.now_ns
 
-    def fire(self, state: ArmedFault, *, has_mattered: bool = False, lasts_ns: int = 0) -> None:
+    def has_mattered(self) -> None:
+        """What it did has changed something."""
+        assert self.fired, f"fault {self.fault.id!r} mattered before it struck"
+        self.mattered += 1
+
+    def fire(self, *, has_mattered: bool = False, lasts_ns: int = 0) -> None:
         """A request fault strikes; its consequences last `lasts_ns` from now."""
-        state.fired += 1
+        self.fired += 1
         if has_mattered:
-            state.mattered += 1
-        self._until(self._world.kernel.now_ns + lasts_ns)
-        self._record(state, "fired")
+            self.mattered += 1
+        self._counts.disturb_until(self._counts.now_ns + lasts_ns)
+        self._counts.record(self, "fired")
 
-    def begin(self, state: ArmedFault) -> None:
+    def begin(self) -> None:
         """A state fault strikes."""
-        if state.fault.when is None:
-            state.armed += 1
-        state.fired += 1
-        self._until(self._world.kernel.now_ns)
-        self._record(state, "begin")
+        if self.fault.when is None:
+            self.armed += 1
+        self.fired += 1
+        self._counts.disturb_until(self._counts.now_ns)
+        self._counts.record(self, "begin")
 
-    def end_after(self, state: ArmedFault, for_ns: int, undo: Callable[[], object] | None = None) -> None:
+    def end_after(self, for_ns: int, undo: Callable[[], object] | None = None) -> None:
         """A state fault that has begun ends `for_ns` from now, by `undo`."""
-        kernel = self._world.kernel
-        self._until(kernel.now_ns + for_ns)
+        counts = self._counts
+        end_ns = counts.now_ns + for_ns
+        counts.disturb_until(end_ns)
 
         def end() -> None:
             if undo is not None:
                 undo()
-            self._record(state, "end")
+            counts.record(self, "end")
 
-        kernel.call_at(kernel.now_ns + for_ns, end)
+        counts.call_at(end_ns, end)
 
     def clipped(self, for_ns: int) -> int:
         """A length from now, cut short by the healing."""
-        return self._clipped_from(self._world.kernel.now_ns, for_ns)
+        return self._counts.clipped(self._counts.now_ns, for_ns)
 
-    def _clipped_from(self, at_ns: int, for_ns: int) -> int:
+
+class FaultCounts:
+    """Counts, FAULT rows and the end of all disturbance, for one world.
+
+    heal_ns: true time from which nothing disturbs any more; None: no such promise.
+    """
+
+    def __init__(self, around: Surroundings, plan: FaultPlan) -> None:
+        self._around = around
+        self._kernel = around.kernel
+        self.heal_ns = plan.heal_ns
+        self.armed = [ArmedFault(fault, self) for fault in plan.faults]
+        self._end_ns = 0
+
+    @property
+    def now_ns(self) -> int:
+        """True time."""
+        return self._kernel.now_ns
+
+    def call_at(self, true_ns: int, call: Callable[[], None]) -> None:
+        """Let the kernel call back at an instant."""
+        self._kernel.call_at(true_ns, call)
+
+    @property
+    def is_healed(self) -> bool:
+        """True once the plan's promise holds that nothing disturbs any more."""
+        return self.heal_ns is not None and self._kernel.now_ns >= self.heal_ns
+
+    def clipped(self, at_ns: int, for_ns: int) -> int:
+        """A length from `at_ns`, cut short by the healing."""
         return for_ns if self.heal_ns is None else max(0, min(for_ns, self.heal_ns - at_ns))
 
-    def _until(self, true_ns: int) -> None:
+    def disturb_until(self, true_ns: int) -> None:
+        """Something disturbs the run until then at least."""
         if true_ns > self._end_ns:
             self._end_ns = true_ns
 
-    def counts(self) -> dict[str, tuple[int, int, int]]:
+    def by_id(self) -> dict[str, tuple[int, int, int]]:
         """(armed, fired, mattered) by fault id, in the plan's order."""
-        return {state.fault.id: (state.armed, state.fired, state.mattered) for state in self.states}
+        return {each.fault.id: (each.armed, each.fired, each.mattered) for each in self.armed}
 
     def end_ns(self) -> int | None:
         """The true time after which nothing disturbs; None if a fault has no end."""
         end_ns = self._end_ns
-        for state in self.states:
-            fault = state.fault
-            if not isinstance(fault, v.RequestFault):
+        for each in self.armed:
+            fault = each.fault
+            if not isinstance(fault, RequestFault):
                 continue
             if fault.is_endless and self.heal_ns is None:
                 return None
             if fault.for_ns is not None:
                 begin_ns = fault.at_ns or 0
-                end_ns = max(end_ns, begin_ns + self._clipped_from(begin_ns, fault.for_ns))
+                end_ns = max(end_ns, begin_ns + self.clipped(begin_ns, fault.for_ns))
         return end_ns if self.heal_ns is None else max(end_ns, self.heal_ns)
 
-    def _record(self, state: ArmedFault, phase: str) -> None:
-        world, fault = self._world, state.fault
-        now = world.kernel.now_ns
-        node = world.nodes.get(fault.target)
+    def record(self, armed: ArmedFault[Fault], phase: str) -> None:
+        """Write a FAULT row, by the clocks of the node that the fault is about."""
+        fault, now = armed.fault, self._kernel.now_ns
+        node = self._around.nodes.get(fault.target)
         wall_ns, mono_ns = (
             (WALL_EPOCH_NS + now, int(now)) if node is None else (node.clock.wall_ns(now), node.clock.mono_ns(now))
         )
-        told = detail(id=fault.id, kind=state.kind, phase=phase)
-        world.recorder.event(Kind.FAULT, (now, wall_ns, mono_ns, ""), fault.target, detail=told)
+        told = detail(id=fault.id, kind=armed.kind, phase=phase)
+        self._around.recorder.event(Kind.FAULT, (now, wall_ns, mono_ns, ""), fault.target, detail=told)

@@ -19,6 +19,7 @@ from sim.services.hosting import HostedService
 
 if TYPE_CHECKING:
     from sim.faults.counts import ArmedFault
+    from sim.faults.fault import RequestFault
 
 OP_NAMES = tuple(op.name.lower() for op in Op)
 """What fault filters call each operation, by its number."""
@@ -54,6 +55,6 @@ class InFlight:
         # The injector's notes: the request's place in its client's life, and
         # the faults that strike it, by kind.
         self.ordinals = (0, 0, 0, 0)
-        self.struck: dict[str, ArmedFault] = {}
+        self.struck: dict[str, ArmedFault[RequestFault]] = {}
         self.stale_ns = 0
         self.retry_after_ns: int | None = None

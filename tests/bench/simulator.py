@@ -9,7 +9,7 @@ from lockref.lab.loading import load_provider
 from reports.checks import judge
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario, parse_scenario
-from sim.faults.vocabulary import FaultPlan
+from sim.faults.plan import FaultPlan
 from sim.kernel.kernel import Budget
 from sim.machine.network import NetworkModel
 from sim.world import World

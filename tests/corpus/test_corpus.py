@@ -15,7 +15,7 @@ from lockref.lab.loading import load_provider
 from scenarios.definition.load import parse_scenario
 from scenarios.failures import broken_clauses
 from scenarios.worlds.simulated import run_simulated
-from sim.faults.vocabulary import FaultPlan
+from sim.faults.plan import FaultPlan
 
 ENTRIES = sorted(Path(__file__).parent.glob("*.json"))
 

@@ -35,18 +35,12 @@ from reports.checks.summary import tally
 from scenarios.definition.load import parse_scenario
 from scenarios.failures import FailureStore, broken_clauses
 from scenarios.worlds.simulated import run_simulated
-from sim.faults.vocabulary import (
-    Crash,
-    Delay,
-    Error,
-    Fault,
-    FaultPlan,
-    LoseReply,
-    LoseRequest,
-    Offset,
-    Partition,
-    Pause,
-)
+from sim.faults.answers import Error
+from sim.faults.clocks import Offset
+from sim.faults.fault import Fault
+from sim.faults.network import Delay, LoseReply, LoseRequest, Partition
+from sim.faults.plan import FaultPlan
+from sim.faults.process import Crash, Pause
 from tests.backends.conftest import ministack
 from tests.hardened_rig import CONFIG, ManualRuntime
 

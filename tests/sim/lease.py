@@ -17,7 +17,7 @@ from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, WallNs
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore, Outcome, Version
 from scenarios.workloads.resource import RESOURCE, Effect, Write
-from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
+from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.kernel.kernel import Budget, Schedule
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node

@@ -11,7 +11,7 @@ from lockref.lab.contract import OneRecord
 from lockref.runtime import NS_PER_MS
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
-from sim.faults.vocabulary import EMPTY_PLAN, FaultPlan
+from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node
 from sim.world import World

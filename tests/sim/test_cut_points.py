@@ -6,7 +6,11 @@ import pytest
 
 from lockref.history import Kind
 from lockref.stores.port import Outcome
-from sim.faults.vocabulary import Crash, Error, FaultPlan, Partition, Pause, Trigger
+from sim.faults.answers import Error
+from sim.faults.fault import Trigger
+from sim.faults.network import Partition
+from sim.faults.plan import FaultPlan
+from sim.faults.process import Crash, Pause
 from tests.sim.scripted import KEY, MS, Scene, body
 
 CUTS = ("c0", "c1", "c2", "c3", "c4")

@@ -23,19 +23,13 @@ from lockref.storage.provider import StorageLock
 from lockref.stores.client import OBJECT_STORE
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
-from sim.faults.vocabulary import (
-    DeleteObject,
-    FaultPlan,
-    GhostWrite,
-    HiddenRetry,
-    LoseReply,
-    Offset,
-    Partition,
-    Pause,
-    StaleRead,
-    Suspend,
-    Trigger,
-)
+from sim.faults.answers import GhostWrite, HiddenRetry
+from sim.faults.clocks import Offset
+from sim.faults.fault import Trigger
+from sim.faults.network import LoseReply, Partition
+from sim.faults.plan import FaultPlan
+from sim.faults.process import Pause, Suspend
+from sim.faults.stores import DeleteObject, StaleRead
 from sim.kernel.kernel import Budget
 from sim.machine.network import NetworkModel
 from sim.world import World

@@ -9,7 +9,9 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.history import Kind
 from lockref.stores.port import Outcome, Version
-from sim.faults.vocabulary import Error, FaultPlan, IgnoreConditions
+from sim.faults.answers import Error
+from sim.faults.plan import FaultPlan
+from sim.faults.stores import IgnoreConditions
 from tests.sim.scripted import KEY, MS, Scene, body
 
 DIALECTS = ("s3", "gcs", "azure", "memory")

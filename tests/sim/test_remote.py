@@ -8,7 +8,11 @@ from lockref.errors import LockError
 from lockref.ports import Reply, Request
 from lockref.stores.port import Outcome
 from scenarios.workloads.resource import RESOURCE, Effect, ResourceClient, Write
-from sim.faults.vocabulary import Crash, Error, FaultPlan, LoseReply, Partition, Pause, Trigger
+from sim.faults.answers import Error
+from sim.faults.fault import Trigger
+from sim.faults.network import LoseReply, Partition
+from sim.faults.plan import FaultPlan
+from sim.faults.process import Crash, Pause
 from sim.services.resource import ResourceService
 from tests.sim.scripted import MS, Scene
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from lockref.history import Kind
 from lockref.stores.port import Outcome
-from sim.faults import vocabulary as v
+from sim.faults.answers import Error, GhostWrite, HiddenRetry
+from sim.faults.fault import Fault, Trigger
+from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest
+from sim.faults.plan import FaultPlan
+from sim.faults.process import Crash, Pause
+from sim.faults.stores import IgnoreConditions, StaleRead
 from sim.machine.network import NetworkModel
 from tests.sim.scripted import KEY, LATENCY_NS, MS, Scene, body
 
 
-def two_writes(*faults: v.Fault, network: NetworkModel | None = None) -> Scene:
+def two_writes(*faults: Fault, network: NetworkModel | None = None) -> Scene:
     """n1 writes "a", then replaces it by "b" on the version it knows; n2 reads at 1 s."""
-    scene = Scene(v.FaultPlan.of(*faults), **({} if network is None else {"network": network}))
+    scene = Scene(FaultPlan.of(*faults), **({} if network is None else {"network": network}))
 
     def writer(_node, store):
         first = store.put_if_absent(KEY, body("a"))
@@ -42,7 +47,7 @@ def test_undisturbed():
 
 def test_lost_request_never_arrives():
     """lose_request: not applied, a timeout for the caller (E15); the other requests pass."""
-    scene = two_writes(v.LoseRequest(id="f", client="n1", nth=1))
+    scene = two_writes(LoseRequest(id="f", client="n1", nth=1))
     assert scene.log[0] == ("first", Outcome.AMBIGUOUS, None, 100)
     assert [row["owner"] for row in scene.rows(Kind.APPLIED)] == ["b"]
     assert scene.counts() == (1, 1, 1)
@@ -50,7 +55,7 @@ def test_lost_request_never_arrives():
 
 def test_lost_reply_was_applied():
     """lose_reply: applied, a timeout for the caller (E11)."""
-    scene = two_writes(v.LoseReply(id="f", client="n1", nth=1))
+    scene = two_writes(LoseReply(id="f", client="n1", nth=1))
     assert scene.log[0] == ("first", Outcome.AMBIGUOUS, None, 100)
     assert [row["owner"] for row in scene.rows(Kind.APPLIED)] == ["a", "b"]
     assert scene.counts() == (1, 1, 1)
@@ -58,15 +63,15 @@ def test_lost_reply_was_applied():
 
 def test_delay_of_request_and_of_reply():
     """delay: the way out or the way back takes longer, the instant of effect follows."""
-    out = two_writes(v.Delay(id="f", client="n1", nth=1, by_ns=30 * MS))
-    back = two_writes(v.Delay(id="f", client="n1", nth=1, by_ns=30 * MS, direction="reply"))
+    out = two_writes(Delay(id="f", client="n1", nth=1, by_ns=30 * MS))
+    back = two_writes(Delay(id="f", client="n1", nth=1, by_ns=30 * MS, direction="reply"))
     assert out.log[0] == back.log[0] == ("first", Outcome.APPLIED, 200, 50)
     assert [scene.rows(Kind.APPLIED)[0]["at_ns"] // MS for scene in (out, back)] == [40, 10]
 
 
 def test_duplicate_is_applied_twice_and_heard_once():
     """duplicate: the second copy meets the state of its own time."""
-    scene = two_writes(v.Duplicate(id="f", client="n1", nth=2, gap_ns=200 * MS))
+    scene = two_writes(Duplicate(id="f", client="n1", nth=2, gap_ns=200 * MS))
     assert scene.log == UNDISTURBED
     rows = [(row["owner"], row["attempt"], row["outcome"]) for row in scene.rows(Kind.APPLIED)]
     assert rows == [("a", 0, "applied"), ("b", 0, "applied"), ("b", 1, "applied")]
@@ -75,7 +80,7 @@ def test_duplicate_is_applied_twice_and_heard_once():
 
 def test_duplicate_create_is_refused_by_its_condition():
     """A7: a duplicate of a conditional write is harmless; it fired and did not matter."""
-    scene = two_writes(v.Duplicate(id="f", client="n1", nth=1, gap_ns=200 * MS))
+    scene = two_writes(Duplicate(id="f", client="n1", nth=1, gap_ns=200 * MS))
     assert scene.log == UNDISTURBED
     assert scene.rows(Kind.APPLIED)[2]["outcome"] == "precondition_failed"
     assert scene.counts() == (1, 1, 0)
@@ -83,7 +88,7 @@ def test_duplicate_create_is_refused_by_its_condition():
 
 def test_ghost_write_lands_long_after_its_caller_gave_up():
     """ghost_write: E30, A7."""
-    scene = two_writes(v.GhostWrite(id="f", client="n1", nth=2, by_ns=5000 * MS))
+    scene = two_writes(GhostWrite(id="f", client="n1", nth=2, by_ns=5000 * MS))
     assert scene.log[1] == ("second", Outcome.AMBIGUOUS, None, 120)
     assert scene.log[2] == ("read", body("a"), 1020)
     assert scene.rows(Kind.APPLIED)[1]["at_ns"] == 5030 * MS
@@ -94,14 +99,14 @@ def test_ghost_write_lands_long_after_its_caller_gave_up():
 def test_stale_read_answers_from_the_past():
     """stale_read: the state of `lag` ago, never one that did not exist (A8)."""
     for lag_ms, seen in ((985, body("a")), (2000, None), (1, body("b"))):
-        scene = two_writes(v.StaleRead(id="f", lag_ns=lag_ms * MS))
+        scene = two_writes(StaleRead(id="f", lag_ns=lag_ms * MS))
         assert scene.log[2] == ("read", seen, 1020)
         assert scene.counts() == (1, 1, int(seen != body("b")))
 
 
 def test_hidden_retry_meets_its_own_write():
     """hidden_retry: applied, and the caller hears a 412 that its own write caused (A2, E17)."""
-    scene = two_writes(v.HiddenRetry(id="f", client="n1", nth=1, gap_ns=5 * MS))
+    scene = two_writes(HiddenRetry(id="f", client="n1", nth=1, gap_ns=5 * MS))
     assert scene.log[0] == ("first", Outcome.PRECONDITION_FAILED, 412, 25)
     assert [row["outcome"] for row in scene.rows(Kind.APPLIED)][:2] == ["applied", "precondition_failed"]
     assert scene.counts() == (1, 1, 1)
@@ -109,7 +114,7 @@ def test_hidden_retry_meets_its_own_write():
 
 def test_ignored_condition_writes_over():
     """ignore_conditions: a create over a present object succeeds (M16, U13); kept conditions do not count."""
-    scene = Scene(v.FaultPlan.of(v.IgnoreConditions(id="f", client="n2")))
+    scene = Scene(FaultPlan.of(IgnoreConditions(id="f", client="n2")))
 
     def create(name):
         def script(node, store):
@@ -128,7 +133,7 @@ def test_ignored_condition_writes_over():
 
 def test_window_opens_and_closes():
     """A filter strikes requests that are sent inside its window, and no others."""
-    scene = two_writes(v.Error(id="f", status=503, at_ns=15 * MS, for_ns=100 * MS))
+    scene = two_writes(Error(id="f", status=503, at_ns=15 * MS, for_ns=100 * MS))
     assert [entry[1] for entry in scene.log[:2]] == [Outcome.APPLIED, Outcome.AMBIGUOUS]
     assert scene.log[2][1] == body("a")
     assert scene.world.faults_end_ns == 115 * MS
@@ -136,7 +141,7 @@ def test_window_opens_and_closes():
 
 def test_filter_by_operation_and_client():
     """A filter that nobody passes leaves the run as it was, and says so in its counts."""
-    scene = two_writes(v.LoseRequest(id="f", client="n2", op="renew"))
+    scene = two_writes(LoseRequest(id="f", client="n2", op="renew"))
     assert scene.log == UNDISTURBED
     assert scene.counts() == (0, 0, 0)
     assert scene.world.faults_end_ns is None
@@ -144,7 +149,7 @@ def test_filter_by_operation_and_client():
 
 def test_times_bounds_how_often():
     """E16: `nth: 1, times: 2` strikes the first two that pass and then stops."""
-    scene = Scene(v.FaultPlan.of(v.Error(id="f", status=429, nth=1, times=2)))
+    scene = Scene(FaultPlan.of(Error(id="f", status=429, nth=1, times=2)))
 
     def script(_node, store):
         for _ in range(4):
@@ -160,7 +165,7 @@ def test_probability_is_drawn_per_request_and_keyed():
     """Half of many requests are struck, the same ones in every run."""
 
     def struck() -> list[int | None]:
-        scene = Scene(v.FaultPlan.of(v.Error(id="f", status=500, probability=0.5)))
+        scene = Scene(FaultPlan.of(Error(id="f", status=500, probability=0.5)))
         statuses: list[int | None] = []
 
         def script(_node, store):
@@ -179,7 +184,7 @@ def test_faults_do_not_move_the_draws_of_other_requests():
     """Latencies are keyed by client and request number: a fault on one leaves the others' instants alone."""
     network = NetworkModel(latency_ns=(1 * MS, 9 * MS))
     plain = two_writes(network=network)
-    disturbed = two_writes(v.LoseReply(id="f", client="n1", nth=2), network=network)
+    disturbed = two_writes(LoseReply(id="f", client="n1", nth=2), network=network)
     assert [row["at_ns"] for row in plain.rows(Kind.APPLIED)] == [row["at_ns"] for row in disturbed.rows(Kind.APPLIED)]
     assert plain.log[2] == disturbed.log[2]
 
@@ -204,7 +209,7 @@ def test_network_loss_and_duplication_without_a_plan():
 
 def test_healing_ends_windows_and_losses():
     """After heal_ns nothing disturbs: endless faults stop, the network loses nothing, the end is known."""
-    plan = v.FaultPlan.of(v.LoseRequest(id="f"), heal_ns=2000 * MS)
+    plan = FaultPlan.of(LoseRequest(id="f"), heal_ns=2000 * MS)
     scene = Scene(plan, network=NetworkModel(latency_ns=(LATENCY_NS, LATENCY_NS), loss=0.9))
 
     def script(node, store):
@@ -223,21 +228,21 @@ def test_healing_ends_windows_and_losses():
 
 def test_delay_disturbs_until_it_is_over():
     """faults_end_ns: a message that a fault holds back is a disturbance until it may arrive."""
-    scene = two_writes(v.Delay(id="f", client="n1", nth=2, by_ns=7000 * MS))
+    scene = two_writes(Delay(id="f", client="n1", nth=2, by_ns=7000 * MS))
     assert scene.world.faults_end_ns == 7020 * MS
 
 
 def test_ghost_write_is_never_answered():
     """ghost_write: however soon it lands, its author hears nothing of it (E30)."""
-    scene = two_writes(v.GhostWrite(id="f", client="n1", nth=1, by_ns=5 * MS))
+    scene = two_writes(GhostWrite(id="f", client="n1", nth=1, by_ns=5 * MS))
     assert scene.log[0] == ("first", Outcome.AMBIGUOUS, None, 100)
     assert scene.rows(Kind.APPLIED)[0]["at_ns"] == 15 * MS
 
 
 def test_window_is_open_at_its_end():
     """A window from `at` for `for` strikes what is sent at `at`, and not what is sent at its end."""
-    assert two_writes(v.Delay(id="f", client="n1", at_ns=0, for_ns=20 * MS, by_ns=0)).counts() == (1, 1, 0)
-    assert two_writes(v.LoseReply(id="f", client="n1", at_ns=20 * MS, for_ns=1)).log[:2] == [
+    assert two_writes(Delay(id="f", client="n1", at_ns=0, for_ns=20 * MS, by_ns=0)).counts() == (1, 1, 0)
+    assert two_writes(LoseReply(id="f", client="n1", at_ns=20 * MS, for_ns=1)).log[:2] == [
         UNDISTURBED[0],
         ("second", Outcome.AMBIGUOUS, None, 120),
     ]
@@ -245,18 +250,18 @@ def test_window_is_open_at_its_end():
 
 def test_duplicate_arrives_its_gap_after_the_first():
     """duplicate: the gap counts from the first arrival."""
-    scene = two_writes(v.Duplicate(id="f", client="n1", nth=1, gap_ns=300 * MS))
+    scene = two_writes(Duplicate(id="f", client="n1", nth=1, gap_ns=300 * MS))
     assert [row["at_ns"] // MS for row in scene.rows(Kind.APPLIED)] == [10, 30, 310]
 
 
 def test_healing_disarms_what_strikes_later():
     """heal_ns: after it no fault begins, timed or triggered, and one under way is over."""
-    trigger = v.Trigger(client="n2", op="read", cut="c0")
-    plan = v.FaultPlan(
+    trigger = Trigger(client="n2", op="read", cut="c0")
+    plan = FaultPlan(
         faults=(
-            v.Crash(id="timed", client="n2", at_ns=900 * MS),
-            v.Crash(id="triggered", client="n2", when=trigger),
-            v.Pause(id="cut short", client="n2", at_ns=400 * MS, for_ns=60_000 * MS),
+            Crash(id="timed", client="n2", at_ns=900 * MS),
+            Crash(id="triggered", client="n2", when=trigger),
+            Pause(id="cut short", client="n2", at_ns=400 * MS, for_ns=60_000 * MS),
         ),
         heal_ns=800 * MS,
     )
@@ -279,8 +284,8 @@ def test_healing_disarms_what_strikes_later():
 def test_what_was_never_answered_is_not_at_c4():
     """c4 is an answer in the client's hands: a timeout does not come there."""
     scene = two_writes(
-        v.LoseReply(id="f", client="n1", nth=1),
-        v.Crash(id="g", client="n1", when=v.Trigger(client="n1", op="acquire", cut="c4")),
+        LoseReply(id="f", client="n1", nth=1),
+        Crash(id="g", client="n1", when=Trigger(client="n1", op="acquire", cut="c4")),
     )
     assert scene.counts("g")[1] == 0
     assert scene.log[1][0] == "second"
@@ -288,25 +293,21 @@ def test_what_was_never_answered_is_not_at_c4():
 
 def test_nth_counts_what_passes_whatever_else_strikes_it():
     """A request that another fault of the kind struck is counted all the same: the second is the second."""
-    scene = two_writes(
-        v.Error(id="f1", client="n1", nth=1, status=503), v.Error(id="f2", client="n1", nth=2, status=429)
-    )
+    scene = two_writes(Error(id="f1", client="n1", nth=1, status=503), Error(id="f2", client="n1", nth=2, status=429))
     assert [entry[2] for entry in scene.log[:2]] == [503, 429]
 
 
 def test_of_two_faults_of_a_kind_the_first_strikes():
     """Both let the request through; one answer is given."""
-    scene = two_writes(
-        v.Error(id="f1", client="n1", nth=1, status=503), v.Error(id="f2", client="n1", nth=1, status=429)
-    )
+    scene = two_writes(Error(id="f1", client="n1", nth=1, status=503), Error(id="f2", client="n1", nth=1, status=429))
     assert scene.log[0][2] == 503
     assert [entry[1] for entry in scene.world.fault_counts.values()] == [1, 0]
 
 
 def test_a_trigger_with_a_window_counts_only_what_is_made_in_it():
     """`after` and `before`: the first request from 15 ms on is the second of all; none comes after 1 s."""
-    second = v.Trigger(client="n1", cut="c3", after_ns=15 * MS, before_ns=1000 * MS)
-    scene = two_writes(v.LoseReply(id="f", when=second))
+    second = Trigger(client="n1", cut="c3", after_ns=15 * MS, before_ns=1000 * MS)
+    scene = two_writes(LoseReply(id="f", when=second))
     assert [entry[1] for entry in scene.log[:2]] == [Outcome.APPLIED, Outcome.AMBIGUOUS]
-    never = v.Trigger(client="n1", cut="c3", after_ns=5000 * MS)
-    assert two_writes(v.LoseReply(id="f", when=never)).log == UNDISTURBED
+    never = Trigger(client="n1", cut="c3", after_ns=5000 * MS)
+    assert two_writes(LoseReply(id="f", when=never)).log == UNDISTURBED

@@ -23,7 +23,8 @@ from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import run_simulated, simulate_many
 from scenarios.worlds import simulated
-from sim.faults.vocabulary import FaultPlan, Offset, Step
+from sim.faults.clocks import Offset, Step
+from sim.faults.plan import FaultPlan
 from sim.kernel.schedules import Fifo, Replay
 
 SWARM = load_scenario("swarm")

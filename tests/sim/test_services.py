@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sim.faults.vocabulary import Crash, FaultPlan, Partition
 
 from lockref.errors import ConfigError
 from lockref.history import IF_ABSENT, Kind, Op
 from lockref.ports import TIMED_OUT, PushChannel, Reply, Request
 from lockref.provider import LockView
 from lockref.stores.port import Outcome, Version
-from sim.faults.vocabulary import Crash, FaultPlan, Partition
 from sim.services.service import ServiceContext, refused, unknown_act
 from tests.sim.scripted import KEY, MS, TIMEOUT_NS, Scene, body
 

@@ -10,7 +10,12 @@ from lockref.errors import BudgetExceeded, ConfigError
 from lockref.history import Kind
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Outcome
-from sim.faults import vocabulary as v
+from sim.faults.clocks import Drift, Freeze, Offset, Step
+from sim.faults.fault import Fault, Trigger
+from sim.faults.network import Partition
+from sim.faults.plan import FaultPlan
+from sim.faults.process import Crash, Pause, Suspend
+from sim.faults.stores import CorruptObject, DeleteObject
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import RunEnd
 from sim.machine import nodes
@@ -32,9 +37,9 @@ def sleeper(scene: Scene, name: str, naps_ms: list[int], *, task: str = "main"):
     return script
 
 
-def run_sleepers(*faults: v.Fault, naps_ms: list[int] | None = None) -> Scene:
+def run_sleepers(*faults: Fault, naps_ms: list[int] | None = None) -> Scene:
     """n1 and n2 sleep 3 × 1 s."""
-    scene = Scene(v.FaultPlan.of(*faults))
+    scene = Scene(FaultPlan.of(*faults))
     for name in ("n1", "n2"):
         scene.client(name, sleeper(scene, name, naps_ms or [1000, 1000, 1000]))
     return scene.run()
@@ -50,7 +55,7 @@ UNDISTURBED = [(1000, 1000, 1000), (2000, 2000, 2000), (3000, 3000, 3000)]
 
 def test_pause_holds_one_process_and_no_other():
     """pause: n1 wakes when the pause is over; its clocks went on, and n2 noticed nothing (U2)."""
-    scene = run_sleepers(v.Pause(id="f", client="n1", at_ns=1500 * MS, for_ns=2 * S))
+    scene = run_sleepers(Pause(id="f", client="n1", at_ns=1500 * MS, for_ns=2 * S))
     assert of(scene, "n1") == [(1000, 1000, 1000), (3500, 3500, 3500), (4500, 4500, 4500)]
     assert of(scene, "n2") == UNDISTURBED
     assert scene.counts() == (1, 1, 1)
@@ -59,7 +64,7 @@ def test_pause_holds_one_process_and_no_other():
 
 def test_pause_that_nobody_notices_did_not_matter():
     """A pause that ends before anything was due fired without mattering."""
-    scene = run_sleepers(v.Pause(id="f", client="n1", at_ns=1100 * MS, for_ns=200 * MS))
+    scene = run_sleepers(Pause(id="f", client="n1", at_ns=1100 * MS, for_ns=200 * MS))
     assert of(scene, "n1") == UNDISTURBED
     assert scene.counts() == (1, 1, 0)
 
@@ -67,7 +72,7 @@ def test_pause_that_nobody_notices_did_not_matter():
 @pytest.mark.parametrize(("task", "main_ms", "heartbeat_ms"), [("heartbeat", 2000, 5000), ("main", 5000, 2000)])
 def test_pause_of_one_task(task, main_ms, heartbeat_ms):
     """pause of some tasks: a starved heartbeat beside a busy main, and the other way round."""
-    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n1", at_ns=S, for_ns=4 * S, task=task)))
+    scene = Scene(FaultPlan.of(Pause(id="f", client="n1", at_ns=S, for_ns=4 * S, task=task)))
 
     def script(node, store):
         beat = node.runtime.spawn(lambda: sleeper(scene, "n1", [2000], task="beat")(node, store), name="heartbeat-1")
@@ -81,7 +86,7 @@ def test_pause_of_one_task(task, main_ms, heartbeat_ms):
 
 def test_whatever_a_lock_calls_its_tasks_they_are_its_heartbeat():
     """A pause of the heartbeat holds what the lock started, by any name, and nothing that the client started."""
-    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n1", at_ns=S, for_ns=4 * S, task="heartbeat")))
+    scene = Scene(FaultPlan.of(Pause(id="f", client="n1", at_ns=S, for_ns=4 * S, task="heartbeat")))
 
     def script(node, store):
         of_lock = node.runtime.spawn(
@@ -101,7 +106,7 @@ def test_whatever_a_lock_calls_its_tasks_they_are_its_heartbeat():
 
 def test_task_started_during_its_pause_is_held_too():
     """A heartbeat spawned while heartbeats are starved starves with them."""
-    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n1", at_ns=0, for_ns=4 * S, task="heartbeat")))
+    scene = Scene(FaultPlan.of(Pause(id="f", client="n1", at_ns=0, for_ns=4 * S, task="heartbeat")))
 
     def script(node, _store):
         node.runtime.sleep(S)
@@ -114,7 +119,7 @@ def test_task_started_during_its_pause_is_held_too():
 
 def test_crash_ends_all_tasks_without_letting_them_act():
     """crash: no `finally` of a dead process reaches the store; daemons die with it."""
-    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=500 * MS)))
+    scene = Scene(FaultPlan.of(Crash(id="f", client="n1", at_ns=500 * MS)))
 
     def script(node, store):
         def heartbeat():
@@ -138,7 +143,7 @@ def test_crash_ends_all_tasks_without_letting_them_act():
 
 def test_restart_has_a_new_identity_and_the_old_machine():
     """crash with restart_after: new process id and entropy, same clock, same work (E3)."""
-    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=500 * MS, restart_after_ns=S)))
+    scene = Scene(FaultPlan.of(Crash(id="f", client="n1", at_ns=500 * MS, restart_after_ns=S)))
 
     def script(node, store):
         runtime = node.runtime
@@ -160,9 +165,9 @@ def test_restart_has_a_new_identity_and_the_old_machine():
 def test_two_crashes_of_one_process_give_it_one_successor():
     """A second crash of a dead process may hasten its restart; the later of the two restarts kills nobody."""
     scene = Scene(
-        v.FaultPlan.of(
-            v.Crash(id="f1", client="n1", at_ns=500 * MS, restart_after_ns=3 * S),
-            v.Crash(id="f2", client="n1", at_ns=600 * MS, restart_after_ns=400 * MS),
+        FaultPlan.of(
+            Crash(id="f1", client="n1", at_ns=500 * MS, restart_after_ns=3 * S),
+            Crash(id="f2", client="n1", at_ns=600 * MS, restart_after_ns=400 * MS),
         )
     )
 
@@ -177,7 +182,7 @@ def test_two_crashes_of_one_process_give_it_one_successor():
 
 def test_messages_of_the_dead_still_land():
     """A request in flight when its sender crashes is applied."""
-    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=5 * MS)))
+    scene = Scene(FaultPlan.of(Crash(id="f", client="n1", at_ns=5 * MS)))
     scene.client("n1", lambda _node, store: store.put_if_absent(KEY, body("a")))
     scene.run(linger_ms=100)
     assert scene.store.past(KEY).body == body("a")
@@ -185,18 +190,18 @@ def test_messages_of_the_dead_still_land():
 
 def test_drift_changes_rate_and_timers_of_one_node():
     """drift: at +25 % a local second lasts 0.8 s; afterwards the rate is as before."""
-    scene = run_sleepers(v.Drift(id="f", client="n1", at_ns=0, rate_ppm=250_000, for_ns=1600 * MS))
+    scene = run_sleepers(Drift(id="f", client="n1", at_ns=0, rate_ppm=250_000, for_ns=1600 * MS))
     assert of(scene, "n1") == [(1000, 1000, 800), (2000, 2000, 1600), (3000, 3000, 2600)]
     assert of(scene, "n2") == UNDISTURBED
 
 
 def test_drift_moves_a_timer_that_is_running():
     """A timer is solved again when the map changes under it."""
-    scene = run_sleepers(v.Drift(id="f", client="n1", at_ns=500 * MS, rate_ppm=-500_000))
+    scene = run_sleepers(Drift(id="f", client="n1", at_ns=500 * MS, rate_ppm=-500_000))
     assert of(scene, "n1")[0] == (1000, 1000, 1500)
 
 
-@pytest.mark.parametrize("kind", [v.Step, v.Offset])
+@pytest.mark.parametrize("kind", [Step, Offset])
 def test_wall_shift_moves_the_wall_only(kind):
     """step, offset: the wall jumps, monotonic time and timers do not (E31, U12)."""
     scene = run_sleepers(kind(id="f", client="n1", at_ns=1500 * MS, by_ns=-700 * MS))
@@ -207,19 +212,19 @@ def test_wall_shift_moves_the_wall_only(kind):
 
 def test_offset_for_a_while_is_taken_back():
     """offset with for_ns: the wall returns to what it would have shown."""
-    scene = run_sleepers(v.Offset(id="f", client="n1", at_ns=0, by_ns=300 * MS, for_ns=1500 * MS))
+    scene = run_sleepers(Offset(id="f", client="n1", at_ns=0, by_ns=300 * MS, for_ns=1500 * MS))
     assert of(scene, "n1") == [(1000, 1300, 1000), (2000, 2000, 2000), (3000, 3000, 3000)]
 
 
 def test_initial_clock_faults_precede_every_task():
     """A clock that is wrong at instant 0 is wrong for the first reading."""
-    scene = run_sleepers(v.Offset(id="f", client="n1", at_ns=0, by_ns=5 * S), naps_ms=[0])
+    scene = run_sleepers(Offset(id="f", client="n1", at_ns=0, by_ns=5 * S), naps_ms=[0])
     assert of(scene, "n1") == [(0, 5000, 0)]
 
 
 def test_freeze_stops_clocks_and_timers_but_not_tasks():
     """freeze: a timer waits for the window; a reply does not; the wall catches up in one step."""
-    scene = Scene(v.FaultPlan.of(v.Freeze(id="f", client="n1", at_ns=500 * MS, for_ns=2 * S)))
+    scene = Scene(FaultPlan.of(Freeze(id="f", client="n1", at_ns=500 * MS, for_ns=2 * S)))
 
     def asker(node, store):
         node.runtime.sleep(490 * MS)
@@ -236,7 +241,7 @@ def test_freeze_stops_clocks_and_timers_but_not_tasks():
 
 def test_suspend_is_pause_and_freeze():
     """suspend: nothing runs, monotonic time stands still, the wall catches up (H1)."""
-    scene = run_sleepers(v.Suspend(id="f", client="n1", at_ns=500 * MS, for_ns=2 * S))
+    scene = run_sleepers(Suspend(id="f", client="n1", at_ns=500 * MS, for_ns=2 * S))
     assert of(scene, "n1") == [(1000, 3000, 3000), (2000, 4000, 4000), (3000, 5000, 5000)]
     assert of(scene, "n2") == UNDISTURBED
     assert scene.counts() == (1, 1, 1)
@@ -264,7 +269,7 @@ def reach(scene: Scene, name: str, at_ms: int) -> None:
 )
 def test_partitions_by_group_and_direction(groups, one_way, n1_applied, n1_outcome):
     """partition: full, either one way, of one service only; one way from the store means applied and unheard."""
-    scene = Scene(v.FaultPlan.of(v.Partition(id="f", groups=groups, one_way=one_way, at_ns=0, for_ns=S)))
+    scene = Scene(FaultPlan.of(Partition(id="f", groups=groups, one_way=one_way, at_ns=0, for_ns=S)))
     reach(scene, "n1", 100)
     reach(scene, "n2", 100)
     scene.run(linger_ms=100)
@@ -276,7 +281,7 @@ def test_partitions_by_group_and_direction(groups, one_way, n1_applied, n1_outco
 
 def test_partition_heals_by_itself():
     """After its window a partition lets messages pass again."""
-    scene = Scene(v.FaultPlan.of(v.Partition(id="f", groups=(("n1",), ("store",)), at_ns=0, for_ns=S)))
+    scene = Scene(FaultPlan.of(Partition(id="f", groups=(("n1",), ("store",)), at_ns=0, for_ns=S)))
     reach(scene, "n1", 1001)
     scene.run()
     assert scene.log == [("n1", Outcome.APPLIED, 1021)]
@@ -288,7 +293,7 @@ def test_partition_heals_by_itself():
 @pytest.mark.parametrize("key", [None, KEY])
 def test_operator_deletes_the_lock_record(key):
     """delete_object: the record is gone, recorded as the operator's; other objects stay (U9, E23)."""
-    scene = Scene(v.FaultPlan.of(v.DeleteObject(id="f", at_ns=500 * MS, key=key)))
+    scene = Scene(FaultPlan.of(DeleteObject(id="f", at_ns=500 * MS, key=key)))
 
     def script(node, store):
         store.put(KEY, body("a"))
@@ -305,7 +310,7 @@ def test_operator_deletes_the_lock_record(key):
 
 def test_operator_corrupts_the_lock_record():
     """corrupt_object: the bytes are what the plan says, under a new version (D6, E25)."""
-    scene = Scene(v.FaultPlan.of(v.CorruptObject(id="f", at_ns=500 * MS, body=b"\xff{")))
+    scene = Scene(FaultPlan.of(CorruptObject(id="f", at_ns=500 * MS, body=b"\xff{")))
     seen = []
 
     def script(node, store):
@@ -322,7 +327,7 @@ def test_operator_corrupts_the_lock_record():
 
 def test_plan_for_strangers_is_refused():
     """A plan that names a client which is not there is a ConfigError before anything runs."""
-    scene = Scene(v.FaultPlan.of(v.Pause(id="f", client="n7", at_ns=0, for_ns=1)))
+    scene = Scene(FaultPlan.of(Pause(id="f", client="n7", at_ns=0, for_ns=1)))
     scene.client("n1", lambda _node, _store: None)
     with pytest.raises(ConfigError, match=r"'n7'; this world has n1"):
         scene.run()
@@ -330,7 +335,7 @@ def test_plan_for_strangers_is_refused():
 
 def test_fault_rows_name_id_kind_and_phase():
     """Contract: FAULT rows carry the target as node, and id, kind and phase as detail."""
-    scene = run_sleepers(v.Pause(id="long-gc", client="n1", at_ns=S, for_ns=S))
+    scene = run_sleepers(Pause(id="long-gc", client="n1", at_ns=S, for_ns=S))
     rows = [(row["node"], json.loads(row["detail"]), row["at_ns"]) for row in scene.rows(Kind.FAULT)]
     assert rows == [
         ("n1", {"id": "long-gc", "kind": "pause", "phase": "begin"}, S),
@@ -340,7 +345,7 @@ def test_fault_rows_name_id_kind_and_phase():
 
 def test_pause_at_the_very_beginning():
     """A fault of instant 0 strikes before any task: the first step is held, and the pause mattered."""
-    scene = run_sleepers(v.Pause(id="f", client="n1", at_ns=0, for_ns=2 * S), naps_ms=[1000])
+    scene = run_sleepers(Pause(id="f", client="n1", at_ns=0, for_ns=2 * S), naps_ms=[1000])
     assert of(scene, "n1") == [(1000, 3000, 3000)]
     assert of(scene, "n2") == [(1000, 1000, 1000)]
     assert scene.counts() == (1, 1, 1)
@@ -348,15 +353,15 @@ def test_pause_at_the_very_beginning():
 
 def test_crash_at_the_very_beginning():
     """A process that crashes at instant 0 never does anything; its successor does."""
-    scene = run_sleepers(v.Crash(id="f", client="n1", at_ns=0, restart_after_ns=2 * S), naps_ms=[1000])
+    scene = run_sleepers(Crash(id="f", client="n1", at_ns=0, restart_after_ns=2 * S), naps_ms=[1000])
     assert of(scene, "n1") == [(1000, 3000, 3000)]
 
 
 def test_overlapping_pauses_last_to_the_later_end():
     """Two pauses of one process are one, up to the later end."""
     scene = run_sleepers(
-        v.Pause(id="f", client="n1", at_ns=500 * MS, for_ns=3 * S),
-        v.Pause(id="g", client="n1", at_ns=700 * MS, for_ns=S),
+        Pause(id="f", client="n1", at_ns=500 * MS, for_ns=3 * S),
+        Pause(id="g", client="n1", at_ns=700 * MS, for_ns=S),
         naps_ms=[1000],
     )
     assert of(scene, "n1") == [(3500, 3500, 3500)]
@@ -364,7 +369,7 @@ def test_overlapping_pauses_last_to_the_later_end():
 
 def test_clock_change_leaves_a_wait_without_timeout_alone():
     """Only timers hang on clocks: a task that waits for an event is not woken by a drift."""
-    scene = Scene(v.FaultPlan.of(v.Drift(id="f", client="n1", at_ns=2 * S, rate_ppm=1000)))
+    scene = Scene(FaultPlan.of(Drift(id="f", client="n1", at_ns=2 * S, rate_ppm=1000)))
 
     def script(node, _store):
         event = node.runtime.event()
@@ -395,9 +400,9 @@ def test_spinning_on_a_clock_is_found(monkeypatch):
 def test_crash_during_a_pause_does_not_wait_for_its_end():
     """A paused process that crashes is gone at once."""
     scene = Scene(
-        v.FaultPlan.of(
-            v.Pause(id="f", client="n1", at_ns=500 * MS, for_ns=20 * S),
-            v.Crash(id="g", client="n1", at_ns=2 * S),
+        FaultPlan.of(
+            Pause(id="f", client="n1", at_ns=500 * MS, for_ns=20 * S),
+            Crash(id="g", client="n1", at_ns=2 * S),
         )
     )
     node = scene.client("n1", sleeper(scene, "n1", [1000]))
@@ -413,8 +418,8 @@ def test_crash_during_a_pause_does_not_wait_for_its_end():
 
 def test_dead_process_starts_nothing():
     """A `finally` block of a crashed process cannot spawn a task that outlives it."""
-    crash = v.Crash(id="f", client="n1", when=v.Trigger(client="n1", op="acquire", cut="c0"))
-    scene = Scene(v.FaultPlan.of(crash))
+    crash = Crash(id="f", client="n1", when=Trigger(client="n1", op="acquire", cut="c0"))
+    scene = Scene(FaultPlan.of(crash))
 
     def script(node, store):
         try:
@@ -431,9 +436,9 @@ def test_dead_process_starts_nothing():
 def test_overlapping_drifts_add_up_and_end_in_any_order():
     """Two drifts of one clock: their rates add while both last, and nothing of either remains."""
     scene = Scene(
-        v.FaultPlan.of(
-            v.Drift(id="f", client="n1", at_ns=0, rate_ppm=100_000, for_ns=10 * S),
-            v.Drift(id="g", client="n1", at_ns=5 * S, rate_ppm=200_000, for_ns=10 * S),
+        FaultPlan.of(
+            Drift(id="f", client="n1", at_ns=0, rate_ppm=100_000, for_ns=10 * S),
+            Drift(id="g", client="n1", at_ns=5 * S, rate_ppm=200_000, for_ns=10 * S),
         )
     )
     node = scene.client("n1", lambda node, _store: node.runtime.sleep(60 * S))
@@ -451,7 +456,7 @@ def test_overlapping_drifts_add_up_and_end_in_any_order():
 
 def test_errors_of_the_dead_are_not_heard():
     """A `finally` block that fails while a crashed process is unwound does not end the run."""
-    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=500 * MS)))
+    scene = Scene(FaultPlan.of(Crash(id="f", client="n1", at_ns=500 * MS)))
 
     def script(node, _store):
         try:
@@ -485,9 +490,9 @@ def test_unfinished_tasks_write_nothing_when_the_run_is_over():
 def test_pause_ends_when_it_says_although_the_clock_changes():
     """pause at c4: neither the timeout of the request that was answered nor a clock change moves its end."""
     scene = Scene(
-        v.FaultPlan.of(
-            v.Pause(id="f", client="n1", for_ns=2 * S, when=v.Trigger(client="n1", op="read", cut="c4")),
-            v.Drift(id="g", client="n1", at_ns=S, rate_ppm=1000),
+        FaultPlan.of(
+            Pause(id="f", client="n1", for_ns=2 * S, when=Trigger(client="n1", op="read", cut="c4")),
+            Drift(id="g", client="n1", at_ns=S, rate_ppm=1000),
         )
     )
 
@@ -503,9 +508,9 @@ def test_pause_ends_when_it_says_although_the_clock_changes():
 def test_pause_ends_with_its_process():
     """A process that is started after a crash is not held by the pause of the one before."""
     scene = Scene(
-        v.FaultPlan.of(
-            v.Pause(id="f", client="n1", at_ns=S, for_ns=20 * S),
-            v.Crash(id="g", client="n1", at_ns=2 * S, restart_after_ns=S),
+        FaultPlan.of(
+            Pause(id="f", client="n1", at_ns=S, for_ns=20 * S),
+            Crash(id="g", client="n1", at_ns=2 * S, restart_after_ns=S),
         )
     )
     scene.client("n1", sleeper(scene, "n1", [1500]))
@@ -516,10 +521,10 @@ def test_pause_ends_with_its_process():
 def test_shorter_pause_shortens_no_longer_one():
     """Pauses overlap: each task, one that begins meanwhile too, waits for the latest end that holds it."""
     scene = Scene(
-        v.FaultPlan.of(
-            v.Pause(id="f", client="n1", at_ns=S, for_ns=4 * S),
-            v.Pause(id="g", client="n1", at_ns=2 * S, for_ns=S),
-            v.Pause(id="h", client="n1", at_ns=2 * S, for_ns=S // 2, task="main"),
+        FaultPlan.of(
+            Pause(id="f", client="n1", at_ns=S, for_ns=4 * S),
+            Pause(id="g", client="n1", at_ns=2 * S, for_ns=S),
+            Pause(id="h", client="n1", at_ns=2 * S, for_ns=S // 2, task="main"),
         )
     )
     node = scene.client("n1", sleeper(scene, "n1", [2200]))
@@ -530,7 +535,7 @@ def test_shorter_pause_shortens_no_longer_one():
 
 def test_run_ends_after_a_restarted_client():
     """A client that restarts is waited for once: when it has ended, so has the run."""
-    scene = Scene(v.FaultPlan.of(v.Crash(id="f", client="n1", at_ns=S, restart_after_ns=S)))
+    scene = Scene(FaultPlan.of(Crash(id="f", client="n1", at_ns=S, restart_after_ns=S)))
     scene.client("n1", sleeper(scene, "n1", [2000]))
     scene.run()
     assert scene.world.end is RunEnd.FINISHED
@@ -539,6 +544,6 @@ def test_run_ends_after_a_restarted_client():
 
 def test_suspended_machine_hears_no_answer():
     """suspend: an answer that arrives meanwhile waits until the machine wakes (H1)."""
-    scene = Scene(v.FaultPlan.of(v.Suspend(id="f", client="n1", at_ns=5 * MS, for_ns=3 * S)))
+    scene = Scene(FaultPlan.of(Suspend(id="f", client="n1", at_ns=5 * MS, for_ns=3 * S)))
     scene.client("n1", lambda _node, store: scene.note(store.read(KEY).outcome))
     assert scene.run().log == [(Outcome.APPLIED, 3005)]

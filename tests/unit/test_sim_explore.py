@@ -14,7 +14,10 @@ from sim.explore.exhaustive import Explored, explore
 from sim.explore.pct import Pct
 from sim.explore.replay import Answer, Failure, ProviderUsed, replay
 from sim.explore.shrink import shrink
-from sim.faults.vocabulary import FaultPlan, LoseReply, Pause, Step
+from sim.faults.clocks import Step
+from sim.faults.network import LoseReply
+from sim.faults.plan import FaultPlan
+from sim.faults.process import Pause
 from sim.kernel.kernel import Kernel, RandomTies, Replay, Schedule
 from sim.kernel.streams import derive, stream
 

@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
-from sim.faults import vocabulary as v
-from sim.faults.generators import AMBIGUOUS_STATUSES, ENVELOPE_KINDS, Shape, swarm
+from sim.faults.answers import AMBIGUOUS_STATUSES
+from sim.faults.generators import ENVELOPE_KINDS, Shape, swarm
+from sim.faults.plan import FAULT_TYPES, FaultPlan, parse_fault
+from sim.faults.process import Pause
+from sim.faults.stores import CorruptObject
 from sim.kernel.clocks import PPM
 from sim.kernel.streams import stream
 
@@ -33,14 +36,14 @@ def shape(**changes) -> Shape:
 @settings(max_examples=200, deadline=None)
 def test_plans_survive_writing_and_reading(seed):
     """Whatever a swarm draws, its JSON reads back as the same plan."""
-    plan = swarm(stream(seed, "faults"), shape(kinds=tuple(v.FAULT_TYPES), heal_ns=40 * S))
-    assert v.FaultPlan.from_json(plan.to_json()) == plan
+    plan = swarm(stream(seed, "faults"), shape(kinds=tuple(FAULT_TYPES), heal_ns=40 * S))
+    assert FaultPlan.from_json(plan.to_json()) == plan
 
 
 def test_arbitrary_bytes_survive():
     """The body of a corrupted object may be anything."""
-    plan = v.FaultPlan.of(v.CorruptObject(id="f", at_ns=1, body=bytes(range(256))))
-    assert v.FaultPlan.from_json(plan.to_json()) == plan
+    plan = FaultPlan.of(CorruptObject(id="f", at_ns=1, body=bytes(range(256))))
+    assert FaultPlan.from_json(plan.to_json()) == plan
 
 
 PAUSE = {"id": "f", "kind": "pause", "client": "n1", "at_ns": 1, "for_ns": 2}
@@ -73,7 +76,7 @@ PAUSE = {"id": "f", "kind": "pause", "client": "n1", "at_ns": 1, "for_ns": 2}
 def test_bad_plans_are_refused_with_a_way_out(faults, message):
     """One line: the place, the value, what is accepted, the nearest good word."""
     with pytest.raises(ConfigError, match=message) as caught:
-        v.FaultPlan.from_json(json.dumps({"faults": faults}))
+        FaultPlan.from_json(json.dumps({"faults": faults}))
     assert "\n" not in str(caught.value)
 
 
@@ -81,17 +84,17 @@ def test_bad_plans_are_refused_with_a_way_out(faults, message):
 def test_what_is_no_plan_is_refused(text):
     """Garbage, another format and unknown top-level keys are ConfigErrors, never tracebacks."""
     with pytest.raises(ConfigError):
-        v.FaultPlan.from_json(text)
+        FaultPlan.from_json(text)
 
 
 def test_single_faults_are_parsed_with_the_same_care():
     """Scenarios hand over one fault at a time."""
-    assert v.parse_fault(PAUSE) == v.Pause(id="f", client="n1", at_ns=1, for_ns=2)
+    assert parse_fault(PAUSE) == Pause(id="f", client="n1", at_ns=1, for_ns=2)
     with pytest.raises(ConfigError, match="Did you mean 'pause'"):
-        v.parse_fault({**PAUSE, "kind": "pauze"})
+        parse_fault({**PAUSE, "kind": "pauze"})
 
 
-def plans(count: int = 600, **changes) -> list[v.FaultPlan]:
+def plans(count: int = 600, **changes) -> list[FaultPlan]:
     return [swarm(stream(seed, "faults"), shape(**changes)) for seed in range(count)]
 
 

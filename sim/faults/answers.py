@@ -1,0 +1,118 @@
+"""Faults of what a service answers, and of the SDK that hears it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from sim.faults.fault import WRITE_OPS, Cut, Fault, Interference, RequestFault, Treatment
+from sim.faults.network import has_landed
+from sim.faults.quantities import Duration, InFile
+
+if TYPE_CHECKING:
+    from lockref.ports import Reply
+    from sim.faults.counts import ArmedFault
+    from sim.faults.generators import Drawing
+    from sim.services.request import InFlight
+    from sim.services.service import Refusal
+
+UNAPPLIED_STATUSES: tuple[int | str, ...] = (409, 429, 500, 503, "reset", "timeout")
+AMBIGUOUS_STATUSES: tuple[int | str, ...] = (500, 503, "reset", "timeout")
+"""Only these may follow an applied write: 409, 412 and 429 say that it was not."""
+
+
+class Error(RequestFault):
+    """The service answers with `status`, before applying (`cut: c1`) or after (`cut: c2`) (E6, E16, E29).
+
+    status: an HTTP status, or `reset` for a broken connection, or `timeout` for no answer at all. cut: where it is not
+    given, the trigger's if that is c1 or c2, else c1.
+    """
+
+    kind: Literal["error"] = "error"
+    rank: ClassVar[int] = 80
+    status: Annotated[
+        Annotated[int, Field(ge=400, le=599)] | Literal["reset", "timeout"],
+        InFile(Literal[403, 409, 412, 429, 500, 501, 502, 503, "reset", "timeout"]),
+    ]
+    cut: Literal["c1", "c2"] | None = None
+
+    @property
+    def strikes_at(self) -> Cut:
+        """The cut that counts."""
+        if self.cut is not None:
+            return self.cut
+        return "c2" if self.when is not None and self.when.cut == "c2" else "c1"
+
+    def refusal(self, armed: ArmedFault[Fault], in_flight: InFlight, cut: Cut) -> Refusal | None:
+        if self.strikes_at != cut:
+            return None
+        armed.fire(has_mattered=not in_flight.is_over)
+        if isinstance(self.status, int):
+            return self.status, f"status {self.status} (injected)"
+        return None, self.status
+
+    def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
+        return self.status == "timeout"
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        cut = drawing.rng.choice(("c1", "c2"))
+        status = drawing.rng.choice(UNAPPLIED_STATUSES if cut == "c1" else AMBIGUOUS_STATUSES)
+        fields = drawing.filter()
+        # `write` is what the resource is asked, and the store by a lock whose records nobody can read.
+        service = {} if fields.get("op") == "write" else {"service": "store"}
+        return {**fields, **service, "cut": cut, "status": status}
+
+    def forms(self) -> list[str]:
+        return [f"{self.kind} {self.status} at {self.strikes_at}"]
+
+    def interference(self) -> Interference | None:
+        if isinstance(self.status, int):
+            return None
+        act = Treatment.RESET if self.status == "reset" else Treatment.HOLD
+        return Interference(request=act) if self.strikes_at == "c1" else Interference(reply=act)
+
+
+class HiddenRetry(RequestFault):
+    """The request is applied and its answer lost inside the SDK, which sends it again `gap` later.
+
+    The caller sees the second answer only (A2, E17).
+    """
+
+    kind: Literal["hidden_retry"] = "hidden_retry"
+    rank: ClassVar[int] = 40
+    gap_ns: Duration = 10_000_000
+
+    def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        armed.fire(lasts_ns=self.gap_ns)
+        in_flight.retry_after_ns = self.gap_ns
+
+    def on_retried(self, armed: ArmedFault[Fault], in_flight: InFlight, first: Reply, second: Reply) -> None:
+        if first.outcome is not second.outcome:
+            armed.has_mattered()
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {**drawing.filter(WRITE_OPS), "service": "store"}
+
+
+class GhostWrite(RequestFault):
+    """The request is held up and applied `by` later, long after its caller gave up; no answer (E30, A7)."""
+
+    kind: Literal["ghost_write"] = "ghost_write"
+    rank: ClassVar[int] = 20
+    by_ns: Duration
+
+    def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        armed.fire(lasts_ns=self.by_ns)
+        in_flight.to_service_ns += self.by_ns
+        in_flight.is_reply_lost = True
+
+    def on_applied(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> None:
+        if has_landed(reply):
+            armed.has_mattered()
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {**drawing.filter(WRITE_OPS), "service": "store", "by_ns": drawing.length()}

@@ -1,0 +1,153 @@
+"""Faults of a node's clocks.
+
+Rate errors and offsets under way add up, so that they may end in any order.
+Timers that run on a changed clock are solved again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from lockref.history import Kind, detail
+from sim.faults.fault import Fault, StateFault
+from sim.faults.quantities import Duration, NodeName, Rate, Shift
+from sim.kernel.clocks import PPM
+
+if TYPE_CHECKING:
+    from sim.faults.counts import ArmedFault
+    from sim.faults.generators import Drawing
+    from sim.faults.surroundings import Surroundings
+    from sim.machine.nodes import Node
+
+RATE_PPM_MAX = PPM - 1
+"""A clock that runs backwards or stands still has no inverse; rate errors that add up to one stop here."""
+
+
+class ClockFault(StateFault):
+    """A fault of both clocks, or of the wall clock, of one node."""
+
+    begins_with_node: ClassVar[bool] = True
+
+    client: NodeName
+
+
+class Drift(ClockFault):
+    """Both clocks run too fast or too slow by `rate`, for good or for `for`."""
+
+    kind: Literal["drift"] = "drift"
+    rate_ppm: Rate
+    for_ns: Duration | None = None
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        node, rate_ppm = around.nodes[self.client], self.rate_ppm
+        if rate_ppm:
+            armed.has_mattered()
+        around.rates_ppm.setdefault(node.name, []).append(rate_ppm)
+        _set_rate(node, around)
+        if self.for_ns is not None:
+            armed.end_after(armed.clipped(self.for_ns), lambda: _end_rate(node, around, rate_ppm))
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any] | None:
+        client, at_ns, for_ns = drawing.client(), drawing.instant(), drawing.length()
+        rate_ppm = drawing.shape.rate_error_ppm
+        if drawing.shape.is_bounded:
+            # What the rate adds up to comes off the same allowance as offsets.
+            rate_ppm = min(rate_ppm, drawing.clock_error(client) * PPM // max(1, for_ns))
+        if rate_ppm == 0:
+            return None
+        rate_ppm = drawing.rng.choice((-1, 1)) * drawing.rng.randint(1, rate_ppm)
+        return {"client": client, "at_ns": at_ns, "for_ns": for_ns, "rate_ppm": rate_ppm}
+
+
+class Offset(ClockFault):
+    """The wall clock shows `by` more than it would, for good or for `for` (U12, E4, E5)."""
+
+    kind: Literal["offset"] = "offset"
+    by_ns: Shift
+    for_ns: Duration | None = None
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        node, by_ns = around.nodes[self.client], self.by_ns
+        if by_ns:
+            armed.has_mattered()
+        _step_wall(node, around, by_ns)
+        if self.for_ns is not None:
+            armed.end_after(armed.clipped(self.for_ns), lambda: _step_wall(node, around, -by_ns))
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return _draw_shift(drawing)
+
+
+class Step(ClockFault):
+    """The wall clock jumps by `by`, forward or back (E31)."""
+
+    kind: Literal["step"] = "step"
+    by_ns: Shift
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        if self.by_ns:
+            armed.has_mattered()
+        _step_wall(around.nodes[self.client], around, self.by_ns)
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return _draw_shift(drawing)
+
+
+class Freeze(ClockFault):
+    """Both clocks stand still for `for` while tasks may run.
+
+    Timers wait, then the wall clock catches up in one step.
+    """
+
+    kind: Literal["freeze"] = "freeze"
+    for_ns: Duration
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        for_ns = armed.clipped(self.for_ns)
+        if for_ns:
+            armed.has_mattered()
+        freeze_clock(around.nodes[self.client], around, for_ns)
+        armed.end_after(for_ns)
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        client = drawing.client()
+        return {"client": client, "at_ns": drawing.instant(), "for_ns": drawing.clock_error(client)}
+
+
+def freeze_clock(node: Node, around: Surroundings, for_ns: int) -> None:
+    """Both clocks of the node stand still from now on, for `for_ns` of true time."""
+    node.clock.freeze(around.kernel.now_ns, for_ns)
+    _clock_changed(node, around, change="freeze", for_ns=for_ns)
+
+
+def _clock_changed(node: Node, around: Surroundings, **what: object) -> None:
+    around.kernel.retime(node.clock)
+    now = around.kernel.now_ns
+    wall_ns, mono_ns = node.clock.both_ns(now)
+    around.recorder.event(Kind.CLOCK, (now, wall_ns, mono_ns, ""), node.name, detail=detail(**what))
+
+
+def _set_rate(node: Node, around: Surroundings) -> None:
+    rate_ppm = max(-RATE_PPM_MAX, min(RATE_PPM_MAX, sum(around.rates_ppm[node.name])))
+    node.clock.set_rate(around.kernel.now_ns, rate_ppm)
+    _clock_changed(node, around, change="rate", rate_ppm=rate_ppm)
+
+
+def _end_rate(node: Node, around: Surroundings, rate_ppm: int) -> None:
+    around.rates_ppm[node.name].remove(rate_ppm)
+    _set_rate(node, around)
+
+
+def _step_wall(node: Node, around: Surroundings, by_ns: int) -> None:
+    node.clock.step_wall(around.kernel.now_ns, by_ns)
+    _clock_changed(node, around, change="step", by_ns=by_ns)
+
+
+def _draw_shift(drawing: Drawing) -> dict[str, Any]:
+    client = drawing.client()
+    sign = drawing.rng.choice((-1, 1))
+    return {"client": client, "at_ns": drawing.instant(), "by_ns": sign * drawing.clock_error(client)}

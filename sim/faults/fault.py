@@ -1,0 +1,273 @@
+"""What every fault is: plain data with hooks, of one of two families.
+
+*State faults* change the world at one instant: a pause, a crash, a partition,
+a clock, an object in the store. *Request faults* strike requests that pass a
+filter: lost, delayed, answered wrongly. Either begins at `at_ns` (true time)
+or at a trigger, `when`: the n-th request of one kind by one client at one of
+the five cut points
+
+    c0 not sent | c1 sent, not applied | c2 applied, reply not sent |
+    c3 reply in flight | c4 reply delivered
+
+so that "pause between PUT applied and reply" (E9) is `cut: c2`, and "pause
+between timestamp and PUT" (E10) is `cut: c0`: the lock has computed its record
+but the request has not left.
+
+A kind is one class: its fields (what they hold is in `quantities`, and the
+form that scenario files use is derived from that), what it does in the
+simulated world, what it does to a connection to a real server, how a swarm
+draws it, what shrinking may change, and the sentence about it in the guide,
+which is the first paragraph of its docstring. A class registers itself by
+being defined in a module that `sim.faults.plan` imports. Rejected: one table
+each for injector, swarm, shrinking and files, as it was before: a new kind
+touched seven files, and nothing noticed a missing entry.
+
+A fault is data and is shared by all runs of its plan. What a run notes about
+it, such as counts, stands in `counts.ArmedFault`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sim.faults.quantities import (
+    Count,
+    Duration,
+    Instant,
+    NodeName,
+    Ordinal,
+    Probability,
+    Quantity,
+    ServiceName,
+    fields_holding,
+)
+
+if TYPE_CHECKING:
+    from lockref.ports import Reply, Request
+    from sim.faults.counts import ArmedFault
+    from sim.faults.generators import Drawing
+    from sim.faults.surroundings import Surroundings
+    from sim.services.request import InFlight
+    from sim.services.service import Refusal
+
+CUTS = ("c0", "c1", "c2", "c3", "c4")
+Cut = Literal["c0", "c1", "c2", "c3", "c4"]
+RequestOp = Literal["acquire", "renew", "release", "read", "write", "delete"]
+OPS: tuple[RequestOp, ...] = ("acquire", "renew", "release", "read", "write")
+"""What a swarm's filters and triggers choose from."""
+WRITE_OPS: tuple[RequestOp, ...] = ("acquire", "renew", "release")
+
+DEFINED: dict[str, type[Fault]] = {}
+"""Every kind whose module was imported so far; `sim.faults.plan.FAULT_TYPES` is all of them."""
+
+
+class Model(BaseModel):
+    """Plain data: unknown keys are errors, and nothing changes after it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class Trigger(Model):
+    """A place in a client's life, not an instant: its `nth` request of kind `op` to `service`, at cut point `cut`.
+
+    Without `op` or `service` any counts. Counting starts with the run and goes on through restarts. after, before: only
+    requests that are made in that span of true time are counted at all. Locks renew and look as often as they like, so
+    the third renewal is no instant; the first one after 6 s is.
+    """
+
+    client: NodeName
+    op: RequestOp | None = None
+    nth: Ordinal = 1
+    cut: Cut = "c0"
+    service: ServiceName | None = None
+    after_ns: Duration | None = None
+    before_ns: Duration | None = None
+
+    @property
+    def has_window(self) -> bool:
+        return self.after_ns is not None or self.before_ns is not None
+
+    def is_open(self, now_ns: int) -> bool:
+        """True if a request that is made now counts."""
+        return (self.after_ns or 0) <= now_ns and (self.before_ns is None or now_ns < self.before_ns)
+
+
+class Treatment(Enum):
+    """What happens to the bytes of a request, or of its reply, on a real connection."""
+
+    PASS = "pass"
+    HOLD = "hold"  # They never arrive; the connection stays open.
+    RESET = "reset"  # The connection is reset in their place.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interference:
+    """A fault's act on one request on a real connection. request_ns, reply_ns: how long their bytes wait."""
+
+    request: Treatment = Treatment.PASS
+    reply: Treatment = Treatment.PASS
+    request_ns: int = 0
+    reply_ns: int = 0
+
+
+class Fault(Model):
+    """What all faults share: a stable id, a kind, and when to begin.
+
+    The kind is the default of the field `kind`; a class without one is a family.
+    """
+
+    is_request_fault: ClassVar[bool] = False
+    shortens: ClassVar[tuple[Quantity, ...]] = (Quantity.DURATION, Quantity.SHIFT)
+    """Which fields shrinking brings closer to 0; those, and instants, are also rounded."""
+
+    if TYPE_CHECKING:
+        kind: str
+
+    id: Annotated[str, Field(min_length=1, max_length=64)]
+    at_ns: Instant | None = None
+    when: Trigger | None = None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_kwargs: Any) -> None:
+        if "kind" in cls.model_fields:
+            known = DEFINED.setdefault(cls.kind_name(), cls)
+            assert known is cls, f"two classes of faults are called {cls.kind_name()!r}"
+
+    @classmethod
+    def kind_name(cls) -> str:
+        """The word for it in files and plans."""
+        return str(cls.model_fields["kind"].default)
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any] | None:
+        """The fields that a swarm draws for one fault of this kind; None if the envelope has no room for it.
+
+        The order of the draws is part of every stored seed: it must not change.
+        """
+        raise NotImplementedError(f"{cls.__name__} does not say how a swarm draws it")
+
+    @property
+    def target(self) -> str:
+        """Whom the fault is about, for messages and FAULT rows."""
+        return str(getattr(self, "client", None) or "")
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that it names, its trigger's included; a partition's members are not checked to be nodes."""
+        models: list[Model] = [self] if self.when is None else [self, self.when]
+        names = [getattr(model, name) for model in models for name in fields_holding(type(model), Quantity.NODE)]
+        return [name for name in names if name is not None]
+
+    @property
+    def length_ns(self) -> int | None:
+        """How long it lasts once begun; None where it has no end or no length."""
+        length: int | None = getattr(self, "for_ns", None)
+        return length
+
+    def forms(self) -> list[str]:
+        """What this fault is an example of beside its kind: each form that a swarm draws has to matter somewhere."""
+        return []
+
+    def interference(self) -> Interference | None:
+        """What it does to a request on a real connection; None if it cannot be done below HTTP."""
+        return None
+
+
+class StateFault(Fault):
+    """Changes the world once, at `at_ns` or at the trigger."""
+
+    begins_with_node: ClassVar[bool] = False
+    """True if at instant 0 it has to strike as soon as its node exists, before anything reads the node's state."""
+
+    @model_validator(mode="after")
+    def _begins_once(self) -> StateFault:
+        if (self.at_ns is None) == (self.when is None):
+            raise ValueError("needs exactly one of 'at_ns' and 'when'")
+        return self
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        """Change the world. Called from a task that the fault kills, this does not return."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it changes")
+
+
+class RequestFault(Fault):
+    """Strikes requests. With `when`, exactly the one it names; else all that pass the filter.
+
+    client, op, service: None passes any. at_ns: the filter opens then (None:
+    from the start); for_ns: and closes after that long (None: never). nth: only
+    the n-th request that passes, and `times` - 1 after it. probability: of each
+    request that got so far.
+
+    Of several faults of one kind, the first in the plan that lets a request
+    pass strikes it. Faults of different kinds strike it all, in order of `rank`.
+    """
+
+    is_request_fault: ClassVar[bool] = True
+    rank: ClassVar[int]
+    """Who acts first on a request that several kinds strike: the lower one. Part of every stored digest."""
+    only_op: ClassVar[RequestOp | None] = None
+    """The one kind of request that it can strike; None: any."""
+    is_op_a_form: ClassVar[bool] = True
+    """False if the kind of a request that it strikes decides whether it can matter at all."""
+
+    client: NodeName | None = None
+    op: RequestOp | None = None
+    service: ServiceName | None = None
+    for_ns: Duration | None = None
+    nth: Ordinal | None = None
+    times: Count | None = None
+    probability: Probability = 1.0
+
+    @model_validator(mode="after")
+    def _strikes_in_one_way(self) -> RequestFault:
+        if self.when is not None and (
+            self.at_ns is not None or self.for_ns is not None or self.nth is not None or self.times is not None
+        ):
+            raise ValueError("has 'when', which names one request; 'at_ns', 'for_ns', 'nth' and 'times' do not apply")
+        return self
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any] | None:
+        return drawing.filter()
+
+    @property
+    def target(self) -> str:
+        return self.client or (self.when.client if self.when else "")
+
+    @property
+    def is_endless(self) -> bool:
+        """True if nothing in the fault itself bounds how long it strikes."""
+        return self.when is None and self.for_ns is None and self.nth is None and self.times is None
+
+    # What the fault does to a request that it strikes. `armed` is the fault in this run.
+
+    def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        """The request leaves. May change how long it and its reply take, and whether they arrive."""
+
+    def on_applied(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> None:
+        """The service has applied it for the first time."""
+
+    def refusal(self, armed: ArmedFault[Fault], in_flight: InFlight, cut: Cut) -> Refusal | None:
+        """At c1: an answer in place of applying it. At c2: an answer in place of the true one."""
+        return None
+
+    def overrules(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> Request | None:
+        """Its condition failed: the request to apply in its place, at the same instant; None lets it fail."""
+        return None
+
+    def on_duplicate(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> None:
+        """A second delivery of it was applied."""
+
+    def on_retried(self, armed: ArmedFault[Fault], in_flight: InFlight, first: Reply, second: Reply) -> None:
+        """A retry inside the SDK was applied; the caller is told the second answer only."""
+
+    def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
+        """Its reply is about to leave: True if it shall not arrive. May change how long the reply takes."""
+        return False
+
+    def on_delivered(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        """Its caller has the reply."""

@@ -1,0 +1,165 @@
+"""Faults of the network between nodes and services."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import model_validator
+
+from lockref.stores.port import Outcome
+from sim.faults.fault import Fault, Interference, RequestFault, StateFault, Treatment
+from sim.faults.quantities import Duration, Groups
+
+if TYPE_CHECKING:
+    from lockref.ports import Reply
+    from sim.faults.counts import ArmedFault
+    from sim.faults.generators import Drawing
+    from sim.faults.surroundings import Surroundings
+    from sim.services.request import InFlight
+
+
+class Partition(StateFault):
+    """Groups that cannot reach each other for `for`; services are members by name, like clients.
+
+    one_way: only messages from the first group to the others are lost. A message is cut when it departs; what is in
+    flight still lands.
+    """
+
+    kind: Literal["partition"] = "partition"
+    groups: Groups
+    for_ns: Duration
+    one_way: bool = False
+
+    @model_validator(mode="after")
+    def _groups_are_apart(self) -> Partition:
+        names = [name for group in self.groups for name in group]
+        if len(names) != len(set(names)):
+            raise ValueError("groups share a member; each name belongs to one group")
+        return self
+
+    @property
+    def target(self) -> str:
+        return self.groups[0][0] if self.groups[0] else ""
+
+    def stops(self, source: str, destination: str) -> bool:
+        """True if it lets no message from `source` to `destination` depart."""
+        from_group = next((i for i, group in enumerate(self.groups) if source in group), None)
+        to_group = next((i for i, group in enumerate(self.groups) if destination in group), None)
+        if from_group is None or to_group is None or from_group == to_group:
+            return False
+        return not (self.one_way and from_group != 0)
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        def barrier(source: str, destination: str) -> bool:
+            if not self.stops(source, destination):
+                return False
+            armed.has_mattered()
+            return True
+
+        around.barriers.append(barrier)
+        armed.end_after(armed.clipped(self.for_ns), lambda: around.barriers.remove(barrier))
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        rng, shape = drawing.rng, drawing.shape
+        client = drawing.client()
+        services = shape.services if rng.random() < 0.5 else (rng.choice(shape.services),)
+        groups: tuple[tuple[str, ...], ...] = ((client,), services)
+        if rng.random() < 0.5:
+            groups = (groups[1], groups[0])
+        return {
+            "groups": groups,
+            "for_ns": drawing.length(),
+            "one_way": rng.random() < 0.5,
+            **drawing.beginning(client),
+        }
+
+    def forms(self) -> list[str]:
+        return [f"{self.kind} {'one way' if self.one_way else 'both ways'}"]
+
+
+class Delay(RequestFault):
+    """The request, or with `direction: reply` its answer, takes longer by `by`."""
+
+    kind: Literal["delay"] = "delay"
+    rank: ClassVar[int] = 10
+    by_ns: Duration
+    direction: Literal["request", "reply"] = "request"
+
+    def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        armed.fire(has_mattered=self.by_ns > 0, lasts_ns=self.by_ns)
+        if self.direction == "request":
+            in_flight.to_service_ns += self.by_ns
+        else:
+            in_flight.to_client_ns += self.by_ns
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {
+            **drawing.filter(),
+            "by_ns": drawing.length(),
+            "direction": drawing.rng.choice(("request", "reply")),
+        }
+
+    def forms(self) -> list[str]:
+        return [f"{self.kind} of the {self.direction}"]
+
+    def interference(self) -> Interference:
+        if self.direction == "request":
+            return Interference(request_ns=self.by_ns)
+        return Interference(reply_ns=self.by_ns)
+
+
+class Duplicate(RequestFault):
+    """The request arrives again `gap` later; nobody hears the second answer."""
+
+    kind: Literal["duplicate"] = "duplicate"
+    rank: ClassVar[int] = 30
+    # A second delivery of a write on its condition changes nothing; that is what conditions are for.
+    is_op_a_form: ClassVar[bool] = False
+    gap_ns: Duration = 1_000_000
+
+    def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        armed.fire(lasts_ns=self.gap_ns)
+        in_flight.resend_ns = self.gap_ns
+
+    def on_duplicate(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> None:
+        if has_landed(reply):
+            armed.has_mattered()
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {**drawing.filter(), "gap_ns": drawing.length()}
+
+
+class LoseRequest(RequestFault):
+    """The request never arrives (c1); the caller sees a timeout (E15)."""
+
+    kind: Literal["lose_request"] = "lose_request"
+    rank: ClassVar[int] = 60
+
+    def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        armed.fire(has_mattered=not in_flight.is_request_lost)
+        in_flight.is_request_lost = True
+
+    def interference(self) -> Interference:
+        return Interference(request=Treatment.HOLD)
+
+
+class LoseReply(RequestFault):
+    """The request is applied and its answer lost (c3); the caller sees a timeout (E11 to E14)."""
+
+    kind: Literal["lose_reply"] = "lose_reply"
+    rank: ClassVar[int] = 70
+
+    def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
+        armed.fire(has_mattered=not in_flight.is_over)
+        return True
+
+    def interference(self) -> Interference:
+        return Interference(reply=Treatment.HOLD)
+
+
+def has_landed(reply: Reply) -> bool:
+    """True unless the service says that nothing was changed."""
+    return reply.outcome is Outcome.APPLIED

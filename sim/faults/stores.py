@@ -1,0 +1,96 @@
+"""Faults of what a service holds: it lies about it, or somebody reaches into it from outside.
+
+They know no service: an old state is asked of `past`, and an operator's hands
+are `tamper`, which every service has in its own words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from sim.faults.fault import WRITE_OPS, Fault, RequestFault, RequestOp, StateFault
+from sim.faults.quantities import Body, Duration, ServiceName
+
+if TYPE_CHECKING:
+    from lockref.ports import Reply, Request
+    from sim.faults.counts import ArmedFault
+    from sim.faults.generators import Drawing
+    from sim.faults.surroundings import Surroundings
+    from sim.services.request import InFlight
+
+
+class StaleRead(RequestFault):
+    """A read is answered with the state of `lag` ago (A8)."""
+
+    kind: Literal["stale_read"] = "stale_read"
+    rank: ClassVar[int] = 50
+    only_op: ClassVar[RequestOp | None] = "read"
+    lag_ns: Duration
+
+    def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        in_flight.stale_ns = self.lag_ns
+
+    def on_applied(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> None:
+        present = in_flight.hosted.past(in_flight.request.key)
+        armed.fire(has_mattered=reply.version != present.version)
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {**drawing.filter(("read",)), "service": "store", "lag_ns": drawing.length()}
+
+
+class IgnoreConditions(RequestFault):
+    """The store writes although the condition fails (U13, M16)."""
+
+    kind: Literal["ignore_conditions"] = "ignore_conditions"
+    rank: ClassVar[int] = 90
+
+    def overrules(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> Request | None:
+        if reply.missing and in_flight.op == "delete":
+            # Nothing is there to delete: no condition stands in the way.
+            return None
+        armed.fire(has_mattered=True)
+        return in_flight.request._replace(condition="")
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {**drawing.filter(WRITE_OPS), "service": "store"}
+
+
+class ObjectFault(StateFault):
+    """Somebody changes objects from outside; key None: every lock record."""
+
+    key: str | None = None
+    service: ServiceName = "store"
+
+    @property
+    def target(self) -> str:
+        return self.service
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {"at_ns": drawing.instant()}
+
+    def tamper(self, armed: ArmedFault[Fault], around: Surroundings, act: str, **how: object) -> None:
+        """Let the service do `act`; the fault matters once for each object that it changed."""
+        for _ in range(around.service(self.service).tamper(act, self.key, **how)):
+            armed.has_mattered()
+
+
+class DeleteObject(ObjectFault):
+    """An operator or a lifecycle rule deletes the object `key`, or every lock record (U9, E23, E24)."""
+
+    kind: Literal["delete_object"] = "delete_object"
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        self.tamper(armed, around, "delete")
+
+
+class CorruptObject(ObjectFault):
+    """An operator overwrites the object `key`, or every lock record, with `body` (D6, E25)."""
+
+    kind: Literal["corrupt_object"] = "corrupt_object"
+    body: Body = b"{"
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        self.tamper(armed, around, "put", body=self.body)
