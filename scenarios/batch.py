@@ -8,12 +8,7 @@ and its lowest failing seed do not depend on the number of processes.
 from __future__ import annotations
 
 import gc
-import itertools
-import multiprocessing
-import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,15 +19,12 @@ from lockref.lab.loading import ProviderSpec
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.schema import Scenario
-from scenarios.worlds.orphans import end_with_parent
+from scenarios.executor import executor_for
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.auditor import real_world_forbidden
 
 CHUNK = 50
 """Seeds per piece of work: some tenths of a second, and a batch that is judged in one call."""
-
-AHEAD = 3
-"""Chunks per process that may wait for their turn: bounds what finished results can pile up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +79,19 @@ def run_seeds(
             gc.enable()
 
 
-def _begin_worker() -> None:
-    """A worker ends with its parent, and by nothing else.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """The seeds of one chunk, as a worker gets them."""
 
-    A signal to the whole group (Ctrl-C, `timeout`, a CI runner) is for the parent to answer. A worker that died of it
-    in the middle of a result would leave the parent reading for ever.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    end_with_parent()
+    scenario: Scenario
+    spec: ProviderSpec
+    seeds: Sequence[int]
+    substrate: str
+    watched: int
+
+
+def _run_piece(piece: _Piece) -> list[RunOutcome]:
+    return run_seeds(piece.scenario, piece.spec, piece.seeds, piece.substrate, watched=piece.watched)
 
 
 def sweep(
@@ -114,32 +110,17 @@ def sweep(
     """
     if jobs < 1 or chunk < 1:
         raise ConfigError(f"{jobs} processes and {chunk} seeds per chunk; expected at least 1 of each")
-    chunks = [seeds[start : start + chunk] for start in range(0, len(seeds), chunk)]
-    if jobs == 1 or len(chunks) == 1:
-        for number, piece in enumerate(chunks):
-            yield run_seeds(scenario, spec, piece, substrate, watched=int(number == 0))
-        return
-    # Spawned, not forked: the caller may have threads (Spark starts in one).
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(chunks)), mp_context=context, initializer=_begin_worker) as pool:
-        try:
-            waiting = iter(chunks)
-            begun = [
-                pool.submit(run_seeds, scenario, spec, piece, substrate, watched=int(number == 0))
-                for number, piece in enumerate(itertools.islice(waiting, jobs * AHEAD))
-            ]
-            while begun:
-                yield begun.pop(0).result()
-                following = next(waiting, None)
-                if following is not None:
-                    begun.append(pool.submit(run_seeds, scenario, spec, following, substrate))
-        except BrokenProcessPool as error:
-            raise ConfigError(
-                "a simulating process died; a provider made in code must be importable there: "
-                "name it as 'module:Class' or run with one process"
-            ) from error
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    pieces = [
+        _Piece(
+            scenario=scenario,
+            spec=spec,
+            seeds=seeds[start : start + chunk],
+            substrate=substrate,
+            watched=int(start == 0),
+        )
+        for start in range(0, len(seeds), chunk)
+    ]
+    return executor_for(jobs, len(pieces)).map(_run_piece, pieces)
 
 
 def simulate_many(

@@ -1,29 +1,37 @@
-"""Many seeds of one scenario under one lock: simulated in batches, judged as they come.
+"""Many seeds of scenarios under one lock: simulated and judged by the chunk.
 
 A campaign answers how often each clause broke, in which distinct ways, and
-whether what the scenario is about ever happened. Seeds are cut into batches;
-a batch is judged in one call, and only its tallies and a few
-histories stay, so memory does not grow with the seeds. The answer does not
-depend on the number of processes: batches are joined in the order of seeds,
-and the lowest seed speaks for each distinct failure.
+whether what the scenario is about ever happened. Seeds are cut into chunks. A
+chunk is simulated and judged in one process, and only what the judge said and
+a few histories leave it: so the work spreads over all cores, and memory does
+not grow with the seeds. The answer does not depend on the number of processes:
+chunks are joined in the order of seeds, and the lowest seed speaks for each
+distinct failure.
+
+Several campaigns share one pool of processes: the chunks of the next one are
+begun while the last ones of this one still run. Rejected: a pool for each
+campaign, which waits at its end for its slowest chunk and starts new
+interpreters for the next.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lockref.errors import DeterminismError
+from lockref.errors import DeterminismError, LockrefError
 from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
 from reports.checks import judge
 from reports.checks.summary import Tally, tally_runs
-from scenarios.batch import run_seeds, sweep
+from scenarios.batch import CHUNK, run_seeds
 from scenarios.checkpoint import Checkpoint, Chunk
 from scenarios.definition.schema import Scenario
+from scenarios.executor import cores, executor_for
 from scenarios.worlds.simulated import RunOutcome
 from sim.explore.determinism import first_difference
 
@@ -33,24 +41,49 @@ SEEDS_PER_PROCESS_MIN = 200
 KEEP_RUNS = 200
 """Histories kept by default: the first runs, and the run of every distinct failure."""
 
+FailureKey = tuple[str, str, tuple[str, ...]]
+"""What makes a failure distinct: clause, kind, and the kinds of faults that fired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """What is to be run.
+
+    keep_runs: how many of the first runs to keep the histories of; those of distinct failures are kept besides.
+    check_determinism_every: run every k-th seed of a chunk a second time, under the strict auditor, and compare.
+    checkpoint: where finished chunks are kept. Those that stand there already are taken over, and their seeds are not
+        run again.
+    spared: clauses that are not demanded: counted and told, and no failure.
+    """
+
+    scenario: Scenario
+    spec: ProviderSpec
+    seeds: Sequence[int]
+    keep_runs: int = KEEP_RUNS
+    check_determinism_every: int = 0
+    checkpoint: Checkpoint | None = None
+    spared: frozenset[str] = frozenset()
+
 
 @dataclass(slots=True, kw_only=True)
 class CampaignResult:
     """What the seeds showed.
 
-    tally: verdicts, reach and distinct failures; its run numbers are seeds.
+    seeds: how many were asked for. tally: verdicts, reach and distinct failures; its run numbers are seeds.
     digests: seed to digest of its trace. compared: seeds that were run twice
-    and gave one trace. tables: kept histories, batch by batch. resumed: seeds
-    that an earlier command had finished.
+    and gave one trace. tables: kept histories, chunk by chunk. resumed: seeds
+    that an earlier command had finished. error: what ended it early.
     """
 
     scenario: Scenario
     provider: str
+    seeds: int
     tally: Tally
     digests: dict[int, str] = field(default_factory=dict)
     compared: int = 0
     is_interrupted: bool = False
     resumed: int = 0
+    error: LockrefError | None = None
     tables: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
 
     @property
@@ -66,30 +99,8 @@ class CampaignResult:
         events = pa.concat_tables([events for events, _ in self.tables]).unify_dictionaries()
         return events, pa.concat_tables([runs for _, runs in self.tables])
 
-    def judged(self, outcomes: Sequence[RunOutcome], *, keep_runs: int, compared: int = 0) -> Chunk:
-        """Judge a batch of simulated runs in one call.
-
-        keep_runs: how many of the first runs to keep; those that speak for a
-        distinct failure that is not known yet are kept besides.
-        """
-        events, runs = _tables(outcomes)
-        judgement = judge(events, runs)
-        kinds = {outcome.seed: _fault_kinds(outcome) for outcome in outcomes}
-        known = {finding.key for finding in self.tally.findings}
-        found = tally_runs(judgement, runs, event_count=len(events), fault_kinds=kinds).findings
-        wanted = {outcome.seed for outcome in outcomes[:keep_runs]}
-        wanted |= {finding.run for finding in found if finding.key not in known}
-        return Chunk(
-            judgement=judgement,
-            runs=runs,
-            event_count=len(events),
-            fault_kinds=kinds,
-            compared=compared,
-            kept=_tables([outcome for outcome in outcomes if outcome.seed in wanted]) if wanted else None,
-        )
-
     def absorb(self, chunk: Chunk) -> None:
-        """Add what the judge said of a batch, whether it ran just now or before an interruption."""
+        """Add what the judge said of a chunk, whether it ran just now or before an interruption."""
         self.tally.add(
             tally_runs(
                 chunk.judgement,
@@ -105,6 +116,33 @@ class CampaignResult:
             self.tables.append(chunk.kept)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """One chunk of one campaign, as a worker gets it. keep_runs: how many of its first runs to keep."""
+
+    campaign: int
+    scenario: Scenario
+    spec: ProviderSpec
+    seeds: Sequence[int]
+    watched: int
+    keep_runs: int
+    compare_every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JudgedPiece:
+    """What a worker answers.
+
+    chunk: keeps the histories of the first runs and of every distinct failure of the chunk, known before or not.
+    speakers: failure to the run that speaks for it in this chunk. error: in the place of a chunk.
+    """
+
+    campaign: int
+    chunk: Chunk | None = None
+    speakers: dict[FailureKey, int] = field(default_factory=dict)
+    error: LockrefError | None = None
+
+
 def run_campaign(
     scenario: Scenario,
     spec: ProviderSpec,
@@ -118,63 +156,200 @@ def run_campaign(
     checkpoint: Checkpoint | None = None,
     spared: frozenset[str] = frozenset(),
 ) -> CampaignResult:
-    """Simulate and judge `seeds`.
+    """Simulate and judge `seeds` of one scenario: one campaign of `run_campaigns`; see there and `Campaign`.
 
-    keep_runs: how many of the first runs to keep the histories of; those of
-        distinct failures are kept besides.
-    check_determinism_every: run every k-th seed a second time, under the strict auditor, and compare.
-    spared: clauses that are not demanded: counted and told, and no failure.
-    is_over: asked between batches; True ends the campaign early.
-    checkpoint: where finished batches are kept. Those that stand there already
-        are taken over and their seeds are not run again.
-    Errors: DeterminismError with the first differing event; ConfigError for a
-    lock that raises what is no LockError. KeyboardInterrupt ends it early with
-    `is_interrupted` set and what was finished kept.
+    Errors: DeterminismError with the first differing event; ConfigError for a lock that raises what is no LockError.
     """
-    total = CampaignResult(
+    campaign = Campaign(
         scenario=scenario,
-        provider=spec.name,
-        tally=Tally(spared=spared),
+        spec=spec,
+        seeds=seeds,
+        keep_runs=keep_runs,
+        check_determinism_every=check_determinism_every,
+        checkpoint=checkpoint,
+        spared=spared,
     )
-    demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
-    total.tally.demand((scenario.name, spec.name), demands)
-    try:
-        if checkpoint is not None:
-            for chunk in checkpoint.finished():
+    (total,) = run_campaigns([campaign], processes=processes, is_over=is_over, on_progress=on_progress)
+    if total.error is not None:
+        raise total.error
+    return total
+
+
+def run_campaigns(
+    campaigns: Sequence[Campaign],
+    *,
+    processes: int = 1,
+    is_over: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[CampaignResult], None] = lambda _result: None,
+) -> Generator[CampaignResult, None, None]:
+    """Simulate and judge; the results in the order of the campaigns, each as soon as it is complete.
+
+    is_over: asked after each chunk; True ends the campaign that the chunk belongs to.
+    A campaign that meets an error ends with `error` set, and the others go on. KeyboardInterrupt ends all: the result
+    of the campaign that it met has `is_interrupted` and what was finished; it is the last one.
+    """
+    running = [_Running(campaign, number) for number, campaign in enumerate(campaigns)]
+    ended = 0
+    count = sum(-(-len(campaign.seeds) // CHUNK) for campaign in campaigns)
+    error: LockrefError | None = None
+    # Closed here, because the worker processes of a pool end with it.
+    with closing(executor_for(processes, count).map(_judged, _pieces(running, on_progress))) as answers:
+        try:
+            for judged in answers:
+                while ended < judged.campaign:
+                    # Nothing of these was left to run.
+                    yield running[ended].total
+                    ended += 1
+                current = running[judged.campaign]
+                if current.is_over:
+                    # It ended early, while this chunk was under way.
+                    continue
+                current.add(judged)
+                if judged.error is None:
+                    on_progress(current.total)
+                    if is_over():
+                        current.is_over = True
+                if current.is_over:
+                    yield current.total
+                    ended += 1
+        except KeyboardInterrupt:
+            if ended == len(running):
+                raise
+            running[ended].total.is_interrupted = True
+        except LockrefError as failed:
+            error = failed
+    for rest in running[ended:]:
+        if rest.total.is_interrupted:
+            yield rest.total
+            return
+        # Without an error nothing of these was left to run; with one, the executor failed, and nothing can run them.
+        rest.total.error = rest.total.error or error
+        yield rest.total
+
+
+class _Running:
+    """One campaign on its way. is_over: no further chunk of it is begun, and what is still under way is dropped."""
+
+    __slots__ = ("_campaign", "_left", "_number", "is_over", "total")
+
+    def __init__(self, campaign: Campaign, number: int) -> None:
+        self._campaign = campaign
+        self._number = number
+        self._left = 0
+        self.is_over = False
+        self.total = CampaignResult(
+            scenario=campaign.scenario,
+            provider=campaign.spec.name,
+            seeds=len(campaign.seeds),
+            tally=Tally(spared=campaign.spared),
+        )
+
+    def begin(self) -> list[_Piece]:
+        """Take over what was finished before; the pieces of what is left."""
+        campaign, total = self._campaign, self.total
+        scenario, spec, seeds = campaign.scenario, campaign.spec, campaign.seeds
+        demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
+        total.tally.demand((scenario.name, spec.name), demands)
+        if campaign.checkpoint is not None:
+            for chunk in campaign.checkpoint.finished():
                 total.absorb(chunk)
             total.resumed = len(total.digests)
             assert list(total.digests) == list(seeds[: total.resumed]), "finished chunks hold the first seeds, in order"
-            if total.resumed:
-                on_progress(total)
-        remaining = seeds[total.resumed :]
-        for outcomes in sweep(scenario, spec, remaining, jobs=processes) if remaining else ():
-            compared = 0
-            if check_determinism_every:
-                for outcome in outcomes[::check_determinism_every]:
-                    (again,) = run_seeds(scenario, spec, [outcome.seed], watched=1)
-                    _require_same_trace(outcome, again)
-                    compared += 1
-            chunk = total.judged(outcomes, keep_runs=max(0, keep_runs - total.tally.runs), compared=compared)
-            if checkpoint is not None:
-                checkpoint.add(chunk)
-            total.absorb(chunk)
-            on_progress(total)
-            if is_over():
+        pieces = [
+            _Piece(
+                campaign=self._number,
+                scenario=scenario,
+                spec=spec,
+                seeds=seeds[start : start + CHUNK],
+                watched=int(start == total.resumed),
+                keep_runs=max(0, campaign.keep_runs - start),
+                compare_every=campaign.check_determinism_every,
+            )
+            for start in range(total.resumed, len(seeds), CHUNK)
+        ]
+        self._left = len(pieces)
+        return pieces
+
+    def add(self, judged: _JudgedPiece) -> None:
+        """Add the next chunk, or the error in its place."""
+        chunk, total = judged.chunk, self.total
+        if chunk is None:
+            total.error = judged.error
+            self.is_over = True
+            return
+        known = {finding.key for finding in total.tally.findings}
+        first = chunk.runs["run"].to_pylist()[: max(0, self._campaign.keep_runs - total.tally.runs)]
+        new = [run for key, run in judged.speakers.items() if key not in known]
+        chunk = replace(chunk, kept=_only(chunk.kept, {*first, *new}))
+        if self._campaign.checkpoint is not None:
+            self._campaign.checkpoint.add(chunk)
+        total.absorb(chunk)
+        self._left -= 1
+        self.is_over = self._left == 0
+
+
+def _pieces(running: Sequence[_Running], on_progress: Callable[[CampaignResult], None]) -> Iterator[_Piece]:
+    """The chunks of all campaigns, in their order. A campaign begins when its first chunk is asked for."""
+    for current in running:
+        try:
+            pieces = current.begin()
+        except LockrefError as error:
+            current.total.error = error
+            continue
+        if current.total.resumed:
+            on_progress(current.total)
+        for piece in pieces:
+            if current.is_over:
                 break
-    except KeyboardInterrupt:
-        total.is_interrupted = True
-    return total
+            yield piece
+
+
+def _judged(piece: _Piece) -> _JudgedPiece:
+    """Simulate one chunk and judge it in one call. What a worker runs."""
+    try:
+        outcomes = run_seeds(piece.scenario, piece.spec, piece.seeds, watched=piece.watched)
+        repeated = outcomes[:: piece.compare_every] if piece.compare_every else []
+        for outcome in repeated:
+            (again,) = run_seeds(piece.scenario, piece.spec, [outcome.seed], watched=1)
+            _require_same_trace(outcome, again)
+        return _judged_outcomes(piece, outcomes, compared=len(repeated))
+    except LockrefError as error:
+        # Not raised in the parent: it ends this campaign, and the others go on.
+        return _JudgedPiece(campaign=piece.campaign, error=error)
+
+
+def _judged_outcomes(piece: _Piece, outcomes: Sequence[RunOutcome], *, compared: int) -> _JudgedPiece:
+    events = to_table([outcome.recorder for outcome in outcomes], [outcome.seed for outcome in outcomes])
+    runs = runs_table(outcome.run_row for outcome in outcomes)
+    judgement = judge(events, runs)
+    kinds = {outcome.seed: _fault_kinds(outcome) for outcome in outcomes}
+    found = tally_runs(judgement, runs, event_count=len(events), fault_kinds=kinds).findings
+    speakers = {finding.key: finding.run for finding in found}
+    chunk = Chunk(
+        judgement=judgement,
+        runs=runs,
+        event_count=len(events),
+        fault_kinds=kinds,
+        compared=compared,
+        kept=_only((events, runs), {*piece.seeds[: piece.keep_runs], *speakers.values()}),
+    )
+    return _JudgedPiece(campaign=piece.campaign, chunk=chunk, speakers=speakers)
+
+
+def _only(kept: tuple[pa.Table, pa.Table] | None, wanted: set[int]) -> tuple[pa.Table, pa.Table] | None:
+    """The histories of some runs; None where there are none."""
+    if kept is None or not wanted:
+        return None
+    events, runs = kept
+    if len(wanted) == len(runs):
+        return kept
+    numbers = pa.array(sorted(wanted), runs["run"].type)
+    return events.filter(pc.is_in(events["run"], numbers)), runs.filter(pc.is_in(runs["run"], numbers))
 
 
 def default_processes(seed_count: int) -> int:
     """As many as there are cores, unless the seeds are too few to be worth it."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, seed_count // SEEDS_PER_PROCESS_MIN))
-
-
-def _tables(outcomes: Sequence[RunOutcome]) -> tuple[pa.Table, pa.Table]:
-    seeds = [outcome.seed for outcome in outcomes]
-    return to_table([outcome.recorder for outcome in outcomes], seeds), runs_table(row.run_row for row in outcomes)
+    return max(1, min(cores(), seed_count // SEEDS_PER_PROCESS_MIN))
 
 
 def _fault_kinds(outcome: RunOutcome) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ from reports.formats import text as told
 
 if TYPE_CHECKING:
     from scenarios.campaign import CampaignResult
-    from scenarios.definition.schema import Scenario
 
 _STYLES = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green"}, "dim": {"dim": True}, "head": {"bold": True}}
 
@@ -89,15 +88,17 @@ class Console:
             self._line_open = False
 
 
-def seed_progress(console: Console, scenario: Scenario, seeds: int) -> Callable[[CampaignResult], None]:
-    """A function that shows how far a campaign of `seeds` seeds has come."""
+def seed_progress(console: Console) -> Callable[[CampaignResult], None]:
+    """A function that shows how far campaigns of seeds have come. The rate is that of all seeds of the command."""
     began = time.monotonic()
+    run: dict[int, int] = {}
 
     def show(result: CampaignResult) -> None:
         tally = result.tally
-        rate = (tally.runs - result.resumed) / max(time.monotonic() - began, 1e-9)
+        run[id(result)] = tally.runs - result.resumed
+        rate = sum(run.values()) / max(time.monotonic() - began, 1e-9)
         console.progress(
-            f"{scenario.name}: {tally.runs:,} of {seeds:,} seeds, {rate:,.0f}/s, "
+            f"{result.scenario.name}: {tally.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
             f"{len(tally.findings)} distinct failures"
         )
 

@@ -138,7 +138,7 @@ def _simulate(
         range(1, seeds + 1),
         processes=default_processes(seeds),
         keep_runs=KEPT_HISTORIES,
-        on_progress=seed_progress(console, scenario, seeds),
+        on_progress=seed_progress(console),
     )
     if campaign.is_interrupted:
         raise KeyboardInterrupt

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from lockref.cli.console import Console
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
+    from scenarios.campaign import Campaign, CampaignResult
+    from scenarios.checkpoint import Sources
     from scenarios.definition.schema import Scenario
     from scenarios.runs import RunFolder
 
@@ -58,20 +61,14 @@ def command(
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
-    from lockref.cli.console import Console, printable, seed_progress
+    from lockref.cli.console import Console, seed_progress
     from lockref.cli.options import exit_codes
-    from lockref.cli.results import campaign_results, conclude, say_results
+    from lockref.cli.results import conclude
     from lockref.history import batch_digest
     from lockref.lab.loading import load_provider
-    from reports.account import add_thresholds, write_run
-    from reports.checks.verdicts import counted
-    from reports.history_files import CHUNKS
-    from scenarios.campaign import default_processes, run_campaign
-    from scenarios.checkpoint import Checkpoint, Fingerprint, Sources, remove_chunks, seeds_in
-    from scenarios.definition.thresholds import judged_thresholds
-    from scenarios.failures import FailureStore
+    from scenarios.campaign import default_processes, run_campaigns
+    from scenarios.checkpoint import Sources, remove_chunks
     from scenarios.runs import provenance
-    from scenarios.worlds.mixture import Mixture
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
@@ -79,95 +76,117 @@ def command(
     spec = load_provider(provider)
     sources = Sources.of(spec)
     processes = _processes(jobs)
-    compare_every = DETERMINISM_EVERY if check_determinism else 0
-    asked = "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}"
+    fitting, skipped = _fitting(console, loaded, spec)
     about = provenance(
         {
             "scenarios": list(loaded),
             "provider": provider,
-            "seeds": asked,
+            "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
             "keep": keep_runs,
             "check_determinism": check_determinism,
         }
     )
-    ends_at = None if max_time is None else time.monotonic() + max_time
+    told: list[tuple[Results, str]] = []
+    errors: dict[str, LockrefError] = {}
+    with _folder(about, resume=resume, console=console) as folder:
+        parts = {name: folder if len(loaded) == 1 else folder.part(scenario.name) for name, scenario in fitting.items()}
+        campaigns = [
+            _campaign(
+                scenario,
+                spec,
+                seeds_for(scenario, seeds, SEEDS),
+                sources=sources,
+                folder=parts[name],
+                keep_runs=keep_runs,
+                compare_every=DETERMINISM_EVERY if check_determinism else 0,
+                is_gate=take_all,
+            )
+            for name, scenario in fitting.items()
+        ]
+        seed_count = sum(len(campaign.seeds) for campaign in campaigns)
+        running = run_campaigns(
+            campaigns,
+            processes=processes or default_processes(seed_count),
+            is_over=_time_limit(max_time),
+            on_progress=seed_progress(console),
+        )
+        with closing(running) as results:
+            for (name, part), result in zip(parts.items(), results, strict=False):
+                if result.error is not None:
+                    # A lock that fails in one scenario may still break its word in the next one.
+                    errors[result.scenario.name] = result.error
+                    _say_error(console, result, is_only_one=len(loaded) == 1)
+                    continue
+                judged = _account(result, spec, name, part, about, is_gate=take_all, allowed=allowed, console=console)
+                told.append((judged, result.digest))
+                if result.is_interrupted:
+                    _say_interrupted(console, folder, judged.verdict)
+                    raise KeyboardInterrupt
+        digests = [digest for _, digest in told]
+        code = conclude(
+            console,
+            folder,
+            [judged for judged, _ in told],
+            digest=digests[0] if len(digests) == 1 else batch_digest(digests),
+            allowed=allowed,
+            failed=next(iter(errors.values()), None),
+            skipped=skipped,
+            errors={name: str(error) for name, error in errors.items()},
+        )
+        remove_chunks(folder.path)
+        return code
+
+
+def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
+    """The scenarios by the name they were asked for by; of the whole catalogue those where anything is demanded."""
+    from reports.checks.spec import CLAUSES
+    from scenarios.definition.load import catalogue, load_scenario
+
+    if take_all and names:
+        raise click.UsageError("--all takes the whole catalogue: leave it out, or leave out the names")
+    if not (take_all or names):
+        raise click.UsageError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
+    if not take_all:
+        return {name: load_scenario(name) for name in names}
+    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
+    return {name: scenario for name, scenario in known.items() if scenario.spared < set(CLAUSES)}
+
+
+def _processes(text: str) -> int | None:
+    """The number asked for; None for auto."""
+    if text == "auto":
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise click.BadParameter(f"{text!r}; expected auto or 1 to 256", param_hint="--jobs")
+    return int(text)
+
+
+def _time_limit(seconds: float | None) -> Callable[[], bool]:
+    """A function that is True once so many seconds have passed, and raises the Ctrl-C that Python dropped."""
+    ends_at = None if seconds is None else time.monotonic() + seconds
 
     def is_over() -> bool:
         interrupts.raise_if_heard()
         return ends_at is not None and time.monotonic() > ends_at
 
-    all_results: list[Results] = []
-    digests: list[str] = []
-    skipped: dict[str, str] = {}
-    errors: dict[str, str] = {}
-    failed: LockrefError | None = None
-    with _folder(about, resume=resume, console=console) as folder:
-        for name, scenario in loaded.items():
-            if misfit := Mixture(scenario, spec).misfit or _missing_promise(scenario, spec):
-                skipped[scenario.name] = misfit
-                console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(misfit)}")
-                continue
-            own_seeds = seeds_for(scenario, seeds, SEEDS)
-            part = folder if len(loaded) == 1 else folder.part(scenario.name)
-            checkpoint = Checkpoint(
-                part.path / CHUNKS,
-                Fingerprint.of(scenario, sources, own_seeds, keep_runs=keep_runs, compare_every=compare_every),
-            )
-            try:
-                campaign = run_campaign(
-                    scenario,
-                    spec,
-                    own_seeds,
-                    processes=processes or default_processes(len(own_seeds)),
-                    keep_runs=keep_runs,
-                    check_determinism_every=compare_every,
-                    is_over=is_over,
-                    on_progress=seed_progress(console, scenario, len(own_seeds)),
-                    checkpoint=checkpoint,
-                    spared=scenario.spared if take_all else frozenset(),
-                )
-            except LockrefError as error:
-                # A lock that fails in one scenario may still break its word in the next one.
-                failed = failed or error
-                errors[scenario.name] = str(error)
-                if len(loaded) > 1:
-                    console.say(
-                        f"ERROR        {scenario.name}: {printable(str(error), limit=4000, keep_newlines=True)}",
-                        style="bad",
-                    )
-                continue
-            failures = FailureStore(scenario, spec, source=name)
-            results = campaign_results(campaign, provenance=about, store_failure=failures.store)
-            add_thresholds(results, judged_thresholds(scenario.thresholds, *campaign.kept))
-            if campaign.compared:
-                results.notices.append(
-                    f"determinism: {counted(campaign.compared, 'seed')} run twice, event for event the same"
-                )
-            if campaign.resumed:
-                results.notices.append(
-                    f"resumed: {counted(campaign.resumed, 'seed')} had been run and judged before the interruption"
-                )
-            if scenario.spared and not take_all:
-                results.notices.append(
-                    f"the hardened lock is not known to keep {', '.join(sorted(scenario.spared))} here; "
-                    "--all does not demand it of any lock"
-                )
-            all_results.append(results)
-            digests.append(campaign.digest)
-            write_run(part.path, *campaign.kept, results, allowed=allowed)
-            say_results(console, results)
-            if campaign.is_interrupted:
-                folder.describe(verdict=results.verdict)
-                done = seeds_in(folder.path)
-                told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
-                console.say(told if done else f"nothing was finished: {folder.path}", style="dim")
-                raise KeyboardInterrupt
-        digest = digests[0] if len(digests) == 1 else batch_digest(digests)
-        code = conclude(
-            console, folder, all_results, digest=digest, allowed=allowed, failed=failed, skipped=skipped, errors=errors
-        )
-        remove_chunks(folder.path)
-        return code
+    return is_over
+
+
+def _fitting(
+    console: Console, loaded: Mapping[str, Scenario], spec: ProviderSpec
+) -> tuple[dict[str, Scenario], dict[str, str]]:
+    """The scenarios that apply to the lock, and those that do not, with the reason, which is said."""
+    from lockref.cli.console import printable
+    from scenarios.worlds.mixture import Mixture
+
+    fitting, skipped = {}, {}
+    for name, scenario in loaded.items():
+        if misfit := Mixture(scenario, spec).misfit or scenario.missing_promises(spec):
+            skipped[scenario.name] = misfit
+            console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(misfit)}")
+        else:
+            fitting[name] = scenario
+    return fitting, skipped
 
 
 def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> RunFolder:
@@ -195,35 +214,84 @@ def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> R
     return begin_run("sim", about)
 
 
-def _missing_promise(scenario: Scenario, spec: ProviderSpec) -> str:
-    """Why the scenario is about nothing for this lock: what it is about, the lock does not declare to allow."""
-    from scenarios.definition.schema import PROMISES
+def _campaign(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    seeds: range,
+    *,
+    sources: Sources,
+    folder: RunFolder,
+    keep_runs: int,
+    compare_every: int,
+    is_gate: bool,
+) -> Campaign:
+    from reports.history_files import CHUNKS
+    from scenarios.campaign import Campaign
+    from scenarios.checkpoint import Checkpoint, Fingerprint
 
-    return "; ".join(
-        f"it is about {situation}, and the lock does not declare `{PROMISES[situation]}`"
-        for situation in scenario.unasked_of(spec)
+    fingerprint = Fingerprint.of(scenario, sources, seeds, keep_runs=keep_runs, compare_every=compare_every)
+    return Campaign(
+        scenario=scenario,
+        spec=spec,
+        seeds=seeds,
+        keep_runs=keep_runs,
+        check_determinism_every=compare_every,
+        checkpoint=Checkpoint(folder.path / CHUNKS, fingerprint),
+        spared=scenario.spared if is_gate else frozenset(),
     )
 
 
-def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
-    """The scenarios by the name they were asked for by; of the whole catalogue those where anything is demanded."""
-    from reports.checks.spec import CLAUSES
-    from scenarios.definition.load import catalogue, load_scenario
+def _account(
+    result: CampaignResult,
+    spec: ProviderSpec,
+    source: str,
+    part: RunFolder,
+    about: Mapping[str, object],
+    *,
+    is_gate: bool,
+    allowed: Sequence[int],
+    console: Console,
+) -> Results:
+    """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
+    from lockref.cli.results import campaign_results, say_results
+    from reports.account import add_thresholds, write_run
+    from reports.checks.verdicts import counted
+    from scenarios.definition.thresholds import judged_thresholds
+    from scenarios.failures import FailureStore
 
-    if take_all and names:
-        raise click.UsageError("--all takes the whole catalogue: leave it out, or leave out the names")
-    if not (take_all or names):
-        raise click.UsageError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
-    if not take_all:
-        return {name: load_scenario(name) for name in names}
-    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
-    return {name: scenario for name, scenario in known.items() if scenario.spared < set(CLAUSES)}
+    scenario = result.scenario
+    judged = campaign_results(result, provenance=about, store_failure=FailureStore(scenario, spec, source=source).store)
+    kept = result.kept
+    add_thresholds(judged, judged_thresholds(scenario.thresholds, *kept))
+    if result.compared:
+        judged.notices.append(f"determinism: {counted(result.compared, 'seed')} run twice, event for event the same")
+    if result.resumed:
+        judged.notices.append(
+            f"resumed: {counted(result.resumed, 'seed')} had been run and judged before the interruption"
+        )
+    if scenario.spared and not is_gate:
+        judged.notices.append(
+            f"the hardened lock is not known to keep {', '.join(sorted(scenario.spared))} here; "
+            "--all does not demand it of any lock"
+        )
+    write_run(part.path, *kept, judged, allowed=allowed)
+    say_results(console, judged)
+    return judged
 
 
-def _processes(text: str) -> int | None:
-    """The number asked for; None for auto."""
-    if text == "auto":
-        return None
-    if not text.isdecimal() or not 1 <= int(text) <= 256:
-        raise click.BadParameter(f"{text!r}; expected auto or 1 to 256", param_hint="--jobs")
-    return int(text)
+def _say_error(console: Console, result: CampaignResult, *, is_only_one: bool) -> None:
+    from lockref.cli.console import printable
+
+    if not is_only_one:
+        message = printable(str(result.error), limit=4000, keep_newlines=True)
+        console.say(f"ERROR        {result.scenario.name}: {message}", style="bad")
+
+
+def _say_interrupted(console: Console, folder: RunFolder, verdict: str) -> None:
+    from reports.checks.verdicts import counted
+    from scenarios.checkpoint import seeds_in
+
+    folder.describe(verdict=verdict)
+    done = seeds_in(folder.path)
+    told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
+    console.say(told if done else f"nothing was finished: {folder.path}", style="dim")

@@ -281,6 +281,13 @@ class Scenario(Model):
         named = {name for demand in self.must_happen for name in ([demand] if isinstance(demand, str) else demand)}
         return sorted(name for name in named if name in PROMISES and not getattr(spec, PROMISES[name]))
 
+    def missing_promises(self, spec: ProviderSpec) -> str:
+        """Why the scenario asks nothing of this lock: the lock does not declare what the scenario is about; or ""."""
+        return "; ".join(
+            f"it is about {situation}, and the lock does not declare `{PROMISES[situation]}`"
+            for situation in self.unasked_of(spec)
+        )
+
     @property
     def spared(self) -> frozenset[str]:
         """The clauses that a gate does not demand: those that not even the hardened lock is known to keep here.
