@@ -216,4 +216,15 @@ class LockProvider(Protocol):
         ...
 
 
+class NodeProgram(Protocol):
+    """What a node runs that is no client: a controller that assigns locks, a proxy. Made as a lock is, from a context.
+
+    Its `context.settings` are those of the scenario's locks, with options of its own.
+    """
+
+    def run(self) -> None:
+        """Work in the node's main task. The run does not wait for it, and ends it with the last client."""
+        ...
+
+
 ProviderFactory = Callable[[LockContext], LockProvider]

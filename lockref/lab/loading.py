@@ -10,7 +10,8 @@ A lock is a class with the methods of `lockref.provider.LockProvider`, made by
 Optional class attributes: `decode_state` (a `StateDecoder`: key and bytes to the
 locks that they tell of) or, for objects of one lock each, `decode_record` (a
 `RecordDecoder`; default: RFC-91 records), `claims` (optional clauses it promises: F1, F1:K, F2), `record_format`
-(the name of its protocol, such as "rfc91"), `is_reentrant` (the task that holds
+(the name of its records, such as "rfc91"), `protocol` (how its grants are told
+from a history, such as "delta-lease"; default: from its records), `is_reentrant` (the task that holds
 may lock again), `is_fork_safe` (it refuses service in a forked child),
 `needs_real_time` (it has clocks or threads that no simulation can turn) and
 `interface_version`.
@@ -33,7 +34,7 @@ from typing import Any
 
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.contract import OneRecord, ScreenedDecoder, ScreenedStateDecoder
-from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, ProviderFactory, StateDecoder
+from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, NodeProgram, ProviderFactory, StateDecoder
 
 BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi.lock_manager:HudiLock",
@@ -60,6 +61,8 @@ class ProviderSpec:
     is_reentrant: it promises that the task that holds may lock again.
     record_format: the protocol that its records belong to. Locks that name one
         format can contend for one object; None: it shares its object with its like only.
+    protocol: how its grants are told from a history (`reports.checks.facts.protocols`);
+        None: from the records that it writes.
     is_fork_safe: it promises that a forked child can do nothing with its parent's lock.
     """
 
@@ -71,6 +74,7 @@ class ProviderSpec:
     needs_real_time: bool = False
     is_reentrant: bool = False
     record_format: str | None = None
+    protocol: str | None = None
     is_fork_safe: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -122,17 +126,46 @@ def load_provider(reference: str) -> ProviderSpec:
 
 
 def _load(target: str, *, name: str, reference: str) -> ProviderSpec:
+    found, absolute = _find(target, whose=f"provider {target!r}")
+    return provider_from(found, name=name, reference=absolute if reference == target else reference)
+
+
+def _find(target: str, *, whose: str) -> tuple[object, str]:
+    """What `module:Class` or `path/file.py:Class` names, and the same target with an absolute path.
+
+    whose: how complaints begin, such as "provider 'x'".
+    """
     source, _, attribute = target.rpartition(":")
     if not source or not attribute:
-        raise ConfigError(f"provider {target!r}: expected 'module:Class' or 'path/file.py:Class'")
+        raise ConfigError(f"{whose}: expected 'module:Class' or 'path/file.py:Class'")
     if source.endswith(".py") or "/" in source:
         path = Path(source).resolve()
-        module = _module_from_file(path, target)
-        if reference == target:
-            reference = f"{path}:{attribute}"
-    else:
-        module = _module_by_name(source, target)
-    return provider_from(_attribute(module, attribute, target), name=name, reference=reference)
+        return _attribute(_module_from_file(path, whose), attribute, whose), f"{path}:{attribute}"
+    return _attribute(_module_by_name(source, whose), attribute, whose), target
+
+
+def load_program(reference: str) -> Callable[[LockContext], NodeProgram]:
+    """The class of a `NodeProgram` that `module:Class` or `path/file.py:Class` names.
+
+    Errors: ConfigError for a module or file that is missing or fails to import,
+    and for what cannot be made from a context or has no `run()`.
+    """
+    whose = f"program {reference!r}"
+    found, _ = _find(reference, whose=whose)
+    if not isinstance(found, type):
+        raise ConfigError(f"{whose} is {type(found).__name__}, expected a class (see lockref.provider.NodeProgram)")
+    run: object = getattr(found, "run", None)
+    if not callable(run):
+        raise ConfigError(f"{whose} is no program: it has no run() (see lockref.provider.NodeProgram)")
+    build = _builder(found)
+    _require_call(whose, f"{found.__name__}(context)", build, (None,))
+    _require_call(whose, "run()", run, (None,))
+    return build
+
+
+def _builder(made: type) -> Callable[[LockContext], Any]:
+    build: Callable[[LockContext], Any] = getattr(made, "from_context", made)
+    return build
 
 
 @contextmanager
@@ -148,26 +181,25 @@ def _importable(folder: Path) -> Iterator[None]:
             sys.path.remove(entry)
 
 
-def _module_by_name(source: str, target: str) -> ModuleType:
+def _module_by_name(source: str, whose: str) -> ModuleType:
     try:
         with _importable(Path.cwd()):
             return importlib.import_module(source)
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
             raise ConfigError(
-                f"provider {target!r}: there is no module {error.name!r} on the path; "
-                "for a file write 'path/file.py:Class'"
+                f"{whose}: there is no module {error.name!r} on the path; for a file write 'path/file.py:Class'"
             ) from error
-        raise ConfigError(f"provider {target!r}: its module needs {error.name!r}, which is not installed") from error
+        raise ConfigError(f"{whose}: its module needs {error.name!r}, which is not installed") from error
     except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
-        raise ConfigError(f"provider {target!r}: its module fails to import: {_one_line(error)}") from error
+        raise ConfigError(f"{whose}: its module fails to import: {_one_line(error)}") from error
 
 
-def _module_from_file(path: Path, target: str) -> ModuleType:
+def _module_from_file(path: Path, whose: str) -> ModuleType:
     if not path.is_file():
-        raise ConfigError(f"provider {target!r}: there is no file {path}")
+        raise ConfigError(f"{whose}: there is no file {path}")
     if path.suffix != ".py":
-        raise ConfigError(f"provider {target!r}: {path.name} is not a Python file (.py)")
+        raise ConfigError(f"{whose}: {path.name} is not a Python file (.py)")
     module_name = f"lockref_provider_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None, "a .py file always has a loader"
@@ -180,7 +212,7 @@ def _module_from_file(path: Path, target: str) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
         sys.modules.pop(module_name, None)
-        raise ConfigError(f"provider {target!r}: {path.name} fails to import: {_one_line(error)}") from error
+        raise ConfigError(f"{whose}: {path.name} fails to import: {_one_line(error)}") from error
     return module
 
 
@@ -189,11 +221,11 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _attribute(module: ModuleType, attribute: str, target: str) -> object:
+def _attribute(module: ModuleType, attribute: str, whose: str) -> object:
     found = getattr(module, attribute, None)
     if found is None:
         classes = [name for name, value in vars(module).items() if isinstance(value, type)]
-        raise ConfigError(f"provider {target!r}: the module has no {attribute!r}.{did_you_mean(attribute, classes)}")
+        raise ConfigError(f"{whose}: the module has no {attribute!r}.{did_you_mean(attribute, classes)}")
     return found
 
 
@@ -226,8 +258,16 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         needs_real_time=bool(getattr(made, "needs_real_time", False)),
         is_reentrant=getattr(made, "is_reentrant", False) is True,
         record_format=record_format,
+        protocol=_protocol(made, name, record_format),
         is_fork_safe=getattr(made, "is_fork_safe", False) is True,
     )
+
+
+def _protocol(made: type, name: str, record_format: str | None) -> str | None:
+    protocol = getattr(made, "protocol", "rfc91" if record_format == "rfc91" else None)
+    if protocol is not None and not (isinstance(protocol, str) and protocol):
+        raise ConfigError(f"provider {name!r}: protocol is {protocol!r}; expected a name such as 'delta-lease'")
+    return protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +277,7 @@ class _Made:
     made: type
 
     def __call__(self, context: LockContext) -> LockProvider:
-        build = getattr(self.made, "from_context", self.made)
-        lock: LockProvider = build(context)
+        lock: LockProvider = _builder(self.made)(context)
         missing = [method for method in _METHODS if not callable(getattr(lock, method, None))]
         # Looked up without running it: a property may be worth asking only later.
         if inspect.getattr_static(lock, "grant", _ABSENT) is _ABSENT and not hasattr(type(lock), "__getattr__"):
@@ -252,27 +291,28 @@ class _Made:
 
 
 def _factory(made: type, name: str) -> ProviderFactory:
-    build = getattr(made, "from_context", made)
+    whose = f"provider {name!r}"
+    build = _builder(made)
     if not callable(build):
-        raise ConfigError(f"provider {name!r}: from_context is not callable")
+        raise ConfigError(f"{whose}: from_context is not callable")
     what = "from_context" if hasattr(made, "from_context") else made.__name__
-    _require_call(name, f"{what}(context)", build, (None,))
+    _require_call(whose, f"{what}(context)", build, (None,))
     for method, arguments in _METHODS.items():
         found = inspect.getattr_static(made, method)
         is_bound = isinstance(found, staticmethod | classmethod)
         shown = ", ".join(f"{argument:g}" for argument in arguments if isinstance(argument, float))
-        _require_call(name, f"{method}({shown})", getattr(made, method), (*(() if is_bound else (None,)), *arguments))
+        _require_call(whose, f"{method}({shown})", getattr(made, method), (*(() if is_bound else (None,)), *arguments))
     return _Made(made)
 
 
-def _require_call(name: str, call: str, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
+def _require_call(whose: str, call: str, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
     """Raises ConfigError if `function` cannot be called so; what it takes is not always known."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(f"provider {name!r}: {call} is async; it is called as a blocking function")
+        raise ConfigError(f"{whose}: {call} is async; it is called as a blocking function")
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
-        raise ConfigError(f"provider {name!r} cannot be called as {call}: {error}") from error
+        raise ConfigError(f"{whose} cannot be called as {call}: {error}") from error
     except ValueError:
         return
 

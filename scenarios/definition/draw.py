@@ -67,8 +67,12 @@ class DrawnScenario:
         """The same for another length of run."""
         return replace(self, duration_ns=duration_ns)
 
-    def run_row(self, scenario: Scenario, spec: ProviderSpec, *, clients: int) -> dict[str, Any]:
-        """The columns of the runs table that both worlds fill in the same way. clients: so many take part."""
+    def run_row(self, scenario: Scenario, spec: ProviderSpec, *, clients: int, lock: str) -> dict[str, Any]:
+        """The columns of the runs table that both worlds fill in the same way.
+
+        clients: so many take part. lock: what the history calls their lock.
+        """
+        mixture = Mixture(scenario, spec)
         waits = [scenario.workload.wait, *(work.wait for work in scenario.workload.clients.values() if work.wait)]
         return {
             "scenario": scenario.name,
@@ -80,7 +84,9 @@ class DrawnScenario:
             "rate_error_ppm": rate_error_ppm(scenario),
             "clients": clients,
             "must_happen": scenario.demanded_of(spec, clients=clients, duration_ns=self.duration_ns),
-            "claims": Mixture(scenario, spec).claims,
+            "claims": mixture.claims,
+            "node_providers": mixture.providers_beside(f"n{number}" for number in range(1, clients + 1)) or None,
+            "lock_protocols": None if spec.protocol is None else {lock: spec.protocol},
             "unsafe": self._unsafe(scenario.lock),
         }
 

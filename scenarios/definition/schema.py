@@ -10,13 +10,15 @@ exported JSON Schema (`scenario_schema`) serves editors.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from lockref.errors import did_you_mean
+from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import ProviderSpec
+from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S
 from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.situations import SITUATIONS
@@ -25,11 +27,15 @@ from scenarios.definition.faults import FAULT_KINDS, ClientName, FaultSpec, Mode
 from scenarios.definition.thresholds import parse_threshold
 from scenarios.definition.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant
 from sim.faults.quantities import Quantity
+from sim.services.hosting import OPERATOR
+from sim.services.kinds import SERVICE_KINDS, make_service
+from sim.services.service import Service
 
 FORMAT_VERSION = 1
+RESOURCE_NAME = "resource"
+"""The protected resource; it is in every scenario."""
+
 CLIENTS_MAX = 1024
-SERVICES = ("store", "resource")
-"""What faults may name beside clients."""
 
 REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
 """What `must_happen` may ask for: the situations that the checks count, and kinds of faults that struck."""
@@ -127,6 +133,46 @@ class Store(Model):
     """The object store: whose answers it gives."""
 
     dialect: Literal["s3", "gcs", "azure", "memory"] = "s3"
+
+
+def _known_kind(kind: str) -> str:
+    if kind not in SERVICE_KINDS:
+        raise ValueError(f"is {kind!r}; expected one of {', '.join(SERVICE_KINDS)}.{did_you_mean(kind, SERVICE_KINDS)}")
+    return kind
+
+
+ServiceKind = Annotated[
+    str, AfterValidator(_known_kind), WithJsonSchema({"type": "string", "enum": list(SERVICE_KINDS)})
+]
+
+
+class DeclaredService(Model):
+    """A service that clients and nodes may open by its name, beside `store` and `resource`.
+
+    kind: what it is. dialect: whose answers it gives; left out, those of its kind's usual server. options: its own.
+    """
+
+    kind: ServiceKind
+    dialect: str = ""
+    options: dict[str, str] = Field(default_factory=dict, max_length=64)
+
+    def make(self) -> Service:
+        """A new one. Raises ConfigError for a dialect or option that its kind does not know."""
+        return make_service(self.kind, dialect=self.dialect, options=self.options)
+
+
+class DeclaredNode(Model):
+    """A node that is no client, such as a controller or a proxy. It lives in simulations only.
+
+    program: `module:Class` or `path/file.py:Class` (see `lockref.provider.NodeProgram`). options: what it is told.
+    """
+
+    program: Annotated[str, Field(min_length=1, max_length=400)]
+    options: dict[str, str] = Field(default_factory=dict, max_length=64)
+
+
+NodeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""Of a service or of a node that is no client."""
 
 
 class Network(Model):
@@ -230,6 +276,8 @@ class Scenario(Model):
     heal_at: Duration | None = None
     lock: Lock = Lock()
     store: Store = Store()
+    services: Annotated[dict[NodeName, DeclaredService], Field(max_length=16)] = Field(default_factory=dict)
+    nodes: Annotated[dict[NodeName, DeclaredNode], Field(max_length=16)] = Field(default_factory=dict)
     network: Network = Network()
     clock: Clock = Clock()
     workload: Workload = Workload()
@@ -244,6 +292,39 @@ class Scenario(Model):
     @property
     def client_names(self) -> tuple[str, ...]:
         return tuple(f"n{number}" for number in range(1, self.clients + 1))
+
+    @property
+    def object_services(self) -> Mapping[str, DeclaredService]:
+        """Every service but the protected resource, by name: `store` first, then what the file declares, in order."""
+        return {DEFAULT_STORE: DeclaredService(kind="object_store", dialect=self.store.dialect), **self.services}
+
+    def service_for(self, kind: str, name: str = "") -> str:
+        """Which service is meant by a kind of port and a name; "" is the first of that kind.
+
+        Raises ConfigError where the scenario declares none such.
+        """
+        declared = self.object_services
+        if not name:
+            for each, service in declared.items():
+                if service.kind == kind:
+                    return each
+            raise ConfigError(
+                f"a {kind} was opened, and scenario {self.name} declares none; add such as "
+                f"'services: {{{kind}: {{kind: {kind}}}}}'"
+            )
+        if name not in declared:
+            raise ConfigError(
+                f"service {name!r} was opened; scenario {self.name} has {', '.join(declared)}."
+                f"{did_you_mean(name, declared)}"
+            )
+        if declared[name].kind != kind:
+            raise ConfigError(f"service {name!r} was opened as {kind}; it is declared as {declared[name].kind}")
+        return name
+
+    @property
+    def service_names(self) -> tuple[str, ...]:
+        """Every service of the scenario: `store`, `resource`, then what the file declares beside them."""
+        return tuple(dict.fromkeys((DEFAULT_STORE, RESOURCE_NAME, *self.services)))
 
     @property
     def disturbs(self) -> bool:
@@ -302,15 +383,21 @@ class Scenario(Model):
 
 
 Path = tuple[str | int, ...]
+_CLIENT = re.compile(r"n[0-9]+(-child)*")
+_RESERVED = (OPERATOR, "observer")
+"""Names that a history gives to others than services and declared nodes."""
 
 
 def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """What each key allows by itself and all together do not: places and messages."""
     known = set(scenario.client_names)
-    reachable = known | set(SERVICES)
+    nodes = known | set(scenario.nodes)
+    services = scenario.service_names
+    reachable = nodes | set(services)
+    clients = f"n1 to n{scenario.clients}"
 
     def stranger(name: str) -> str:
-        return f"is {name!r}; the clients are n1 to n{scenario.clients}.{did_you_mean(name, sorted(known))}"
+        return f"is {name!r}; the clients are {clients}.{did_you_mean(name, sorted(known))}"
 
     for part, names in (
         (("clock", "drift"), scenario.clock.drift),
@@ -321,21 +408,21 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         for name in names:
             if name not in known:
                 yield (*part, name), stranger(name)
+    yield from _contradictory_services(scenario)
     ids: set[str] = set()
     for number, fault in enumerate(scenario.faults):
         here: Path = ("faults", number)
         for below, name, holds in named_in(fault):
-            if holds is Quantity.NODE and name not in known:
-                yield (*here, *below), stranger(name)
-            elif holds is Quantity.SERVICE and name not in SERVICES:
-                expected = " or ".join(repr(service) for service in SERVICES)
-                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, SERVICES)}"
+            if holds is Quantity.NODE and name not in nodes:
+                beside = f", beside them {', '.join(scenario.nodes)}" if scenario.nodes else ""
+                near = did_you_mean(name, sorted(nodes))
+                yield (*here, *below), f"is {name!r}; the clients are {clients}{beside}.{near}"
+            elif holds is Quantity.SERVICE and name not in services:
+                expected = _alternatives([repr(service) for service in services])
+                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, services)}"
             elif holds is Quantity.MEMBERS and name not in reachable:
-                yield (
-                    (*here, *below),
-                    f"is {name!r}; expected n1 to n{scenario.clients}, "
-                    f"store or resource.{did_you_mean(name, sorted(reachable))}",
-                )
+                expected = _alternatives([clients, *scenario.nodes, *services])
+                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, sorted(reachable))}"
         if fault.id is not None and fault.id in ids:
             yield (*here, "id"), f"is {fault.id!r} a second time; ids are unique"
         if fault.id is not None:
@@ -358,6 +445,30 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         yield ("duration",), "is 0; a run needs time"
     if scenario.heal_at is not None and scenario.heal_at.most > scenario.duration.least:
         yield ("heal_at",), "lies after the end of the run"
+
+
+def _alternatives(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _contradictory_services(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """What is wrong with the declared services and nodes."""
+    for name, service in scenario.services.items():
+        if name == RESOURCE_NAME:
+            yield ("services", name), "is the protected resource, which is in every scenario; see workload.kind"
+        elif name == DEFAULT_STORE and service.kind != "object_store":
+            yield ("services", name, "kind"), "is the object store of every scenario; give this service another name"
+        elif name == DEFAULT_STORE and "store" in scenario.model_fields_set:
+            yield ("services", name), "is said a second time: in store and here"
+        elif name in _RESERVED or _CLIENT.fullmatch(name):
+            yield ("services", name), f"is called {name!r}, as somebody else in every history is"
+        try:
+            service.make()
+        except ConfigError as error:
+            yield ("services", name), str(error)
+    for name in scenario.nodes:
+        if name in scenario.service_names or name in _RESERVED or _CLIENT.fullmatch(name):
+            yield ("nodes", name), f"is called {name!r}, as a client, a service or somebody else in the history is"
 
 
 def scenario_schema() -> dict[str, Any]:

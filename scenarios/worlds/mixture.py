@@ -7,7 +7,10 @@ on one object: a hardened holder beside an unmodified Hudi contender, say.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lockref.lab.loading import ProviderSpec, load_provider
+from lockref.provider import StateDecoder
 from scenarios.definition.schema import Scenario
 
 
@@ -45,6 +48,19 @@ class Mixture:
             number = (int(client.removeprefix("n")) - 1) % self._count + 1
             other = self._others.get(f"n{number}")
         return self.under_test if other is None else other
+
+    @property
+    def decode(self) -> StateDecoder:
+        """Reads the objects of the run, whoever wrote them: in both worlds, in each process and at the service.
+
+        The lock under test says how, since the others declare that they write the same records (`misfit`).
+        """
+        return self.under_test.decode
+
+    def providers_beside(self, clients: Iterable[str]) -> dict[str, str]:
+        """By client, the name of its lock where that is not the one under test."""
+        named = {client: self.of(client).name for client in clients} if self._others else {}
+        return {client: name for client, name in named.items() if name != self.under_test.name}
 
     @property
     def claims(self) -> list[str]:

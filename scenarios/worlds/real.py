@@ -31,6 +31,7 @@ from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Recorder, detail, digests, runs_table
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
+from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
@@ -113,7 +114,7 @@ def run_real(
             for part in range(processes)
         ]
         row: dict[str, object] = {
-            **drawn.run_row(scenario, spec, clients=count),
+            **drawn.run_row(scenario, spec, clients=count, lock=key),
             "run": 0,
             "seed": seed,
             "world": "real",
@@ -210,7 +211,19 @@ def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:
 
 
 def require_undisturbed(scenario: Scenario) -> None:
-    """Raise CapabilityMissing for a scenario with faults: it is known before any server is started."""
+    """Raise CapabilityMissing for a scenario with faults: it is known before any server is started.
+
+    Raises ConfigError for one with services or nodes that no real run has.
+    """
+    for what, names in (
+        ("services", [name for name in scenario.services if name != DEFAULT_STORE]),
+        ("nodes", list(scenario.nodes)),
+    ):
+        if names:
+            raise ConfigError(
+                f"scenario {scenario.name!r} declares the {what} {', '.join(names)}; "
+                "only the simulated world has such: run it with `lockref sim`"
+            )
     if scenario.disturbs:
         raise CapabilityMissing(
             f"scenario {scenario.name!r} injects faults, which only the simulated world can: "

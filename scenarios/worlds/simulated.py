@@ -12,18 +12,19 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockError
+from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockError, LockrefError
 from lockref.history import Recorder
-from lockref.lab.loading import ProviderSpec
+from lockref.lab.loading import ProviderSpec, load_program
+from lockref.ports import PortKind
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
 from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
 from scenarios.definition.fault_plan import draw_plan
-from scenarios.definition.schema import Scenario
+from scenarios.definition.schema import DeclaredNode, Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.client import Client, ClientsListener
 from scenarios.workloads.client_profile import ClientProfile, forked_child, live, tasks_of
@@ -41,6 +42,8 @@ from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node, Process
 from sim.services.resource import ResourceService
 from sim.world import World
+
+P = TypeVar("P")
 
 GRACE_NS = 90 * NS_PER_S
 """What a run may outlast its duration and its faults: hung calls show as L5, not as a run that never ends."""
@@ -69,6 +72,23 @@ class RunOutcome:
         return str(self.run_row["digest"])
 
 
+class _Ports:
+    """What one process opens. opened: each client with what it was opened with, for a child that inherits it."""
+
+    def __init__(self, laboratory: _Laboratory, node: Node) -> None:
+        self._laboratory = laboratory
+        self._node = node
+        self.opened: list[tuple[object, tuple[PortKind[Any], int, str]]] = []
+
+    def open_port(self, kind: PortKind[P], timeout_ns: int, service: str) -> P:
+        client = self._laboratory.connect(self._node, kind, timeout_ns, service)
+        self.opened.append((client, (kind, timeout_ns, service)))
+        return client
+
+    def open_store(self, timeout_ns: int) -> ObjectStore:
+        return self.open_port(OBJECT_STORE, timeout_ns, "")
+
+
 class _Laboratory:
     """One world with a scenario's clients in it."""
 
@@ -78,7 +98,8 @@ class _Laboratory:
         self.mixture = mixture
         self.world = world
         self.settings = drawn.lock_settings(scenario.lock)
-        world.object_store(dialect=scenario.store.dialect, decode=mixture.under_test.decode)
+        for name, declared in scenario.object_services.items():
+            world.add(name, declared.make(), decode=mixture.decode)
         resource = RESOURCES[scenario.workload.kind]()
         self.reads_first = resource.reads_first
         host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
@@ -88,6 +109,8 @@ class _Laboratory:
         self.clients: list[tuple[Client, Process]] = []
         for name in scenario.client_names:
             self._populate(world.node(name))
+        for name, declared_node in scenario.nodes.items():
+            self._serve(world.node(name), declared_node)
 
     def _populate(self, node: Node) -> None:
         profile = profile_of(self.scenario, self.drawn, node.name)
@@ -99,21 +122,19 @@ class _Laboratory:
         runtime = runtime_for(process.runtime, profile)
         mine: list[Client] = []
 
-        connected: list[tuple[ObjectStore, int]] = []
-
-        def open_store(timeout_ns: int) -> ObjectStore:
-            store = self._connect(node, timeout_ns)
-            connected.append((store, timeout_ns))
-            return store
-
+        ports = _Ports(self, node)
         context = LockContext(
-            runtime=runtime, open_store=open_store, settings=self.settings, listener=ClientsListener(mine)
+            runtime=runtime,
+            open_store=ports.open_store,
+            open_port=ports.open_port,
+            settings=self.settings,
+            listener=ClientsListener(mine),
         )
         spec = self.mixture.of(node.name)
         provider = spec.factory(context)
 
         def fork(client: Client) -> None:
-            self._fork(node, client, context, connected, profile)
+            self._fork(node, client, context, ports, profile)
 
         life = self.scenario.workload.life
         tasks = tasks_of(life)
@@ -149,7 +170,7 @@ class _Laboratory:
         parent: Node,
         client: Client,
         context: LockContext,
-        connected: list[tuple[ObjectStore, int]],
+        ports: _Ports,
         profile: ClientProfile,
     ) -> None:
         """Fork the process of `parent` at this instant, in the task that asks; see `scenarios.worlds.forking`."""
@@ -158,9 +179,11 @@ class _Laboratory:
         child = world.fork(parent)
         mine: list[Client] = []
 
+        childs_ports = _Ports(self, child)
         childs = LockContext(
             runtime=child.process.runtime,
-            open_store=lambda timeout_ns: self._connect(child, timeout_ns),
+            open_store=childs_ports.open_store,
+            open_port=childs_ports.open_port,
             settings=self.settings,
             listener=ClientsListener(mine),
         )
@@ -179,8 +202,9 @@ class _Laboratory:
                 (context, childs),
                 (context.runtime, childs.runtime),
                 (context.open_store, childs.open_store),
+                (context.open_port, childs.open_port),
                 (context.listener, childs.listener),
-                *((store, self._connect(child, timeout_ns)) for store, timeout_ns in connected),
+                *((port, childs_ports.open_port(*asked)) for port, asked in ports.opened),
             ],
             left_behind=[each for each in parent.process.tasks if each is not forking],
         )
@@ -208,14 +232,39 @@ class _Laboratory:
         with suppress(LockError):
             heir.provider.close()
 
-    def _connect(self, node: Node, request_timeout_ns: int) -> ObjectStore:
-        if not isinstance(request_timeout_ns, int) or request_timeout_ns <= 0:
+    def _serve(self, node: Node, declared: DeclaredNode) -> None:
+        """A node that is no client: its program runs until the run ends; a restart makes it anew."""
+        program = load_program(declared.program)
+        settings = replace(self.settings, options=declared.options)
+
+        def serve() -> None:
+            ports = _Ports(self, node)
+            context = LockContext(
+                runtime=node.process.runtime,
+                open_store=ports.open_store,
+                open_port=ports.open_port,
+                settings=settings,
+            )
+            try:
+                program(context).run()
+            except LockrefError:
+                raise
+            except Exception as error:  # A stranger's program may raise anything.
+                words = " ".join(str(error).split())
+                raise ConfigError(f"node {node.name!r}: its program raised {type(error).__name__}: {words}") from error
+
+        node.start(serve, is_awaited=False)
+
+    def connect(self, node: Node, kind: PortKind[P], timeout_ns: int, service: str) -> P:
+        """A client of a service in the node's present process; see `LockContext.open`."""
+        if not isinstance(timeout_ns, int) or timeout_ns <= 0:
             raise ConfigError(
-                f"open_store was asked for a request timeout of {request_timeout_ns!r}; "
+                f"a service was opened with a request timeout of {timeout_ns!r}; "
                 "expected a positive whole number of nanoseconds"
             )
-        self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
-        return self.world.connect(node, "store", OBJECT_STORE, timeout_ns=request_timeout_ns)
+        name = self.scenario.service_for(kind.name, service)
+        self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
+        return self.world.connect(node, name, kind, timeout_ns=timeout_ns)
 
     def _resource(self, node: Node) -> ResourceClient:
         return self.world.connect(node, RESOURCE.name, RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
@@ -286,8 +335,10 @@ def run_simulated(
     except ConfigError as error:
         # Such as a guard that takes its time: whose, where and when is known here only.
         whose = f"provider {provider.name!r}: "
-        told = str(error).removeprefix(whose)
-        raise ConfigError(f"{whose}{told} (scenario {scenario.name}, seed {seed})") from error
+        told = str(error)
+        if not told.startswith("node "):
+            told = whose + told.removeprefix(whose)
+        raise ConfigError(f"{told} (scenario {scenario.name}, seed {seed})") from error
     except DeterminismError:
         raise
     except KeyboardInterrupt:
@@ -299,7 +350,7 @@ def run_simulated(
     finally:
         world.close()
     row = {
-        **drawn.run_row(scenario, provider, clients=scenario.clients),
+        **drawn.run_row(scenario, provider, clients=scenario.clients, lock=laboratory.settings.key),
         "run": seed,
         "seed": seed,
         "world": "simulated",

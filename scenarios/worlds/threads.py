@@ -151,15 +151,15 @@ class ClientThreads:
     def _work(self, name: str) -> None:
         job, runtime = self.job, self.runtime
         mine: list[Client] = []
-        spec = self._spec_of(name)
+        mixture = Mixture(job.scenario, job.spec)
+        spec = mixture.of(name)
         journal = Journal(self.recorder, node=name, stamp=host_stamp(runtime), numbers=self._numbers)
 
         profile = profile_of(job.scenario, job.drawn, name)
         context = LockContext(
             runtime=runtime_for(_ListeningRuntime(runtime, self, name), profile),
-            # One object, so one way of reading it, whichever lock wrote: as a simulation does it.
             open_store=lambda timeout_ns: recorded_store(
-                self._store(timeout_ns), journal=journal, decode=job.spec.decode
+                self._store(timeout_ns), journal=journal, decode=mixture.decode
             ),
             settings=job.drawn.lock_settings(job.scenario.lock, key=job.key),
             listener=ClientsListener(mine),

@@ -232,7 +232,7 @@ class Node:
         self.clock = clock
         self._first_pid = 1000 * number
         self._incarnations = 0
-        self._work: tuple[Work, str] | None = None
+        self._work: tuple[Work, str, bool] | None = None
         # Pauses by whose tasks they hold (None: everybody's): until when, and
         # whom to tell when a task is really held up.
         self._holds: dict[HeldTasks | None, tuple[int, OnHeld | None]] = {}
@@ -262,11 +262,14 @@ class Node:
         self._requests[service] = number + 1
         return number
 
-    def start(self, work: Work, name: str = "main") -> Task:
-        """Run `work` as a task that the run waits for. A restart repeats the work that was started first."""
+    def start(self, work: Work, name: str = "main", *, is_awaited: bool = True) -> Task:
+        """Run `work` as a task. A restart repeats the work that was started first.
+
+        is_awaited: the run does not end before this task. What serves others for as long as they live is not awaited.
+        """
         if self._work is None:
-            self._work = (work, name)
-        return self.process.spawn(work, name=name, is_daemon=False, is_clients=True)
+            self._work = (work, name, is_awaited)
+        return self.process.spawn(work, name=name, is_daemon=not is_awaited, is_clients=True)
 
     def crash(self) -> None:
         """End the process at once. Called from one of its own tasks, it does not return."""
@@ -297,10 +300,11 @@ class Node:
         if self.is_up:
             self.crash()
         self.process = self._new_process()
-        if work is None:
-            assert self._work is not None, "nothing was ever started on this node"
-            work, name = self._work
-        return self.start(work, name)
+        if work is not None:
+            return self.start(work, name)
+        assert self._work is not None, "nothing was ever started on this node"
+        work, name, is_awaited = self._work
+        return self.start(work, name, is_awaited=is_awaited)
 
     def pause(self, for_ns: int, task: HeldTasks | None = None, *, on_held: OnHeld | None = None) -> None:
         """Let no task run for `for_ns` of true time.

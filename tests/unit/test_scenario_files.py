@@ -228,7 +228,7 @@ def test_what_one_client_does_differently_is_its_own() -> None:
     drawn = draw_scenario(scenario, 1)
     starts = [profile_of(scenario, drawn, client).start.least for client in ("n1", "n2")]
     assert starts == [10**9, 3 * 10**9]
-    row = drawn.run_row(scenario, load_provider("hardened"), clients=3)
+    row = drawn.run_row(scenario, load_provider("hardened"), clients=3, lock="lock.json")
     assert row["wait_timeout_ns"] == 9 * 10**9
 
 

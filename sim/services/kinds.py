@@ -1,0 +1,43 @@
+"""The kinds of services that a scenario may declare, and how each is made: one line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lockref.errors import ConfigError, did_you_mean
+from sim.services.dialects import dialect_of
+from sim.services.objectstore import ObjectStoreService
+from sim.services.service import Service
+
+Make = Callable[[str, Mapping[str, str]], Service]
+"""(dialect, options) -> a new service. Raises ConfigError for a dialect or an option that this kind does not know."""
+
+
+def _object_store(dialect: str, options: Mapping[str, str]) -> Service:
+    require_options("object_store", options, known=())
+    return ObjectStoreService(dialect_of(dialect or "s3"))
+
+
+SERVICE_KINDS: Mapping[str, Make] = {"object_store": _object_store}
+"""By the name of the port that speaks to it (`lockref.ports.PortKind.name`)."""
+
+
+def make_service(kind: str, *, dialect: str = "", options: Mapping[str, str] | None = None) -> Service:
+    """A new service. dialect: whose answers it gives; "" is the kind's usual one.
+
+    Raises ConfigError for an unknown kind, dialect or option.
+    """
+    make = SERVICE_KINDS.get(kind)
+    if make is None:
+        expected = ", ".join(SERVICE_KINDS)
+        raise ConfigError(f"service kind is {kind!r}; expected one of {expected}.{did_you_mean(kind, SERVICE_KINDS)}")
+    return make(dialect, {} if options is None else options)
+
+
+def require_options(kind: str, options: Mapping[str, str], *, known: tuple[str, ...]) -> None:
+    """Raise ConfigError for an option that this kind of service does not know."""
+    for option in options:
+        if option not in known:
+            raise ConfigError(
+                f"has the option {option!r}; {kind} knows {', '.join(known) or 'none'}.{did_you_mean(option, known)}"
+            )
