@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sim.faults.vocabulary import Crash, FaultPlan, Partition
 
 from lockref.errors import ConfigError
 from lockref.history import IF_ABSENT, Kind, Op
 from lockref.ports import TIMED_OUT, PushChannel, Reply, Request
 from lockref.provider import LockView
 from lockref.stores.port import Outcome, Version
+from sim.faults.network import Partition
+from sim.faults.plan import FaultPlan
+from sim.faults.process import Crash
+from sim.faults.stores import DeleteObject
 from sim.services.service import ServiceContext, refused, unknown_act
 from tests.sim.scripted import KEY, MS, TIMEOUT_NS, Scene, body
 
@@ -135,9 +138,9 @@ def test_an_act_that_a_service_does_not_know_is_refused():
     """A fault that asks a service for what it cannot do is a mistake in the plan; the message names what there is."""
     scene, _ = watched(FaultPlan())
     with pytest.raises(ConfigError, match="'corrupt'; this service knows expire"):
-        scene.world.service("cell").tamper("corrupt", KEY)
+        scene.world.services["cell"].tamper("corrupt", KEY)
     with pytest.raises(ConfigError, match="service 'shop'; this world has store, cell"):
-        scene.world.service("shop")
+        watched(FaultPlan.of(DeleteObject(id="f", service="shop", at_ns=0)))
 
 
 def test_every_request_carries_its_number_and_kind():
