@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from lockref.provider import Grant, LockContext, LockProvider, LockSettings, LockView, RecordView
     from lockref.runtime import Runtime, ThreadRuntime
     from lockref.storage.config import StorageLockConfig
-    from lockref.storage.provider import StorageLock, release_at_exit
+    from lockref.storage.lock import StorageLock
+    from lockref.storage.operations import release_at_exit
     from lockref.stores.port import ObjectStore, Outcome
     from lockref.stores.uri import open_store
 
@@ -48,12 +49,12 @@ _HOMES = {
     "RecordView": "lockref.provider",
     "ReleaseFailed": "lockref.errors",
     "Runtime": "lockref.runtime",
-    "StorageLock": "lockref.storage.provider",
+    "StorageLock": "lockref.storage.lock",
     "StorageLockConfig": "lockref.storage.config",
     "ThreadRuntime": "lockref.runtime",
     "open_lock": "lockref.opening",
     "open_store": "lockref.stores.uri",
-    "release_at_exit": "lockref.storage.provider",
+    "release_at_exit": "lockref.storage.operations",
 }
 
 __all__ = [

@@ -10,16 +10,16 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lockref.locks.rules import LeaseTerms
 from lockref.storage.config import StorageLockConfig
-from lockref.storage.lease import LeaseTerms
+from lockref.storage.lock import StorageLock
 from lockref.storage.place import store_uri
-from lockref.storage.provider import StorageLock
 from lockref.stores.uri import open_store
 
 if TYPE_CHECKING:
+    from lockref.locks.notices import LossCallback
     from lockref.provider import LockListener
     from lockref.storage.audit import AuditTrail
-    from lockref.storage.notices import LossCallback
 
 
 def open_lock(

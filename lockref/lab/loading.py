@@ -38,7 +38,7 @@ from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, NodeP
 
 BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi.lock_manager:HudiLock",
-    "hardened": "lockref.storage.provider:StorageLock",
+    "hardened": "lockref.storage.lock:StorageLock",
 }
 """The locks of this package. `hudi` is the unsafe baseline, answer by answer; `hardened` is the reference."""
 

@@ -63,11 +63,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 
-from lockref.storage import lease
-from lockref.storage.lease import Stored
-from lockref.storage.lockfile import BODY_BYTES_MAX
+from lockref.locks.rules import UNFENCED, Refusal, Reserved, Stored, next_token
+from lockref.storage.lockfile import BODY_BYTES_MAX, LockFile
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
 
 BLOCK = 1_000
@@ -80,28 +78,6 @@ _MARK_MAX = 2**62
 def fence_key(lock_key: str) -> str:
     """The key of the fence object, beside the lock object: `table_lock.json` has `table_lock.fence.json`."""
     return f"{lock_key.removesuffix('.json')}.fence.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """A token that may be used, and the mark at or above it; both None where this grant cannot be fenced."""
-
-    token: int | None
-    mark: int | None
-
-
-UNFENCED = Reserved(None, None)
-
-
-class Refusal(Enum):
-    """Why there is no token now.
-
-    LOST_RACE  somebody else has raised the mark: look at the record again
-    TROUBLE    no definite answer, or throttled: try again after a pause
-    """
-
-    LOST_RACE = "lost race"
-    TROUBLE = "trouble"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +109,7 @@ class FenceMark:
         # By rule 3, for the record of this version. While that one stands nobody has been granted anything since.
         self._kept: tuple[Version, Reserved] | None = None
 
-    def reserve(self, stored: Stored, *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
+    def reserve(self, stored: Stored[LockFile], *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
         """The token of the grant that replaces what is stored.
 
         stored: as read just now, or as we know it to stand.
@@ -142,7 +118,7 @@ class FenceMark:
         """
         record = stored.record
         if record is not None and record.fence is not None:
-            token = lease.next_fence(stored, seen)
+            token = next_token(stored, seen)
             self._least = max(self._least, record.mark or 0)
             if token <= self._least:
                 return Reserved(token, self._least)

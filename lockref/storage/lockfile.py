@@ -72,6 +72,24 @@ class LockFile:
     fence: int | None = None
     mark: int | None = None
 
+    # The names by which a lease knows a record, whatever its format (`lockref.locks.rules.Record`).
+
+    @property
+    def token(self) -> int | None:
+        return self.fence
+
+    @property
+    def is_released(self) -> bool:
+        return self.expired
+
+    @property
+    def expiry_ns(self) -> int:
+        return self.valid_until_ms * NS_PER_MS
+
+    def freed(self, nonce: str) -> LockFile:
+        """The record that gives this one back: same owner, validUntil and token, as in Hudi (H21)."""
+        return LockFile(self.owner, self.valid_until_ms, True, nonce, self.fence, self.mark)
+
 
 class _Unreadable(ValueError):
     """Why a body is no record; becomes the CorruptRecord that names the object."""

@@ -1,9 +1,9 @@
 """The decisions of a lease, without clock, I/O or randomness.
 
 May this record be taken over? Until when may a holder believe? What does an
-answer of the store leave open, and whose record is this? Each is a function
-of values, so each can be tested with every value; `acquisition.py`,
-`renewal.py` and `release.py` do the reading, writing and waiting around them.
+answer of the store leave open, and whose record is this? Each decision is a
+function of values, so it can be tested with every value. `Rules` holds the
+functions, so that a variant of a lock can replace one of them.
 
 Two clocks enter every decision. The wall clock is what RFC-91 writes into the
 record and compares; it steps. The monotonic clock does not step, but counts
@@ -15,25 +15,50 @@ Source: RFC-91 "Algorithm"; clauses H1, H3, H5, H19, H21 and envelope row
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
-from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply
 
 REQUEST_TIMEOUT_NS_MAX = 5 * NS_PER_S
 """No single request deserves to be waited for longer, however slow the heartbeat (H18)."""
+
+_BACKOFF_FIRST_NS, _BACKOFF_NS_MAX = 50 * NS_PER_MS, 2 * NS_PER_S
+
+
+class Record(Protocol):
+    """What a lease needs of a stored record, whatever its bytes.
+
+    expiry_ns: wall time up to which nobody may take over. nonce: tells two writes of one owner apart (H22).
+    token: the fencing token; None where the writer gave none.
+    """
+
+    @property
+    def owner(self) -> str | None: ...
+    @property
+    def token(self) -> int | None: ...
+    @property
+    def nonce(self) -> str | None: ...
+    @property
+    def is_released(self) -> bool: ...
+    @property
+    def expiry_ns(self) -> int: ...
+    def freed(self, nonce: str) -> Self:
+        """The record that gives this one back: same owner, expiry and token, released."""
+
+
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
     """How long a lease lasts and who leaves room for whose clock. Durations in nanoseconds.
 
-    validity_ns: L, from the moment before the write was sent.
-    renew_interval_ns: r.
+    validity_ns: L, from the moment before the write was sent. renew_interval_ns: r.
     margin_ns: M, by how much a holder stops earlier than its record says.
     buffer_ns: β, by how much a contender starts later than the record says.
     request_timeout_ns: how long one request to the store may take.
@@ -66,7 +91,11 @@ class LeaseTerms:
         return max(1, min(renew_interval_ns // 3, REQUEST_TIMEOUT_NS_MAX))
 
 
-@dataclass(frozen=True, slots=True)
+# The values below are made several times in every cycle. They are not frozen, because a frozen dataclass takes
+# twice as long to make; nobody changes one, and tests/docs/test_the_lock.py sees to it.
+
+
+@dataclass(slots=True)
 class Moment:
     """Both clocks of one process, read together."""
 
@@ -74,7 +103,7 @@ class Moment:
     mono_ns: MonoNs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Deadline:
     """Until when a holder may believe: an instant on each clock, the earlier one counts (H1)."""
 
@@ -89,42 +118,41 @@ class Deadline:
         return max(0, min(self.mono_ns - now.mono_ns, self.wall_ns - now.wall_ns))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+@dataclass(slots=True, kw_only=True)
+class Attempt(Generic[R]):
     """A write that makes or extends our lease if it lands.
 
     record: what is written; its nonce makes the attempt recognisable (H5).
-    sent: both clocks before the request left (M22).
-    deadline: until when we may believe if it lands.
+    sent: both clocks before the request left (M22). deadline: until when we may believe if it lands.
     wall_estimate_ns: what the wall clock should have shown, see `estimate_wall`.
     if_version: the precondition; None for "the object is absent".
     """
 
-    record: LockFile
+    record: R
     sent: Moment
     deadline: Deadline
     wall_estimate_ns: int
     if_version: Version | None
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+@dataclass(slots=True)
+class Lease(Generic[R]):
     """What a holder lives on: the version it must replace, and the attempt that made it."""
 
     version: Version
-    attempt: Attempt
+    attempt: Attempt[R]
 
     @property
     def deadline(self) -> Deadline:
         return self.attempt.deadline
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+@dataclass(slots=True)
+class Stored(Generic[R]):
     """What a read showed. Both None: there is no such object."""
 
     version: Version | None
-    record: LockFile | None
+    record: R | None
 
 
 class Reason(Enum):
@@ -168,13 +196,49 @@ class Step(Enum):
 
 
 class Sight(Enum):
-    """What a look showed, from the point of view of one client with writes under way."""
+    """What a look showed a client with open writes.
+
+    UNKNOWN    no definite answer
+    NO_RECORD  bytes that are no record
+    """
 
     ABSENT = "absent"
     UNCHANGED = "unchanged"
     OURS = "ours"
     RELEASED_BY_US = "released by us"
     OTHER = "other"
+    NO_RECORD = "no record"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A token that may be used, and the mark at or above it; both None where this grant cannot be fenced."""
+
+    token: int | None
+    mark: int | None
+
+
+UNFENCED = Reserved(None, None)
+
+
+class Refusal(Enum):
+    """Why there is no token now.
+
+    LOST_RACE  somebody else has raised the mark: look at the record again
+    TROUBLE    no definite answer, or throttled: try again after a pause
+    """
+
+    LOST_RACE = "lost race"
+    TROUBLE = "trouble"
+
+
+class Tokens(Protocol[R]):
+    """Where fencing tokens come from."""
+
+    def reserve(self, stored: Stored[R], *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
+        """The token of the grant that replaces `stored`, above `seen`. is_over: no further request may begin (L5)."""
+        ...
 
 
 def next_step(reply: WriteReply) -> Step:
@@ -198,7 +262,7 @@ def next_step(reply: WriteReply) -> Step:
 
 
 def decide(
-    stored: Stored, *, owner: str, own_nonces: Collection[str], now_wall_ns: WallNs, terms: LeaseTerms
+    stored: Stored[Any], *, owner: str, own_nonces: Collection[str], now_wall_ns: WallNs, terms: LeaseTerms
 ) -> Take | Wait:
     """May the lock be taken from what is stored?
 
@@ -210,23 +274,21 @@ def decide(
     record = stored.record
     if record is None:
         return Take(Reason.ABSENT)
-    if record.expired:
+    if record.is_released:
         return Take(Reason.RELEASED)
     if record.owner == owner and record.nonce in own_nonces:
         return Take(Reason.OWN)
     free_at_ns = free_at_wall_ns(record, terms)
-    if now_wall_ns >= free_at_ns:
-        return Take(Reason.LAPSED)
-    return Wait(free_at_ns - now_wall_ns)
+    return Take(Reason.LAPSED) if now_wall_ns >= free_at_ns else Wait(free_at_ns - now_wall_ns)
 
 
-def free_at_wall_ns(record: LockFile, terms: LeaseTerms) -> int:
+def free_at_wall_ns(record: Record, terms: LeaseTerms) -> int:
     """The first wall instant at which an unreleased, unrenewed `record` may be taken over."""
-    return (record.valid_until_ms + terms.buffer_ns // NS_PER_MS + 1) * NS_PER_MS
+    return record.expiry_ns + (terms.buffer_ns // NS_PER_MS + 1) * NS_PER_MS
 
 
 def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
-    """`validUntil` of a write sent at `wall_ns`; rounded up, so that the record never promises less than we believe."""
+    """The stamp of a write sent at `wall_ns`; rounded up, so that the record never promises less than we believe."""
     return -(-(wall_ns + terms.validity_ns) // NS_PER_MS)
 
 
@@ -240,7 +302,7 @@ def deadline_after(sent: Moment, terms: LeaseTerms) -> Deadline:
     return Deadline(WallNs(sent.wall_ns + believable_ns), MonoNs(sent.mono_ns + believable_ns))
 
 
-def estimate_wall(previous: Attempt, now: Moment, terms: LeaseTerms) -> int:
+def estimate_wall(previous: Attempt[Any], now: Moment, terms: LeaseTerms) -> int:
     """What the wall clock should show now, judging by the monotonic clock since `previous` (H19, E31).
 
     If the wall has stepped back by more than the margin, one of its two
@@ -252,28 +314,31 @@ def estimate_wall(previous: Attempt, now: Moment, terms: LeaseTerms) -> int:
     return expected_ns if expected_ns - now.wall_ns > terms.margin_ns else now.wall_ns
 
 
-def renewed_valid_until_ms(previous: Attempt, wall_estimate_ns: int, terms: LeaseTerms) -> int:
-    """`validUntil` of a renewal: never lower than before (H19)."""
-    return max(previous.record.valid_until_ms, valid_until_ms(wall_estimate_ns, terms))
+def renewed_valid_until_ms(previous: Attempt[R], wall_estimate_ns: int, terms: LeaseTerms) -> int:
+    """The stamp of a renewal: never lower than before (H19)."""
+    return max(previous.record.expiry_ns // NS_PER_MS, valid_until_ms(wall_estimate_ns, terms))
 
 
-def next_fence(stored: Stored, fence_seen_max: int) -> int:
+def next_token(stored: Stored[Any], token_max: int) -> int:
     """The token after the record's and after every one that we have seen (H21).
 
-    Only where the record carries one. A record that Hudi wrote has none, and
-    what one client has seen is not what another has: then the mark decides, see `fence.py`.
+    Only where the record carries one. A record that Hudi wrote has none, and what one client has seen is not what
+    another has: then a mark beside the record decides, see `lockref/storage/fence.py`.
     """
-    fence = stored.record.fence if stored.record is not None else None
-    return max(fence or 0, fence_seen_max) + 1
+    token = stored.record.token if stored.record is not None else None
+    return max(token or 0, token_max) + 1
 
 
-def recognise(record: LockFile | None, attempts: Iterable[Attempt]) -> Attempt | None:
-    """Which of our attempts wrote `record`? Owner, validUntil and nonce must all agree (H5, A4)."""
-    return next((attempt for attempt in attempts if attempt.record == record), None)
+def recognise(record: R | None, attempts: Iterable[Attempt[R]]) -> Attempt[R] | None:
+    """Which of our attempts wrote `record`? Owner, expiry and nonce must all agree (H5, A4)."""
+    for attempt in attempts:
+        if attempt.record == record:
+            return attempt
+    return None
 
 
 def sight(
-    stored: Stored, *, expected: Version | None, attempts: Iterable[Attempt], released: LockFile | None = None
+    stored: Stored[R], *, expected: Version | None, attempts: Iterable[Attempt[R]], released: R | None = None
 ) -> Sight:
     """What a look shows to a client that last knew version `expected`.
 
@@ -289,27 +354,49 @@ def sight(
     return Sight.UNCHANGED if stored.version == expected else Sight.OTHER
 
 
-def is_own_past(record: LockFile | None, current: LockFile) -> bool:
+def is_own_past(record: Record | None, current: Record) -> bool:
     """Is `record` an earlier state of the grant that `current` belongs to? Then the read lags (A8).
 
-    Owner and fence together: no two grants of one chain share a fence.
+    Owner and token together: no two grants of one chain share a token.
     """
-    if record is None or record.expired or record.fence is None:
+    if record is None or record.is_released or record.token is None:
         return False
-    return record.owner == current.owner and record.fence == current.fence
+    return record.owner == current.owner and record.token == current.token
 
 
-def is_past(record: LockFile | None, current: LockFile) -> bool:
-    """Is `record` older than `current`, as far as fences tell? Then it is no successor's; the read lags (A8)."""
+def is_past(record: Record | None, current: Record) -> bool:
+    """Is `record` older than `current`, as far as tokens tell? Then it is no successor's; the read lags (A8)."""
     if is_own_past(record, current):
         return True
-    if record is None or record.fence is None or current.fence is None:
+    if record is None or record.token is None or current.token is None:
         return False
-    return record.fence < current.fence
+    return record.token < current.token
 
 
-def released(record: LockFile, nonce: str) -> LockFile:
-    """The body that gives `record` back: same owner, time and fence, as Hudi leaves validUntil unchanged (H21)."""
-    return LockFile(
-        record.owner, record.valid_until_ms, expired=True, nonce=nonce, fence=record.fence, mark=record.mark
-    )
+def is_denied(*, has_seen_other: bool, is_unresolved: bool) -> bool:
+    """May a call without a grant say no? Only if somebody else's lease was seen and no write of ours is open (S7)."""
+    return has_seen_other and not is_unresolved
+
+
+def backoff_ns(failures: int, jitter: float) -> int:
+    """The pause after so many failures in a row: exponential, times a drawn `jitter` of 0.5 to 1 (H16)."""
+    longest_ns = min(_BACKOFF_FIRST_NS << min(failures - 1, 10), _BACKOFF_NS_MAX)
+    return round(longest_ns * jitter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The decisions as a value: each field is the function of its name. `dataclasses.replace` breaks exactly one."""
+
+    decide: Callable[..., Take | Wait] = decide
+    next_step: Callable[[WriteReply], Step] = next_step
+    deadline_after: Callable[[Moment, LeaseTerms], Deadline] = deadline_after
+    valid_until_ms: Callable[[int, LeaseTerms], int] = valid_until_ms
+    renewed_valid_until_ms: Callable[[Attempt[Any], int, LeaseTerms], int] = renewed_valid_until_ms
+    estimate_wall: Callable[[Attempt[Any], Moment, LeaseTerms], int] = estimate_wall
+    recognise: Callable[..., Any] = recognise
+    sight: Callable[..., Sight] = sight
+    is_denied: Callable[..., bool] = is_denied
+    is_own_past: Callable[[Record | None, Record], bool] = is_own_past
+    is_past: Callable[[Record | None, Record], bool] = is_past
+    backoff_ns: Callable[[int, float], int] = backoff_ns

@@ -30,8 +30,8 @@ the waiter slower, never the lock unsafe. Nothing here reads a clock.
 
 from __future__ import annotations
 
-from lockref.runtime import NS_PER_MS, Runtime
-from lockref.storage.lockfile import LockFile
+from lockref.locks.rules import Record
+from lockref.runtime import NS_PER_MS, MonoNs, Runtime
 
 FLOOR_NS = 5 * NS_PER_MS
 """The closest that two looks of one waiter come: a request takes about that long anyway."""
@@ -46,7 +46,7 @@ _COURTESY_ALONE = 0.4
 _QUIET_WINS = 3
 
 
-class PollPolicy:
+class AdaptiveWaiting:
     """What one client has learned about the lock it waits for.
 
     interval_ns: the longest pause between two looks.
@@ -67,10 +67,20 @@ class PollPolicy:
         self._began_ns = 0
         # Grants in a row without a sign of anybody else; a new client has seen nobody.
         self._quiet_wins = _QUIET_WINS
+        # Until when we leave the lock to others after a release of our own.
+        self._yields_until_ns = MonoNs(0)
 
-    def begin(self) -> None:
-        """A call begins: the holder seen last has probably changed since, which says nothing about a crowd."""
+    def begin(self, now_ns: MonoNs) -> int:
+        """A call begins: the holder seen last has probably changed since, which says nothing about a crowd.
+
+        Returns how long to leave the lock to others first (E34).
+        """
         self._holder = None
+        return max(0, self._yields_until_ns - now_ns)
+
+    def released(self, now_ns: MonoNs) -> None:
+        """A release of ours landed: others may look first (E34)."""
+        self._yields_until_ns = MonoNs(now_ns + self.courtesy_ns())
 
     def courtesy_ns(self) -> int:
         """How long after our own release to leave the lock to others before we write again (E34)."""
@@ -91,7 +101,7 @@ class PollPolicy:
         """A tenure of our own lasted so long; the others' are probably alike."""
         self._learn(duration_ns)
 
-    def pause_ns(self, record: LockFile, *, now_wall_ns: int, lapses_in_ns: int) -> int:
+    def pause_ns(self, record: Record, *, now_wall_ns: int, lapses_in_ns: int) -> int:
         """How long to wait after `record`, somebody's live lease, was seen.
 
         lapses_in_ns: until the lease may be taken over if nobody renews it.
@@ -114,13 +124,13 @@ class PollPolicy:
         self._quiet_wins = 0
         self._spread = min(self._spread * _LOSS_FACTOR, max(1.0, self._interval_ns / self._step_ns))
 
-    def _observe(self, record: LockFile, now_wall_ns: int) -> None:
+    def _observe(self, record: Record, now_wall_ns: int) -> None:
         self._quiet_wins = 0
-        holder = (record.owner, record.fence)
+        holder = (record.owner, record.token)
         if holder == self._holder:
             return
         # A record that is not of our validity, or of a clock ahead of ours, tells nothing: then it began now.
-        written_ns = record.valid_until_ms * NS_PER_MS - self._validity_ns
+        written_ns = record.expiry_ns - self._validity_ns
         began_ns = written_ns if now_wall_ns - self._validity_ns < written_ns <= now_wall_ns else now_wall_ns
         if self._holder is not None:
             if record.owner != self._holder[0]:
@@ -129,8 +139,8 @@ class PollPolicy:
                 # The same one again: no crowd, but a neighbour who leaves no gap (E34).
                 self._spread = max(1.0, self._spread * _WIN_FACTOR)
             before = self._holder[1]
-            if before is not None and record.fence is not None and record.fence > before:
-                self._learn((began_ns - self._began_ns) / (record.fence - before))
+            if before is not None and record.token is not None and record.token > before:
+                self._learn((began_ns - self._began_ns) / (record.token - before))
         self._holder = holder
         self._began_ns = began_ns
 

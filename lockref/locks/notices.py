@@ -45,7 +45,7 @@ class Notices:
         if self._listener is not None:
             self._call("listener", self._listener, LockEvent(kind=kind, grant=grant, reason=reason))
 
-    def metric(self, name: str, value: float) -> None:
+    def metric(self, name: str, value: float = 1.0) -> None:
         """One of Hudi's metrics, by Hudi's name."""
         if self._listener is not None and hears_metrics(self._listener):
             self._call("listener", self._listener, LockEvent(kind=LockEventKind.METRIC, name=name, value=value))

@@ -1,0 +1,255 @@
+"""Getting a grant: look, decide, write on condition, until granted, denied or out of time.
+
+One acquiring call makes passes over the lock (L5). Each pass looks at the
+record, lets `Rules.decide` judge it, and writes on the version that it saw. Its
+own writes whose answers were lost are recognised in what it reads later (H5).
+The call says no only where it knows (S7).
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol
+
+from lockref.errors import OutcomeUnknown, StoreRejected
+from lockref.locks.cell import Cell, Purpose, describe
+from lockref.locks.cleanup import Cleanup
+from lockref.locks.notices import Notices
+from lockref.locks.rules import (
+    Attempt,
+    Lease,
+    LeaseTerms,
+    R,
+    Reason,
+    Refusal,
+    Reserved,
+    Sight,
+    Step,
+    Stored,
+    Take,
+    Tokens,
+    Wait,
+)
+from lockref.locks.waiting import Shortcut, Waiting
+from lockref.runtime import NS_PER_MS
+from lockref.stores.port import Outcome, Version
+
+_ROUNDS_MAX = 4
+"""Looks and writes of one pass over the lock before it pauses."""
+
+_LAST_LOOK_NS = 5 * NS_PER_MS
+"""A waiter's last look begins this long before its time is up."""
+
+
+class Contender(Protocol[R]):
+    """The lock, as one of its acquiring calls sees it."""
+
+    owner: str
+    terms: LeaseTerms
+    poll_interval_ns: int
+    cell: Cell[R]
+    cleanup: Cleanup[R]
+    waiting: Waiting
+    tokens: Tokens[R]
+    shortcut: Shortcut[R]
+    notices: Notices
+
+    def new_attempt(self, known: Stored[R], reserved: Reserved) -> Attempt[R]:
+        """The acquiring write on `known`, stamped now."""
+        ...
+
+    def begin(self, first: Lease[R]) -> bool:
+        """Begin the tenure of a write that landed; False if it is too late to be believed (H3)."""
+        ...
+
+    def pause(self, duration_ns: int) -> None:
+        """Wait, and raise if the lock was closed meanwhile."""
+        ...
+
+
+class Acquisition(Generic[R]):
+    """One acquiring call: its limits, its writes, and what it has learned.
+
+    waits_until_ns: how long the caller waits for somebody else to finish.
+    deadline_ns: the same, but at least one request timeout: how long to find
+        out what is not known yet, such as the fate of a write (S7).
+    """
+
+    def __init__(self, lock: Contender[R], timeout_ns: int) -> None:
+        self.lock = lock
+        self.cell = lock.cell
+        self.rules = lock.cell.rules
+        self.runtime = lock.cell.runtime
+        now_ns = self.runtime.monotonic_ns()
+        self.waits_until_ns = now_ns + timeout_ns
+        self.deadline_ns = now_ns + max(timeout_ns, lock.terms.request_timeout_ns)
+        # All writes of this call, in order; a look recognises any of them (H5).
+        self.attempts: list[Attempt[R]] = []
+        # A write of ours stands in the store, or may yet, without being our grant.
+        self.is_unresolved = False
+        self.has_seen_other = False
+        # The last write was made on a version that this call itself had read,
+        # and was refused without an earlier write of ours that could be the reason.
+        self.is_informed = False
+        self.has_lost_race = False
+        self.passes = 0
+        self.failures = 0
+        self.trouble = ""
+
+    def run(self) -> bool:
+        """True: granted. False: somebody else's lease was seen. Raises OutcomeUnknown if nothing definite was (S7)."""
+        # E34: a client that has just released lets those look who have been waiting, a moment and no longer.
+        now_ns = self.runtime.monotonic_ns()
+        step_back_ns = min(self.lock.waiting.begin(now_ns), (self.waits_until_ns - now_ns) // 2)
+        if step_back_ns > 0:
+            self.lock.pause(step_back_ns)
+        while True:
+            self.passes += 1
+            pause_ns = self.make_pass()
+            if pause_ns is None:
+                return True
+            now_ns = self.runtime.monotonic_ns()
+            is_denied = self.rules.is_denied(has_seen_other=self.has_seen_other, is_unresolved=self.is_unresolved)
+            if (self.waits_until_ns if is_denied else self.deadline_ns) - now_ns <= _LAST_LOOK_NS:
+                if is_denied:
+                    return False
+                raise self._unknown()
+            # The last look falls just before the end of the caller's time.
+            left_ns = self.waits_until_ns - now_ns
+            if left_ns <= _LAST_LOOK_NS:
+                left_ns = self.deadline_ns - now_ns
+            self.lock.pause(min(pause_ns, left_ns - _LAST_LOOK_NS))
+
+    def make_pass(self) -> int | None:
+        """Look, decide, write, until there is a reason to pause. None: granted; else the pause."""
+        known = self.lock.shortcut.take()
+        if known is not None:
+            # This write relies on a remembered version, not on a fresh read. If the store refuses it, we still do
+            # not know that somebody else holds the lock (S7).
+            self.is_informed = False
+        for _ in range(_ROUNDS_MAX):
+            if known is None:
+                if self._is_over():
+                    break
+                known = self.look()
+                if known is None:
+                    # H16: a read that failed is tried again while the caller has time.
+                    break
+            own = self.rules.recognise(known.record, self.attempts)
+            if own is not None and known.version is not None and self.lock.begin(Lease(known.version, own)):
+                return None
+            decision = self.decide(known)
+            if isinstance(decision, Wait):
+                return self._pause_ns(known, decision)
+            if self._is_over():
+                break
+            reserved = self.lock.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
+            if reserved is Refusal.LOST_RACE:
+                known = None
+                continue
+            if reserved is Refusal.TROUBLE:
+                self.trouble = "the fence object, which keeps tokens rising, could not be asked"
+                break
+            step, version = self.write(known, reserved)
+            attempt, known = self.attempts[-1], None
+            if step is Step.AGAIN:
+                break
+            if step is Step.LOOK and self.has_lost_race and self.runtime.monotonic_ns() < self.waits_until_ns:
+                # Most likely somebody was quicker just now: look when that grant should end, not at once.
+                return self.lock.waiting.pause_after_lost_race_ns()
+            if step is Step.GONE:
+                known = Stored(None, None)
+            elif step is Step.DONE and version is not None:
+                if self.lock.begin(Lease(version, attempt)):
+                    return None
+                # H3: it came too late to be believed. It is our own to take again.
+                known = Stored(version, attempt.record)
+        self.failures += 1
+        pause_ns = self.rules.backoff_ns(self.failures, self.runtime.random.uniform(0.5, 1.0))
+        # Never longer than a poll, so that a release is noticed in time whatever happened before (L3).
+        return min(pause_ns, self.lock.poll_interval_ns)
+
+    def is_late(self) -> bool:
+        """The caller's time is up (L5)."""
+        return self.runtime.monotonic_ns() >= self.deadline_ns
+
+    def _is_over(self) -> bool:
+        """No request starts after the caller's time, except to complete the first attempt (L5)."""
+        return (self.passes > 1 or bool(self.attempts)) and self.is_late()
+
+    def look(self) -> Stored[R] | None:
+        """Read, and see what became of our last write (H5). None: the read failed."""
+        expected = self.attempts[-1].if_version if self.attempts else None
+        found = self.cell.settle(self.attempts, expected=expected)
+        if found.error is not None:
+            raise found.error
+        stored = found.stored
+        if stored is None:
+            self.trouble = "the lock object could not be read"
+            return None
+        if self.attempts and found.sight in (Sight.OTHER, Sight.ABSENT) and stored.version != expected:
+            # The state that we wrote on has been replaced, and not by us: our write cannot land any more.
+            self.is_unresolved = False
+            # A released record tells of nobody: it may be what another client's cleanup left (H6).
+            is_live = stored.record is not None and not stored.record.is_released
+            self.has_seen_other = self.has_seen_other or (self.is_informed and is_live)
+        self.lock.shortcut.looked(stored)
+        self.is_informed = True
+        return stored
+
+    def decide(self, known: Stored[R]) -> Take | Wait:
+        """May the lock be taken? A lease that has lapsed is taken over only β after its end (H1, E3)."""
+        decision = self.rules.decide(
+            known,
+            owner=self.lock.owner,
+            own_nonces={write.record.nonce for write in (*self.lock.cleanup.orphans, *self.attempts)},
+            now_wall_ns=self.runtime.wall_ns(),
+            terms=self.lock.terms,
+        )
+        if isinstance(decision, Take) and decision.reason is Reason.LAPSED:
+            self.lock.notices.metric("lock.dangling")
+        return decision
+
+    def _pause_ns(self, known: Stored[R], wait: Wait) -> int:
+        """H20: how long to wait before the next look; never beyond the end of the lease in the way."""
+        assert known.record is not None, "nobody waits for an absent record"
+        self.has_seen_other = True
+        self.lock.notices.metric("lock.acquired.others.error")
+        return self.lock.waiting.pause_ns(known.record, now_wall_ns=self.runtime.wall_ns(), lapses_in_ns=wait.for_ns)
+
+    def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Version | None]:
+        """One acquiring write on what is known; what its answer means, and the version that it made."""
+        attempt = self.lock.new_attempt(known, reserved)
+        # Entered before it leaves: whatever becomes of it, an exception included, it may land (H6).
+        self.attempts.append(attempt)
+        was_unresolved, self.is_unresolved = self.is_unresolved, True
+        self.lock.cleanup.add([attempt])
+        reply = self.cell.swap(attempt.if_version, attempt.record, Purpose.ACQUIRE)
+        step = self.rules.next_step(reply)
+        if step is Step.DONE:
+            return step, reply.version
+        self.trouble = describe(reply)
+        if step is Step.LOOK:
+            # H5: neither a lost answer nor a 412 tells who has it now.
+            is_refused = reply.outcome is Outcome.PRECONDITION_FAILED
+            self.has_lost_race = is_refused and self.is_informed and not was_unresolved
+            if is_refused:
+                self.lock.notices.metric("lock.acquire.precondition.failure")
+        else:
+            # It did not land.
+            self.is_unresolved = was_unresolved
+            if step is Step.REFUSED:
+                raise StoreRejected(
+                    f"locking {self.cell.key}: the store refused the write ({self.trouble}): "
+                    f"give this client the right to write there, or choose another store"
+                )
+        return step, reply.version
+
+    def _unknown(self) -> OutcomeUnknown:
+        what = (
+            "a write of ours may have landed and is being undone"
+            if self.is_unresolved
+            else "nobody was seen to hold it"
+        )
+        return OutcomeUnknown(
+            f"locking {self.cell.key}: not granted, and {what} ({self.trouble or 'no time left'}); try again"
+        )

@@ -1,0 +1,168 @@
+"""One record under compare-and-set: look, swap, and settle.
+
+A *cell* is one object in a store that answers conditional writes. Everything a
+lock asks of its store passes here. Nothing is decided about the lock: a cell
+says what is stored, sends one write on one condition, and finds out what became
+of writes whose answers left that open.
+
+`settle` is the one place where an open write is looked up (H5). A lost answer
+and a refused condition have the same cure: read, and compare what is found
+with what we wrote. Acquiring, renewing, releasing and cleaning up differ only
+in what they do with the finding.
+
+Prior art: Curator and kazoo recognise their own create by a prefix in its name
+when the answer is lost; here a nonce in the record does the same for every
+write. Rejected: retrying a write without a look, which takes the echo of our
+own first write for somebody else's (A2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, Protocol
+
+from lockref.errors import CorruptRecord, LockError, StoreRejected
+from lockref.locks.notices import Notices
+from lockref.locks.rules import Attempt, R, Rules, Sight, Stored
+from lockref.runtime import NS_PER_S, Runtime
+from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+
+
+class ConditionalStore(Protocol):
+    """Conditional writes by key. An `ObjectStore` is one; a table or a tree of nodes can be seen as one."""
+
+    def read(self, key: str) -> ReadReply: ...
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply: ...
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply: ...
+
+
+class Purpose(Enum):
+    """What a write is for. The store is asked the same way; a variant may break one kind alone."""
+
+    ACQUIRE = "acquire"
+    RENEW = "renew"
+    RELEASE = "release"
+
+
+@dataclass(slots=True)
+class Found(Generic[R]):
+    """What a look tells of open writes. own: the write of ours that stands there, if the sight is OURS.
+
+    error: why there is no record, where the store or the bytes gave a definite reason.
+    """
+
+    sight: Sight
+    stored: Stored[R] | None = None
+    own: Attempt[R] | None = None
+    error: LockError | None = None
+
+    def landed(self) -> tuple[Version, Attempt[R]]:
+        """Our write that stands there, with its version. Only where the sight is OURS."""
+        assert self.own is not None, "nothing of ours was found"
+        assert self.stored is not None, "something of ours was found in nothing"
+        assert self.stored.version is not None, "a record has a version"
+        return self.stored.version, self.own
+
+
+class Cell(Generic[R]):
+    """The record at one key. Its only state is the highest fencing token that it ever saw.
+
+    serialize, parse: a record's bytes, and back; `parse(body, where=key)` raises CorruptRecord for what is no record.
+    """
+
+    def __init__(
+        self,
+        store: ConditionalStore,
+        key: str,
+        *,
+        serialize: Callable[[R], bytes],
+        parse: Callable[..., R],
+        rules: Rules,
+        runtime: Runtime,
+        notices: Notices,
+    ) -> None:
+        self.store = store
+        self.key = key
+        self.serialize = serialize
+        self.parse = parse
+        self.rules = rules
+        self.runtime = runtime
+        self.notices = notices
+        self.token_max = 0
+
+    def new_nonce(self) -> str:
+        """H22: no two writes of ours have equal bytes, so their versions differ even where versions are hashes (A6)."""
+        return self.runtime.token_bytes(8).hex()
+
+    def look(self) -> Stored[R] | None:
+        """The record and its version; None where the store gave no definite answer (H16).
+
+        Raises CorruptRecord (H17), StoreRejected.
+        """
+        started_ns = self.runtime.monotonic_ns()
+        reply = self.store.read(self.key)
+        self.notices.metric("lock.request.latency", (self.runtime.monotonic_ns() - started_ns) / NS_PER_S)
+        if reply.outcome is Outcome.REJECTED:
+            raise StoreRejected(
+                f"reading {self.key}: the store refused ({reply.status} {reply.reason}): "
+                f"give this client the right to read there, or choose another store"
+            )
+        if reply.outcome is not Outcome.APPLIED:
+            self.notices.metric("lock.state.unknown")
+            return None
+        if reply.body is None:
+            return Stored(None, None)
+        record = self.parse(reply.body, where=self.key)
+        self.token_max = max(self.token_max, record.token or 0)
+        return Stored(reply.version, record)
+
+    def swap(self, if_version: Version | None, record: R, purpose: Purpose) -> WriteReply:
+        """Write `record` if the cell still has `if_version`; None: if it is absent. See `Rules.next_step`.
+
+        Never without a condition: such a write would destroy a successor's grant (S6).
+        """
+        body = self.serialize(record)
+        started_ns = self.runtime.monotonic_ns()
+        if if_version is None:
+            reply = self.store.put_if_absent(self.key, body)
+        else:
+            reply = self.store.put_if_version(self.key, body, if_version)
+        self.notices.metric("lock.request.latency", (self.runtime.monotonic_ns() - started_ns) / NS_PER_S)
+        if reply.outcome is Outcome.APPLIED:
+            self.token_max = max(self.token_max, record.token or 0)
+        elif reply.outcome is Outcome.AMBIGUOUS:
+            self.notices.metric("lock.state.unknown")
+        elif reply.outcome is Outcome.THROTTLED:
+            self.notices.metric("lock.throttled")
+        return reply
+
+    def settle(self, writes: Sequence[Attempt[R]], *, expected: Version | None, released: R | None = None) -> Found[R]:
+        """Look up what became of open writes: one read (H5, H7).
+
+        writes: ours that may have landed on `expected` or after it. released: the released record that we have been
+        writing, if any. Raises nothing: a refusal and bytes that are no record are in the answer's `error`.
+        """
+        try:
+            stored = self.look()
+        except StoreRejected as error:
+            return Found(Sight.UNKNOWN, error=error)
+        except CorruptRecord as error:
+            return Found(Sight.NO_RECORD, error=error)
+        if stored is None:
+            return Found(Sight.UNKNOWN)
+        sight = self.rules.sight(stored, expected=expected, attempts=writes, released=released)
+        own = self.rules.recognise(stored.record, writes) if sight is Sight.OURS else None
+        assert own is not None or sight is not Sight.OURS, "a sight of ours without a write of ours"
+        return Found(sight, stored, own)
+
+
+def describe(reply: WriteReply) -> str:
+    """An answer in words, for messages."""
+    parts = [reply.outcome.name.lower().replace("_", " ")]
+    if reply.status is not None:
+        parts.append(str(reply.status))
+    if reply.reason:
+        parts.append(reply.reason)
+    return " ".join(parts)

@@ -1,0 +1,227 @@
+"""Leaving nothing behind: the release of a grant, and the undoing of orphaned writes.
+
+A release is written until its fate is known, for a bounded time (H7). What is
+left then, and what a failed acquisition may have left, are *orphaned writes*:
+they may stand in the store, or may still land there, and nobody believes in
+them. They are undone in the background (H6), and lapse by themselves after one
+validity.
+
+A write is entered here before it is sent, and an ended grant before it is
+released, so that no exception can lose one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import Generic
+
+from lockref.locks.cell import Cell, Purpose
+from lockref.locks.rules import Attempt, LeaseTerms, R, Sight, Step, Stored, free_at_wall_ns
+from lockref.locks.tenure import Tenure
+from lockref.runtime import NS_PER_S
+from lockref.stores.port import Outcome
+
+_RELEASE_TRIES_MAX = 6
+
+
+class Ending(Enum):
+    """How a release ended."""
+
+    FREED = "freed"
+    SUPERSEDED = "superseded"
+    UNKNOWN = "unknown"
+
+
+class Cleanup(Generic[R]):
+    """Writes released records: over a grant that is given back, and over orphaned writes.
+
+    name: of the background task.
+    """
+
+    def __init__(self, cell: Cell[R], *, terms: LeaseTerms, name: str) -> None:
+        self.cell = cell
+        self.terms = terms
+        self.runtime = cell.runtime
+        self.orphans: list[Attempt[R]] = []
+        self._name = name
+        # Rises whenever a call takes the cleaning over: the task of an older epoch ends.
+        self._epoch = 0
+        self._mutex = self.runtime.mutex()
+
+    # ---- give a grant back ----
+
+    def release(self, tenure: Tenure[R]) -> tuple[Ending, Stored[R] | None]:
+        """H7: write the released record until its fate is known; each lost answer is looked up.
+
+        Also returns what stands in the store now, where that is our own released record.
+        """
+        cell, rules = self.cell, self.cell.rules
+        version = tenure.lease.version
+        body = tenure.lease.attempt.record.freed(cell.new_nonce())
+        has_lost_answer = False
+        deadline_ns = self.runtime.monotonic_ns() + self._release_budget_ns()
+        for number in range(1, _RELEASE_TRIES_MAX + 1):
+            reply = cell.swap(version, body, Purpose.RELEASE)
+            match rules.next_step(reply):
+                case Step.DONE:
+                    return Ending.FREED, Stored(reply.version, body)
+                case Step.GONE:
+                    return Ending.SUPERSEDED, None
+                case Step.REFUSED:
+                    return Ending.UNKNOWN, None
+                case Step.LOOK:
+                    has_lost_answer = has_lost_answer or reply.outcome is Outcome.AMBIGUOUS
+                    # A renewal that was under way may have landed first; it is released like the rest.
+                    found = cell.settle(tenure.pending, expected=version, released=body)
+                    stored = found.stored
+                    match found.sight:
+                        case Sight.RELEASED_BY_US:
+                            return Ending.FREED, stored
+                        case Sight.OURS:
+                            version, own = found.landed()
+                            body = own.record.freed(cell.new_nonce())
+                        case Sight.OTHER if stored is not None and rules.is_past(stored.record, body):
+                            # The read lags: no successor has a smaller token. Try again.
+                            pass
+                        case Sight.OTHER | Sight.NO_RECORD if has_lost_answer:
+                            # Our release landed and a successor has taken the lock: done.
+                            return Ending.FREED, None
+                        case Sight.OTHER | Sight.NO_RECORD | Sight.ABSENT:
+                            return Ending.SUPERSEDED, None
+            pause_ns = self._backoff_ns(number)
+            if self.runtime.monotonic_ns() + pause_ns >= deadline_ns:
+                break
+            self.runtime.sleep(pause_ns)
+        return Ending.UNKNOWN, None
+
+    def _release_budget_ns(self) -> int:
+        """How long an unlock tries: as long as three requests may take, at least a second, never beyond a validity."""
+        return min(self.terms.validity_ns, max(3 * self.terms.request_timeout_ns, NS_PER_S))
+
+    def _backoff_ns(self, failures: int) -> int:
+        return self.cell.rules.backoff_ns(failures, self.runtime.random.uniform(0.5, 1.0))
+
+    # ---- which writes are orphaned ----
+
+    def add(self, writes: Sequence[Attempt[R]]) -> None:
+        """These may stand in the store from now on without being anybody's grant (H6)."""
+        with self._mutex:
+            self.orphans = [*self.orphans, *writes]
+
+    def settle(self, settled: Collection[Attempt[R]]) -> None:
+        """These stand in the store no more, and cannot land any more."""
+        with self._mutex:
+            self.orphans = [orphan for orphan in self.orphans if orphan not in settled]
+
+    def settle_all(self) -> None:
+        """A grant of ours has replaced whatever they could have landed on."""
+        with self._mutex:
+            self.orphans = []
+
+    def abandon(self, attempts: Collection[Attempt[R]], *, unsettled: Sequence[Attempt[R]]) -> None:
+        """An acquiring call ended without a grant (L6). attempts: all its writes; unsettled: those that may count.
+
+        What earlier calls have left is undone, too: the call had taken over their cleanup.
+        """
+        with self._mutex:
+            kept = [orphan for orphan in self._unlapsed(self.orphans) if orphan not in attempts]
+            for write in unsettled:
+                if write not in kept:
+                    kept.append(write)
+            self.orphans = kept
+        self.start()
+
+    # ---- undo them ----
+
+    def take_over(self) -> None:
+        """A call of this lock begins: it deals with the orphans itself, so the background task ends."""
+        self._epoch += 1
+
+    def start(self) -> None:
+        """H6: undo the orphans of now in the background, so that the caller's time is kept (L5)."""
+        self._start(list(self.orphans))
+
+    def start_for(self, writes: Collection[Attempt[R]]) -> None:
+        """`start`, if any of `writes` is an orphan: with it goes what earlier calls have left."""
+        if any(orphan in writes for orphan in self.orphans):
+            self.start()
+
+    def finish(self) -> None:
+        """The lock is closed: try once now; what is left then is undone in the background."""
+        orphans = self._unlapsed(self.orphans)
+        if not orphans:
+            return
+        is_undone = False
+        try:
+            is_undone = self._try_to_undo(orphans)
+        finally:
+            if not is_undone:
+                self._start(orphans)
+
+    def _start(self, orphans: list[Attempt[R]]) -> None:
+        if not self._unlapsed(orphans):
+            return
+        self._epoch += 1
+        epoch = self._epoch
+        self.cell.notices.left_behind(len(orphans))
+        try:
+            self.runtime.spawn(lambda: self._clean_up(epoch, orphans), name=self._name)
+        except (RuntimeError, MemoryError):
+            # No thread to be had: once, here. If that fails, the next call or `close` tries again.
+            self._try_to_undo(orphans)
+
+    def _clean_up(self, epoch: int, orphans: list[Attempt[R]]) -> None:
+        """Until done, until the orphans have lapsed, or until a new call takes over the task.
+
+        It goes on after `close`: a caller who closes a lock does not wait for a store that does not answer.
+        """
+        failures = 0
+        is_over = False
+        try:
+            while epoch == self._epoch and self._unlapsed(orphans):
+                if self._try_to_undo(orphans):
+                    is_over = True
+                    return
+                failures += 1
+                self.runtime.sleep(self._backoff_ns(failures))
+            if epoch == self._epoch:
+                self.cell.notices.not_undone()
+            is_over = True
+        finally:
+            if not is_over and epoch == self._epoch:
+                # Somebody has killed this task; what it was for is still to be done.
+                self._start(orphans)
+
+    def _try_to_undo(self, orphans: list[Attempt[R]]) -> bool:
+        """One attempt. An error of the store is logged, and the attempt repeated; only the end of the task stops it."""
+        try:
+            is_undone = self._undo(orphans)
+        except Exception as error:  # noqa: BLE001 - in a task without a caller; logged, repeated, bounded by the lease
+            self.cell.notices.cleanup_failed(error)
+            return False
+        if is_undone:
+            self.settle(orphans)
+            self.cell.notices.undone()
+        return is_undone
+
+    def _undo(self, orphans: list[Attempt[R]]) -> bool:
+        """Release an orphan that landed; overwrite what one could still land on, so that it meets a 412 (H6, E30)."""
+        found = self.cell.settle(orphans, expected=None)
+        if found.sight is Sight.UNKNOWN:
+            return False
+        if found.stored is None:
+            return True
+        version = found.stored.version
+        orphan = found.own
+        if orphan is None:
+            may_land = [write for write in orphans if write.if_version == version]
+            if not may_land:
+                return True
+            orphan = may_land[-1]
+        reply = self.cell.swap(version, orphan.record.freed(self.cell.new_nonce()), Purpose.RELEASE)
+        return self.cell.rules.next_step(reply) in (Step.DONE, Step.REFUSED)
+
+    def _unlapsed(self, orphans: list[Attempt[R]]) -> list[Attempt[R]]:
+        now_ns = self.runtime.wall_ns()
+        return [orphan for orphan in orphans if free_at_wall_ns(orphan.record, self.terms) > now_ns]

@@ -1,0 +1,160 @@
+"""Keeping a grant: two daemon tasks, one renews, one watches the deadline.
+
+They are two because a renewal may hang in a socket at the very moment when the
+lease ends, and the loss must be signalled then (H4, H12). The watchdog starts
+with the grant; the renewing task only when the first renewal is due, so that a
+short critical section costs a single task.
+
+A renewal replaces exactly the version that the grant lives on. Whatever comes
+back, the deadline stands until our own write is known to have landed in time;
+an answer that may be lost, and a refusal that may be the echo of our own write,
+are looked up (H5, H8).
+
+Nothing here waits for anything but time and the store: an unlock sets
+`Tenure.stopped` and goes on (H11, D9). A tick that is already under way
+afterwards finds that its grant is over, and does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic
+
+from lockref.locks.cell import Cell, Purpose
+from lockref.locks.rules import Attempt, Lease, LeaseTerms, R, Sight, Step
+from lockref.locks.tenure import Tenure
+from lockref.runtime import MonoNs
+
+
+class Heartbeat(Generic[R]):
+    """Keeps one grant alive and says when it ended. Used once.
+
+    new_renewal: the write that extends a lease. on_renewed: told of each renewal that counts.
+    """
+
+    def __init__(
+        self,
+        tenure: Tenure[R],
+        *,
+        cell: Cell[R],
+        terms: LeaseTerms,
+        new_renewal: Callable[[Lease[R]], Attempt[R]],
+        on_renewed: Callable[[Tenure[R]], None],
+        name: str,
+    ) -> None:
+        self.tenure = tenure
+        self.cell = cell
+        self.terms = terms
+        self.runtime = cell.runtime
+        self._new_renewal = new_renewal
+        self._on_renewed = on_renewed
+        self._name = name
+        self._failures = 0
+
+    def start(self) -> None:
+        """Start the watchdog. Raises RuntimeError if the system has no thread to give (H10)."""
+        self.runtime.spawn(self._watch, name=f"{self._name}-watchdog")
+
+    def _watch(self) -> None:
+        tenure, interval_ns = self.tenure, self.terms.renew_interval_ns
+        # H3: counted from before the granting write, not from its answer.
+        first_ns = tenure.granted_at.mono_ns + interval_ns
+        is_renewing = False
+        try:
+            while not tenure.stopped.is_set():
+                left_ns = tenure.remaining_ns()
+                if left_ns == 0:
+                    # H4: the deadline alone decides, whatever storage last answered.
+                    tenure.lose("the lease ended before it could be renewed")
+                    return
+                # Not longer than an interval: the wall clock may step towards the deadline meanwhile.
+                wait_ns = min(left_ns, interval_ns)
+                if not is_renewing:
+                    until_first_ns = first_ns - self.runtime.monotonic_ns()
+                    if until_first_ns <= 0:
+                        self.runtime.spawn(self._keep_renewing, name=f"{self._name}-renewal")
+                        is_renewing = True
+                    else:
+                        wait_ns = min(wait_ns, until_first_ns)
+                tenure.stopped.wait(wait_ns)
+        except BaseException as error:
+            # Also for what is no Exception, such as the end of a greenlet: nobody would tell of the loss otherwise.
+            tenure.lose(f"the watchdog failed: {type(error).__name__}")
+            raise
+
+    def _keep_renewing(self) -> None:
+        try:
+            while not self.tenure.stopped.is_set():
+                next_ns = self.renew()
+                if next_ns is None:
+                    return
+                self.tenure.stopped.wait(max(0, next_ns - self.runtime.monotonic_ns()))
+        except BaseException as error:
+            # H4: nobody renews from here on; say so now, not at the deadline (U15).
+            self.tenure.lose(f"the heartbeat failed: {type(error).__name__}")
+            raise
+
+    def renew(self) -> MonoNs | None:
+        """One renewal. The monotonic instant of the next try; None if the grant is over."""
+        if not self.is_owner_alive():
+            # H13: its work may go on elsewhere, so the lock is not given to anybody before it lapses.
+            self.tenure.lose("the task that locked it has ended without unlocking")
+            return None
+        renewal = self._new_renewal(self.tenure.lease)
+        if not self.tenure.send(renewal):
+            return None
+        reply = self.cell.swap(renewal.if_version, renewal.record, Purpose.RENEW)
+        match self.cell.rules.next_step(reply):
+            case Step.DONE:
+                assert reply.version is not None, "an applied write has a version"
+                return self._landed(Lease(reply.version, renewal))
+            case Step.GONE:
+                # H15: whoever creates it anew holds it; never recreate it.
+                self.tenure.supersede("the lock object was deleted")
+                return None
+            case Step.LOOK:
+                return self._settle()
+            case _:
+                return self._later()
+
+    def is_owner_alive(self) -> bool:
+        """H13: does the task still live that locked, and that alone may unlock?"""
+        return self.tenure.task.is_alive()
+
+    def _settle(self) -> MonoNs | None:
+        """H5, H8: after a 412 or a lost answer, adopt our own write, or know that it is over."""
+        tenure = self.tenure
+        if tenure.has_ended:
+            # H11: unlocked meanwhile; the release looks for itself.
+            return None
+        found = self.cell.settle(tenure.pending, expected=tenure.lease.version)
+        record = None if found.stored is None else found.stored.record
+        match found.sight:
+            case Sight.OURS:
+                return self._landed(Lease(*found.landed()))
+            case Sight.UNKNOWN | Sight.UNCHANGED:
+                # H6: not landed, or the read lags; the same precondition decides.
+                return self._later()
+            case Sight.OTHER if self.cell.rules.is_own_past(record, tenure.lease.attempt.record):
+                return self._later()
+            case Sight.ABSENT:
+                tenure.supersede("the lock object was deleted")
+            case Sight.NO_RECORD:
+                # Without the error's text, which may quote what was found: reasons are logged.
+                tenure.supersede("the lock object was overwritten with something that is no lock record")
+            case _:
+                tenure.supersede("somebody else's record has replaced it")
+        return None
+
+    def _landed(self, extended: Lease[R]) -> MonoNs | None:
+        if not self.tenure.extend(extended):
+            return None
+        self._failures = 0
+        self._on_renewed(self.tenure)
+        return MonoNs(extended.attempt.sent.mono_ns + self.terms.renew_interval_ns)
+
+    def _later(self) -> MonoNs:
+        """The deadline stands; try again soon, more slowly each time, but at least once per interval (H18)."""
+        self._failures += 1
+        pause_ns = self.cell.rules.backoff_ns(self._failures, self.runtime.random.uniform(0.5, 1.0))
+        return MonoNs(self.runtime.monotonic_ns() + min(pause_ns, self.terms.renew_interval_ns))

@@ -1,0 +1,147 @@
+"""A grant in the holder's hands: until when may it act, and how does it learn of the end?
+
+The holder's own deadline decides (H1, H2): L − M after its last landed write
+was *sent*, on two clocks, whichever says "stop" first. No answer of the store
+prolongs that except a renewal that landed in time, and once the guard has said
+no it stays no. Losing a grant is signalled once, and never after its unlock.
+
+One `Tenure` is one grant, from its write to its unlock. It is replaced, never
+reused, so it is its own epoch: whoever comes late with an old one changes
+nothing (H11, H12).
+"""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from lockref.errors import LockLost
+from lockref.locks.notices import Notices
+from lockref.locks.rules import Attempt, Lease, Moment, R
+from lockref.provider import Grant
+from lockref.runtime import Runtime
+
+
+class Tenure(Generic[R]):
+    """One grant of the task that makes it.
+
+    first: the write that landed. key: names the lock in messages. `loss` is set when the grant is lost, `stopped`
+    when it needs its heartbeat no more.
+    """
+
+    def __init__(self, first: Lease[R], *, key: str, runtime: Runtime, notices: Notices) -> None:
+        self.key = key
+        self.runtime = runtime
+        self.notices = notices
+        self.task = runtime.current_task()
+        self.lease = first
+        self.granted_at = first.attempt.sent
+        # Renewals that were sent and whose fate is open.
+        self.pending: list[Attempt[R]] = []
+        self.loss = runtime.event()
+        self.stopped = runtime.event()
+        # Once the guard has said no, it stays no: a latch, set without a mutex (S3).
+        self.has_lapsed = False
+        self.loss_reason: str | None = None
+        self.is_superseded = False
+        # The caller has been told; before that, a loss is nobody's business.
+        self.is_announced = False
+        # Given back or withdrawn: nobody believes in it any more, and nobody is told of a loss.
+        self.has_ended = False
+        self._process_id = runtime.process_id()
+        # Guards the state for a few instructions; never held during I/O or waiting (H11).
+        self._mutex = runtime.mutex()
+
+    # ---- what the holder asks ----
+
+    def is_in_force(self) -> bool:
+        """H1, H2: evaluated at use. A no is latched, so that no late renewal turns it into a yes."""
+        if self.has_ended or self.loss_reason is not None or not self.is_same_process():
+            return False
+        if self.lease.attempt.deadline.has_passed(Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())):
+            self.has_lapsed = True
+        return not self.has_lapsed
+
+    def is_same_process(self) -> bool:
+        """H9: a forked child has inherited the memory, not the grant."""
+        return self.runtime.process_id() == self._process_id
+
+    def remaining_ns(self) -> int:
+        """Until the holder must have stopped; 0 from then on (H2)."""
+        if not self.is_in_force():
+            return 0
+        return self.lease.deadline.remaining_ns(Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns()))
+
+    @property
+    def token(self) -> int | None:
+        return self.lease.attempt.record.token
+
+    def grant(self) -> Grant:
+        """The grant as its holder is shown it."""
+        lease = self.lease
+        return Grant(
+            owner=lease.attempt.record.owner or "",
+            token=self.token,
+            version=lease.version,
+            deadline_ns=lease.deadline.mono_ns,
+        )
+
+    def writes(self) -> list[Attempt[R]]:
+        """Every write of this grant that may stand in the store: the last to land, and those whose fate is open."""
+        return [self.lease.attempt, *self.pending]
+
+    # ---- what happens to it ----
+
+    def announce(self) -> bool:
+        """H3: the last thing before the caller is told yes. False: too late to be believed (E9, E10)."""
+        with self._mutex:
+            self.is_announced = self.is_in_force()
+            return self.is_announced
+
+    def send(self, renewal: Attempt[R]) -> bool:
+        """H11: enter a renewal before it leaves. False if the grant is over: a late tick sends nothing."""
+        with self._mutex:
+            if not self.is_in_force():
+                return False
+            self.pending.append(renewal)
+            return True
+
+    def extend(self, extended: Lease[R]) -> bool:
+        """A renewal landed. It counts only if the deadline before it had not passed: no revival (H4)."""
+        with self._mutex:
+            if not self.is_in_force():
+                return False
+            self.lease = extended
+            self.pending.clear()
+            return True
+
+    def lose(self, reason: str) -> None:
+        """H12: signal the loss of this grant, once, and never after its unlock."""
+        with self._mutex:
+            if self.has_ended or self.loss_reason is not None:
+                return
+            self.loss_reason = reason
+            self.stopped.set()
+            if not self.is_announced:
+                return
+            self.loss.set()
+        self.notices.lost(self.grant(), self.loss_error())
+
+    def supersede(self, reason: str) -> None:
+        """H8: the store shows that the grant has ended, so there is nothing to give back."""
+        self.is_superseded = True
+        self.lose(reason)
+
+    def end(self) -> None:
+        """H7: given back or withdrawn. From here on nobody believes, whatever becomes of the release."""
+        with self._mutex:
+            self.has_ended = True
+        self.stopped.set()
+
+    def loss_error(self, found: str = "") -> LockLost:
+        """What its holder is told. found: what a release has found, where nobody had noticed the loss before."""
+        reason = self.loss_reason or found or "the lease ended before it could be renewed"
+        return LockLost(
+            f"holding {self.key} with token {self.token}: lost, {reason}; stop protected work now",
+            token=self.token,
+            reason=reason,
+        )
