@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
-from lockref.storage.lease import (
+from lockref.locks.rules import (
     Attempt,
     LeaseTerms,
     Moment,
@@ -17,12 +16,12 @@ from lockref.storage.lease import (
     deadline_after,
     decide,
     estimate_wall,
-    next_fence,
-    released,
+    next_token,
     renewed_valid_until_ms,
     sight,
     valid_until_ms,
 )
+from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.lockfile import LockFile, parse, parse_strictly_as_hudi, serialize
 from lockref.stores.port import Version
 
@@ -121,7 +120,7 @@ def test_waiting_ends_exactly_when_taking_begins(limits, record, now_ns):
 @given(records() | st.none(), st.integers(0, 10))
 def test_fence_always_rises(record, seen):
     """S2, H21: above the stored one and above all that were seen, so the next holder's is above it in turn."""
-    fence = next_fence(Stored(None, record), seen)
+    fence = next_token(Stored(None, record), seen)
     assert fence > seen
     assert record is None or record.fence is None or fence > record.fence
 
@@ -132,7 +131,7 @@ def test_a_look_is_never_taken_for_ours_unless_it_is(written, found, version):
     mine = attempt_at(Moment(WallNs(0), MonoNs(0)), LeaseTerms(
         validity_ns=10, renew_interval_ns=1, margin_ns=1, buffer_ns=0, request_timeout_ns=1))  # fmt: skip
     mine = Attempt(record=written, sent=mine.sent, deadline=mine.deadline, wall_estimate_ns=0, if_version=Version("1"))
-    body = released(written, "r")
+    body = written.freed("r")
     seen = sight(Stored(Version(version), found), expected=Version("1"), attempts=[mine], released=body)
     assert (seen is Sight.OURS) == (found == written)
     assert (seen is Sight.RELEASED_BY_US) == (found == body)

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
-from lockref.storage.lease import (
+from lockref.locks.rules import (
     Attempt,
     Deadline,
     Lease,
@@ -26,14 +25,14 @@ from lockref.storage.lease import (
     free_at_wall_ns,
     is_own_past,
     is_past,
-    next_fence,
     next_step,
+    next_token,
     recognise,
-    released,
     renewed_valid_until_ms,
     sight,
     valid_until_ms,
 )
+from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply
 
@@ -171,9 +170,9 @@ def test_renewal_never_lowers_validity():
         (Stored(V1, LockFile("hudi", 1, expired=True)), 9, 10),
     ],
 )
-def test_next_fence(stored, seen, expected):
+def test_next_token(stored, seen, expected):
     """H21: above the record's and above everything seen; Hudi's records have none."""
-    assert next_fence(stored, seen) == expected
+    assert next_token(stored, seen) == expected
 
 
 def test_recognise_needs_the_whole_record():
@@ -193,7 +192,7 @@ def test_recognise_needs_the_whole_record():
 
 def test_sight():
     """H5 to H8: five things that a look can show."""
-    body = released(LIVE, "r")
+    body = LIVE.freed("r")
     for stored, expected in (
         (Stored(None, None), Sight.ABSENT),
         (Stored(V2, body), Sight.RELEASED_BY_US),
@@ -207,7 +206,7 @@ def test_sight():
 
 def test_released_body_keeps_owner_time_and_fence():
     """RFC-91, H21: only `expired` and the nonce change."""
-    assert released(LIVE, "r") == LockFile("somebody", 1000, expired=True, nonce="r", fence=4)
+    assert LIVE.freed("r") == LockFile("somebody", 1000, expired=True, nonce="r", fence=4)
 
 
 def test_default_request_timeout():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lockref.locks.adaptive_waiting import FLOOR_NS, AdaptiveWaiting
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.lockfile import LockFile
-from lockref.storage.polling import FLOOR_NS, PollPolicy
 from tests.hardened_rig import ManualRuntime
 
 INTERVAL_NS = NS_PER_S
@@ -16,18 +16,18 @@ FAR = 100 * NS_PER_S
 
 @pytest.fixture
 def polls():
-    return PollPolicy(INTERVAL_NS, VALIDITY_NS, ManualRuntime(7))
+    return AdaptiveWaiting(INTERVAL_NS, VALIDITY_NS, ManualRuntime(7))
 
 
 def held_since(began_ms: int, fence: int = 1, owner: str = "somebody") -> LockFile:
     return LockFile(owner, began_ms + VALIDITY_NS // NS_PER_MS, expired=False, nonce="n", fence=fence)
 
 
-def look(polls: PollPolicy, record: LockFile, now_ms: int, lapses_in_ns: int = FAR) -> int:
+def look(polls: AdaptiveWaiting, record: LockFile, now_ms: int, lapses_in_ns: int = FAR) -> int:
     return polls.pause_ns(record, now_wall_ns=now_ms * NS_PER_MS, lapses_in_ns=lapses_in_ns)
 
 
-def teach(polls: PollPolicy, length_ms: int, times: int = 30) -> None:
+def teach(polls: AdaptiveWaiting, length_ms: int, times: int = 30) -> None:
     for _ in range(times):
         polls.held(length_ms * NS_PER_MS)
         polls.won()
@@ -98,17 +98,17 @@ def test_crowd_spreads_out_and_comes_back(polls):
         return sum(look(polls, held_since(5000, fence=99, owner="last"), 5000) for _ in range(200)) / 200
 
     def lose(times: int) -> None:
-        polls.begin()
+        polls.begin(0)
         for number in range(times):
             look(polls, held_since(5000, fence=None, owner=f"winner {number}"), 5000)
-        polls.begin()
+        polls.begin(0)
 
     alone_ns = mean_pause_ns()
     lose(20)
     crowd_ns = mean_pause_ns()
     for _ in range(20):
         polls.won()
-    polls.begin()
+    polls.begin(0)
     again_ns = mean_pause_ns()
     assert alone_ns < 150 * NS_PER_MS
     assert crowd_ns > 0.8 * INTERVAL_NS
@@ -133,7 +133,7 @@ def test_after_a_lost_race_the_winner_is_left_alone(polls):
 def test_greedy_neighbour_is_not_a_crowd(polls):
     """E34: one owner that takes the lock again and again is no reason to look more rarely."""
     teach(polls, 100)
-    polls.begin()
+    polls.begin(0)
     for fence in range(1, 20):
         look(polls, held_since(5000, fence=fence, owner="greedy"), 5000)
     pauses = [look(polls, held_since(5000, fence=20, owner="greedy"), 5000) for _ in range(50)]
