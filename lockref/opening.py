@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lockref.locks.rules import LeaseTerms
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.storage.place import store_uri
@@ -48,7 +47,7 @@ def open_lock(
     """
     config = StorageLockConfig.from_properties(properties)
     uri = store_uri(config.location, endpoint=endpoint, region=region)
-    timeout_ns = LeaseTerms.default_request_timeout_ns(config.renew_interval_ns)
+    timeout_ns = config.terms().request_timeout_ns
     store = open_store(uri, request_timeout_ns=timeout_ns)
     lock = StorageLock(
         store, config=config, request_timeout_ns=timeout_ns, listener=listener, on_loss=on_loss, audit=audit

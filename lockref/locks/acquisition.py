@@ -13,6 +13,7 @@ from typing import Generic, Protocol
 from lockref.errors import OutcomeUnknown, StoreRejected
 from lockref.locks.cell import Cell, Purpose, describe
 from lockref.locks.cleanup import Cleanup
+from lockref.locks.gate import Gate
 from lockref.locks.notices import Notices
 from lockref.locks.rules import (
     Attempt,
@@ -47,6 +48,7 @@ class Contender(Protocol[R]):
     terms: LeaseTerms
     poll_interval_ns: int
     cell: Cell[R]
+    gate: Gate
     cleanup: Cleanup[R]
     waiting: Waiting
     tokens: Tokens[R]
@@ -63,6 +65,18 @@ class Contender(Protocol[R]):
 
     def pause(self, duration_ns: int) -> None:
         """Wait, and raise if the lock was closed meanwhile."""
+        ...
+
+    def enter(self, until_ns: int) -> bool:
+        """Become the one task of this process that may contend and hold; False if the time is up first (H9)."""
+        ...
+
+    def holds(self) -> bool:
+        """Has this process the lock?"""
+        ...
+
+    def forget(self) -> list[Attempt[R]]:
+        """The present tenure, if any, is over; its writes."""
         ...
 
 
@@ -97,6 +111,40 @@ class Acquisition(Generic[R]):
 
     def run(self) -> bool:
         """True: granted. False: somebody else's lease was seen. Raises OutcomeUnknown if nothing definite was (S7)."""
+        is_granted = False
+        try:
+            if not self.lock.enter(self.waits_until_ns):
+                if self.lock.holds():
+                    return False
+                # S7: the other task is still contending, so nobody is known to have it.
+                raise OutcomeUnknown(
+                    f"locking {self.cell.key}: another task of this process is busy with it; try again"
+                )
+            self.lock.cleanup.take_over()
+            is_granted = self.contend()
+            return is_granted
+        finally:
+            if not is_granted:
+                self.stop()
+
+    def stop(self) -> None:
+        """The call ends without a grant, perhaps by a Ctrl-C: leave nothing behind that could become one (L6)."""
+        lock = self.lock
+        if not lock.gate.is_mine():
+            # It ended before it was this task's turn.
+            return
+        try:
+            unsettled = list(self.attempts) if self.is_unresolved else []
+            # A write may have landed, and the call have ended before its caller was told.
+            unsettled += lock.forget()
+            # Before another task of this process may enter: its writes are none of these.
+            lock.cleanup.abandon(self.attempts, unsettled=unsettled)
+        finally:
+            lock.gate.leave()
+        lock.notices.metric("lock.acquire.failure")
+
+    def contend(self) -> bool:
+        """Passes over the lock, with pauses, until it is granted, denied or out of time (L5)."""
         # E34: a client that has just released lets those look who have been waiting, a moment and no longer.
         now_ns = self.runtime.monotonic_ns()
         step_back_ns = min(self.lock.waiting.begin(now_ns), (self.waits_until_ns - now_ns) // 2)

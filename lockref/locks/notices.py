@@ -50,6 +50,12 @@ class Notices:
         if self._listener is not None and hears_metrics(self._listener):
             self._call("listener", self._listener, LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
 
+    def granted(self, grant: Grant) -> None:
+        """A call has been granted the lock. Hudi counts its attempts so, too."""
+        self.metric("lock.acquire.attempts")
+        self.metric("lock.acquire.success")
+        self.tell(LockEventKind.GRANTED, grant)
+
     def lost(self, grant: Grant, error: LockLost) -> None:
         """H12: the grant has ended while it was wanted."""
         self.tell(LockEventKind.LOST, grant, error.reason)

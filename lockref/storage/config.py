@@ -19,6 +19,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from lockref.errors import ConfigError, did_you_mean
+from lockref.locks.rules import LeaseTerms
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 
@@ -194,6 +195,16 @@ class StorageLockConfig:
     def location(self) -> LockFileLocation:
         return lock_file_location(self.base_path)
 
+    def terms(self, request_timeout_ns: int | None = None) -> LeaseTerms:
+        """The timing as the lock uses it. request_timeout_ns: of one request; default r/3, at most 5 s (H18)."""
+        return LeaseTerms(
+            validity_ns=self.validity_ns,
+            renew_interval_ns=self.renew_interval_ns,
+            margin_ns=self.stop_margin_ns,
+            buffer_ns=self.drift_bound_ns,
+            request_timeout_ns=request_timeout_ns or LeaseTerms.default_request_timeout_ns(self.renew_interval_ns),
+        )
+
     @classmethod
     def from_properties(cls, properties: Mapping[str, object], *, ignores_unknown: bool = False) -> StorageLockConfig:
         """Read Hudi's properties. Checks in Hudi's order.
@@ -239,6 +250,18 @@ class StorageLockConfig:
             margin_ns=margin_ns,
             unsafe=settings.unsafe,
         )
+
+
+def laboratory_options(settings: LockSettings) -> tuple[int | None, int]:
+    """The margin (None: the default) and the request timeout that a scenario's options ask for, in nanoseconds.
+
+    Options: `margin_ms`, `request_timeout_ms`. Raises ConfigError for what is no whole number.
+    """
+    margin_ns, timeout_ns = (
+        whole_number(settings.options, name, default=0) * NS_PER_MS if name in settings.options else None
+        for name in ("margin_ms", "request_timeout_ms")
+    )
+    return margin_ns, timeout_ns or LeaseTerms.default_request_timeout_ns(settings.renew_interval_ns)
 
 
 def _refuse_unknown(properties: Mapping[str, object]) -> None:

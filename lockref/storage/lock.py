@@ -27,25 +27,22 @@ from dataclasses import replace
 from types import TracebackType
 from typing import ClassVar, Self
 
-from lockref.errors import LockError, LockForked, LockLost, LockNotHeld, LockTimeout, OutcomeUnknown, ReleaseFailed
-from lockref.locks.acquisition import Acquisition
+from lockref.errors import LockError, LockForked, LockLost, LockNotHeld, LockTimeout, ReleaseFailed
 from lockref.locks.cleanup import Ending
 from lockref.locks.notices import LossCallback, Notices
-from lockref.locks.rules import Attempt, Lease, LeaseTerms, Moment, Reserved, Stored
+from lockref.locks.rules import Attempt, Lease, Moment, Reserved, Stored
 from lockref.locks.tenure import Tenure
 from lockref.provider import Grant, LockContext, LockEventKind, LockListener
-from lockref.runtime import NS_PER_MS, NS_PER_S, Event, Runtime, ThreadRuntime
+from lockref.runtime import NS_PER_S, Event, Runtime, ThreadRuntime
 from lockref.storage import lockfile
 from lockref.storage.audit import AuditState, AuditTrail
-from lockref.storage.config import StorageLockConfig, whole_number
+from lockref.storage.config import StorageLockConfig, laboratory_options
 from lockref.storage.lockfile import LockFile
 from lockref.storage.operations import repair
 from lockref.storage.parts import Parts
 from lockref.storage.place import key_in
 from lockref.stores.port import ObjectStore, Version
 from lockref.stores.probe.selftest import ensure_usable
-
-_OPTIONS = ("margin_ms", "request_timeout_ms")
 
 
 class StorageLock:
@@ -90,19 +87,13 @@ class StorageLock:
             config = replace(config, margin_ns=margin_ns)
         self.runtime = runtime = runtime or ThreadRuntime()
         key = key or key_in(store, config.base_path)
-        self.terms = LeaseTerms(
-            validity_ns=config.validity_ns,
-            renew_interval_ns=config.renew_interval_ns,
-            margin_ns=config.stop_margin_ns,
-            buffer_ns=config.drift_bound_ns,
-            request_timeout_ns=request_timeout_ns or LeaseTerms.default_request_timeout_ns(config.renew_interval_ns),
-        )
+        self.terms = config.terms(request_timeout_ns)
         self.poll_interval_ns = config.poll_interval_ns
         self._store = store
         self._audit = audit
         self._process_id = runtime.process_id()
         # H22: one owner per instance, whatever the process or host.
-        self.owner = _uuid_text(runtime.token_bytes(16))
+        self.owner = lockfile.owner_id(runtime.token_bytes(16))
         self._task_name = f"lockref-{self.owner[:6]}"
         parts = self.parts
         self.notices = Notices(key, listener=listener, on_loss=on_loss)
@@ -127,17 +118,10 @@ class StorageLock:
         Errors: ConfigError for a timing or an option that RFC-91's lock cannot have.
         """
         settings = context.settings
-        options = {
-            name: whole_number(settings.options, name, default=0) * NS_PER_MS
-            for name in _OPTIONS
-            if name in settings.options
-        }
-        timeout_ns = options.get("request_timeout_ms") or LeaseTerms.default_request_timeout_ns(
-            settings.renew_interval_ns
-        )
+        margin_ns, timeout_ns = laboratory_options(settings)
         return cls(
             context.open_store(timeout_ns),
-            config=StorageLockConfig.from_settings(settings, margin_ns=options.get("margin_ms")),
+            config=StorageLockConfig.from_settings(settings, margin_ns=margin_ns),
             key=settings.key,
             request_timeout_ns=timeout_ns,
             runtime=context.runtime,
@@ -222,21 +206,7 @@ class StorageLock:
             if self.gate.is_mine():
                 self.gate.set_depth(depth)
             raise
-        is_granted = False
-        try:
-            if not self._enter(call.waits_until_ns):
-                if self.holds():
-                    return False
-                # S7: the other task is still contending, so nobody is known to have it.
-                raise OutcomeUnknown(
-                    f"locking {self.cell.key}: another task of this process is busy with it; try again"
-                )
-            self.cleanup.take_over()
-            is_granted = call.run()
-            return is_granted
-        finally:
-            if not is_granted:
-                self._stop_contending(call)
+        return call.run()
 
     def _re_enter(self) -> bool:
         """H9: the owner task may lock again; a grant that it lost unnoticed is reported once, then forgotten."""
@@ -251,7 +221,7 @@ class StorageLock:
         self.gate.leave()
         raise tenure.loss_error()
 
-    def _enter(self, deadline_ns: int) -> bool:
+    def enter(self, until_ns: int) -> bool:
         """H9: one task of this process at a time; the others wait for it, or are told no."""
         while True:
             tenure = self.tenure
@@ -259,9 +229,9 @@ class StorageLock:
                 tenure.lose("the task that locked it has ended without unlocking")
             if self.gate.try_enter():
                 # A grant of a task that died inside is left to lapse, for its work may go on elsewhere (H13).
-                self._forget()
+                self.forget()
                 return True
-            left_ns = deadline_ns - self.runtime.monotonic_ns()
+            left_ns = until_ns - self.runtime.monotonic_ns()
             if left_ns <= 0:
                 return False
             self.gate.wait(min(left_ns, self.terms.renew_interval_ns))
@@ -312,12 +282,10 @@ class StorageLock:
         # A lock that another task has closed meanwhile gives no grant.
         self._check_usable()
         if not tenure.announce():
-            self._forget()
+            self.forget()
             return False
         self.waiting.won()
-        self.notices.metric("lock.acquire.attempts")
-        self.notices.metric("lock.acquire.success")
-        self.notices.tell(LockEventKind.GRANTED, tenure.grant())
+        self.notices.granted(tenure.grant())
         self._note(AuditState.START, tenure, tenure.granted_at)
         self.cleanup.settle_all()
         return True
@@ -327,23 +295,6 @@ class StorageLock:
         self.notices.metric("lock.expiration.deadline", left_ns / NS_PER_S)
         self.notices.tell(LockEventKind.RENEWED, tenure.grant())
         self._note(AuditState.RENEW, tenure, tenure.lease.attempt.sent)
-
-    def _stop_contending(self, call: Acquisition[LockFile]) -> None:
-        """The call ends without a grant, perhaps by a Ctrl-C: leave nothing behind that could become one (L6)."""
-        if not self.gate.is_mine():
-            # It ended before it was this task's turn.
-            return
-        try:
-            unsettled = list(call.attempts) if call.is_unresolved else []
-            if self.tenure is not None:
-                # It landed, and the call ended before its caller was told.
-                unsettled += self.tenure.writes()
-                self._forget()
-            # Before another task of this process may enter: its writes are none of these.
-            self.cleanup.abandon(call.attempts, unsettled=unsettled)
-        finally:
-            self.gate.leave()
-        self.notices.metric("lock.acquire.failure")
 
     # ---- unlock ----
 
@@ -388,13 +339,16 @@ class StorageLock:
         if self.tenure is tenure:
             # Ours to undo until the store has told that the release landed.
             self.cleanup.add(tenure.writes())
-            self._forget()
+            self.forget()
 
-    def _forget(self) -> None:
-        """The present tenure, if any, is over: nobody believes in it, nobody renews it."""
-        tenure, self.tenure = self.tenure, None
-        if tenure is not None:
-            tenure.end()
+    def forget(self) -> list[Attempt[LockFile]]:
+        """The present tenure, if any, is over: nobody believes in it, nobody renews it. Returns its writes."""
+        tenure = self.tenure
+        if tenure is None:
+            return []
+        tenure.end()
+        self.tenure = None
+        return tenure.writes()
 
     def _end_use(self, tenure: Tenure[LockFile]) -> None:
         """However the unlock ended, by a Ctrl-C or an error too: what may be left in the store is undone (H6)."""
@@ -482,7 +436,7 @@ class StorageLock:
             return
         if self.tenure is not None:
             self.tenure.lose("the process ends inside the critical section")
-            self._forget()
+            self.forget()
         self.close()
 
     # ---- for operators ----
@@ -530,12 +484,3 @@ class StorageLock:
         """H25: one line of audit; hands over and returns."""
         if self._audit is not None:
             self._audit.note(state, owner=self.owner, began_ns=tenure.granted_at.wall_ns, at_ns=at.wall_ns)
-
-
-def _uuid_text(entropy: bytes) -> str:
-    """The usual form of a random UUID (version 4), which is what Hudi writes as owner."""
-    number = bytearray(entropy)
-    number[6] = number[6] & 0x0F | 0x40
-    number[8] = number[8] & 0x3F | 0x80
-    text = number.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

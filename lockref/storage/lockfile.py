@@ -91,6 +91,15 @@ class LockFile:
         return LockFile(self.owner, self.valid_until_ms, True, nonce, self.fence, self.mark)
 
 
+def owner_id(entropy: bytes) -> str:
+    """An owner as Hudi writes it: the usual form of a random UUID (version 4), from 16 random bytes (H22)."""
+    number = bytearray(entropy)
+    number[6] = number[6] & 0x0F | 0x40
+    number[8] = number[8] & 0x3F | 0x80
+    text = number.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
 class _Unreadable(ValueError):
     """Why a body is no record; becomes the CorruptRecord that names the object."""
 
