@@ -3,49 +3,91 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Sequence
 from typing import Any
+
+from lockref.locks.cell import Purpose
+from lockref.locks.cleanup import Cleanup, Ending
+from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.rules import Attempt, Moment, Reason, Step, Stored, Take, Wait, decide, next_step, recognise
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
 
 from lockref.errors import CorruptRecord, LockError, OutcomeUnknown
 from lockref.provider import Grant
-from lockref.runtime import MonoNs
-from lockref.storage import lease
-from lockref.storage.lease import Attempt, Lease, Step, Stored, Take, Wait
+from lockref.runtime import NS_PER_S, MonoNs
 from lockref.storage.lockfile import LockFile
-from lockref.storage.provider import StorageLock
 from lockref.stores.port import Outcome, Version, WriteReply
+from tests.quality.planted.broken import WritesApart, extended, look_or_none, other, other_rules
+
+NOBODY = LockFile("nobody", 0, expired=True)
 
 
-class DeniesOnTimeout(StorageLock):
+class _Denied(LockError):
+    """An answer that is taken for a no."""
+
+
+class _DeniedCell(WritesApart):
+    """Takes some answers to an acquiring write for a no, at once."""
+
+    denied_at: tuple[Outcome, ...] = ()
+
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().acquire(if_version, record)
+        if reply.outcome in self.denied_at:
+            raise _Denied("somebody has it")
+        return reply
+
+
+class _Denies(StorageLock):
+    """Says no where its cell says so."""
+
+    def lock(self, timeout_s: float) -> bool:
+        try:
+            return super().lock(timeout_s)
+        except _Denied:
+            return False
+
+    def try_lock(self) -> bool:
+        try:
+            return super().try_lock()
+        except _Denied:
+            return False
+
+
+class _DeniedAtSilence(_DeniedCell):
+    denied_at = (Outcome.AMBIGUOUS,)
+
+
+class _LeftStanding(Cleanup[LockFile]):
+    def abandon(self, attempts: Collection[Attempt[LockFile]], *, unsettled: Sequence[Attempt[LockFile]]) -> None:
+        super().abandon(attempts, unsettled=())
+
+
+class DeniesOnTimeout(_Denies):
     """An acquire without an answer is reported as denied, and left standing (A1, M10)."""
 
-    def _pass(self, call: Any) -> int | None:
-        attempts = len(call.attempts)
-        pause_ns = super()._pass(call)
-        if pause_ns is not None and len(call.attempts) > attempts and call.is_unresolved:
-            call.deadline_ns = call.waits_until_ns = 0
-        return pause_ns
+    parts = other(cell=_DeniedAtSilence, cleanup=_LeftStanding)
 
-    def _answer_without_grant(self, call: Any) -> bool:
-        return False
 
-    def _stop_contending(self, call: Any) -> None:
-        call.is_unresolved = False
-        call.attempts.clear()
-        super()._stop_contending(call)
-
-    def _look(self, call: Any) -> Stored | None:
-        if call.attempts:
-            call.deadline_ns = call.waits_until_ns = 0
-            return None
-        return super()._look(call)
+class _SilenceIsYes(WritesApart):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().acquire(if_version, record)
+        if reply.outcome is Outcome.AMBIGUOUS:
+            return WriteReply(outcome=Outcome.APPLIED, version=Version("assumed"))
+        return reply
 
 
 class BelievesSilence(StorageLock):
     """An acquire without an answer counts as granted (A1: timeout taken for success)."""
 
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        reply = super()._acquire_write(attempt)
-        if reply.outcome is Outcome.AMBIGUOUS:
+    parts = other(cell=_SilenceIsYes)
+
+
+class _ServerErrorIsYes(WritesApart):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().acquire(if_version, record)
+        if reply.outcome is Outcome.AMBIGUOUS and reply.status is not None:
             return WriteReply(outcome=Outcome.APPLIED, version=Version("assumed"))
         return reply
 
@@ -53,60 +95,72 @@ class BelievesSilence(StorageLock):
 class BelievesServerErrors(StorageLock):
     """500 on acquire counts as granted, a timeout does not (M24)."""
 
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        reply = super()._acquire_write(attempt)
-        if reply.outcome is Outcome.AMBIGUOUS and reply.status is not None:
-            return WriteReply(outcome=Outcome.APPLIED, version=Version("assumed"))
-        return reply
+    parts = other(cell=_ServerErrorIsYes)
+
+
+def _again_at_412(reply: WriteReply) -> Step:
+    return Step.AGAIN if reply.outcome is Outcome.PRECONDITION_FAILED else next_step(reply)
+
+
+def _forgets_its_writes(stored: Stored[LockFile], *, own_nonces: Any, **known: Any) -> Take | Wait:
+    return decide(stored, own_nonces=(), **known)
 
 
 class Own412IsDenial(StorageLock):
     """A 412 on its own write, sent twice below, is somebody else's lock (M10, A2, E17)."""
 
-    def _interpret(self, reply: WriteReply) -> Step:
-        return Step.AGAIN if reply.outcome is Outcome.PRECONDITION_FAILED else super()._interpret(reply)
-
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        return lease.decide(
-            known, owner=self.owner, own_nonces=(), now_wall_ns=self._runtime.wall_ns(), terms=self.terms
-        )
+    parts = other_rules(next_step=_again_at_412, decide=_forgets_its_writes)
 
 
-class ConflictIsDenial(StorageLock):
+class _DeniedAtConflict(_DeniedCell):
+    denied_at = (Outcome.CONFLICT,)
+
+
+class ConflictIsDenial(_Denies):
     """409 is read as "somebody has it" (M11: object_store PR #852)."""
 
-    def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
-        step, version = super()._attempt(call, known)
-        if step is Step.AGAIN and "conflict" in call.trouble:
-            call.has_seen_other, call.waits_until_ns = True, 0
-        return step, version
+    parts = other(cell=_DeniedAtConflict)
 
 
-class ThrottleIsDenial(StorageLock):
+class _DeniedAtThrottle(_DeniedCell):
+    denied_at = (Outcome.THROTTLED,)
+
+
+class ThrottleIsDenial(_Denies):
     """503 and 429 are read as "somebody has it" (S7)."""
 
-    def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
-        step, version = super()._attempt(call, known)
-        if step is Step.AGAIN and "throttled" in call.trouble:
-            call.has_seen_other, call.waits_until_ns = True, 0
-        return step, version
+    parts = other(cell=_DeniedAtThrottle)
+
+
+class _RemembersRefusals(WritesApart):
+    was_refused = False
+
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().acquire(if_version, record)
+        self.was_refused = self.was_refused or reply.outcome in (Outcome.CONFLICT, Outcome.THROTTLED)
+        return reply
 
 
 class LastRefusalIsDenial(StorageLock):
     """Tries again after a 409, 429 or 503, but remembers it as "somebody has it" when the time is up (S7)."""
 
-    def _attempt(self, call: Any, known: Stored) -> tuple[Step, Version | None]:
-        step, version = super()._attempt(call, known)
-        if step is Step.AGAIN:
-            call.has_seen_other, call.is_unresolved = True, False
-        return step, version
+    parts = other(cell=_RemembersRefusals)
+    cell: _RemembersRefusals
+
+    def lock(self, timeout_s: float) -> bool:
+        self.cell.was_refused = False
+        try:
+            return super().lock(timeout_s)
+        except OutcomeUnknown:
+            if self.cell.was_refused:
+                return False
+            raise
 
 
 class FalseOnUnknown(StorageLock):
     """Where nothing is known it says false (S7)."""
 
-    def _answer_without_grant(self, call: Any) -> bool:
-        return False
+    parts = other_rules(is_denied=lambda **_known: True)
 
 
 class FalseOnAnyError(StorageLock):
@@ -128,57 +182,64 @@ class FalseOnAnyError(StorageLock):
 class RecognisesByOwner(StorageLock):
     """A record with its own owner id is its own live grant, whichever write made it (M23, A4)."""
 
-    def _pass(self, call: Any) -> int | None:
-        stored = self._read()
-        last = call.attempts[-1] if call.attempts else None
-        record = None if stored is None else stored.record
-        if (
-            stored is not None and stored.version is not None and record is not None
-            and record.owner == self.owner and not record.expired
-        ):  # fmt: skip
-            attempt = last or self._new_attempt(stored)
-            if self._grant(call, Lease(stored.version, dataclasses.replace(attempt, record=record))):
-                return None
-        return super()._pass(call)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.parts = other_rules(recognise=self._by_owner)  # type: ignore[misc]
+        super().__init__(*args, **options)
+
+    def _by_owner(self, record: LockFile | None, attempts: Collection[Attempt[LockFile]]) -> Attempt[LockFile] | None:
+        if record is None or record.owner != self.owner or record.expired:
+            return recognise(record, attempts)
+        if attempts:
+            return dataclasses.replace(list(attempts)[-1], record=record)
+        now = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
+        deadline = self.rules.deadline_after(now, self.terms)
+        return Attempt(record=record, sent=now, deadline=deadline, wall_estimate_ns=now.wall_ns, if_version=None)
+
+
+def _own_by_name(stored: Stored[LockFile], *, owner: str, **known: Any) -> Take | Wait:
+    record = stored.record
+    if record is not None and record.owner == owner and not record.expired:
+        return Take(Reason.OWN)
+    return decide(stored, owner=owner, **known)
 
 
 class SameOwnerEverywhere(StorageLock):
     """The owner id is the application's name: every client takes the others' record for its own (M23, H22)."""
 
+    parts = other_rules(decide=_own_by_name)
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.owner = "etl-job"
 
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        record = known.record
-        if record is not None and record.owner == self.owner and not record.expired:
-            return Take(lease.Reason.OWN)
-        return super()._decide(known, call)
+
+class _CorruptIsFree(WritesApart):
+    def look(self) -> Stored[LockFile] | None:
+        try:
+            return super().look()
+        except CorruptRecord:
+            reply = self.store.read(self.key)
+            return Stored(reply.version, NOBODY) if reply.version else None
 
 
 class TakesOverCorrupt(StorageLock):
     """A record that cannot be read counts as nobody's (D6, H17)."""
 
-    def _read(self) -> Stored | None:
-        try:
-            return super()._read()
-        except CorruptRecord:
-            reply = self._store.read(self._key)
-            return Stored(reply.version, LockFile("nobody", 0, expired=True)) if reply.version else None
+    parts = other(cell=_CorruptIsFree)
+
+
+class _NothingIsAbsent(WritesApart):
+    def look(self) -> Stored[LockFile] | None:
+        return super().look() or Stored(None, None)
+
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record) if if_version is None else super().acquire(if_version, record)
 
 
 class MissingFieldsMeanFree(StorageLock):
-    """A read that failed counts as an absent object; only the write's condition stands in between (M12)."""
+    """A read that failed counts as an absent object, and the first creation has no condition (M12)."""
 
-    def _read(self) -> Stored | None:
-        return super()._read() or Stored(None, None)
-
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        if attempt.if_version is None:
-            from lockref.storage import lockfile
-
-            return self._store.put(self._key, lockfile.serialize(attempt.record))
-        return super()._acquire_write(attempt)
+    parts = other(cell=_NothingIsAbsent)
 
 
 class LoopsForEver(StorageLock):
@@ -199,59 +260,68 @@ class WaitsForEver(StorageLock):
         return super().lock(10_000)
 
 
+class _InsistsOnRelease(Cleanup[LockFile]):
+    def release(self, tenure: Tenure[LockFile]) -> tuple[Ending, None]:
+        lease = tenure.lease
+        while True:
+            record = lease.attempt.record.freed(self.cell.new_nonce())
+            reply = self.cell.swap(lease.version, record, Purpose.RELEASE)
+            if reply.outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED):
+                return Ending.FREED, None
+            self.runtime.sleep(self.terms.renew_interval_ns)
+
+
 class UnlockWaitsForEver(StorageLock):
     """`unlock` tries until the store takes it (L5)."""
 
-    def _give_back(self, tenure: Any, *, was_held: bool) -> None:
-        while True:
-            reply = self._release_write(
-                tenure.lease.version, lease.released(tenure.lease.attempt.record, self._new_nonce())
-            )
-            if reply.outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED):
-                return
-            self._runtime.sleep(self.terms.renew_interval_ns)
+    parts = other(cleanup=_InsistsOnRelease)
+
+
+class _KeepsOrphansAlive(Cleanup[LockFile]):
+    def abandon(self, attempts: Collection[Attempt[LockFile]], *, unsettled: Sequence[Attempt[LockFile]]) -> None:
+        if unsettled:
+            self.runtime.spawn(lambda: self.keep(list(attempts)[-1].record), name="heartbeat-orphan")
+        super().abandon(attempts, unsettled=())
+
+    def keep(self, record: LockFile) -> None:
+        for _ in range(60):
+            self.runtime.sleep(self.terms.renew_interval_ns)
+            stored = look_or_none(self.cell)
+            if stored is not None and stored.record == record:
+                record = extended(record, self.cell, self.terms)
+                self.cell.swap(stored.version, record, Purpose.RENEW)
 
 
 class AbandonsUnknown(StorageLock):
     """An acquire that has landed or may have is raised and forgotten; renewals keep it alive (L6)."""
 
-    def _stop_contending(self, call: Any) -> None:
-        if call.attempts and (call.is_unresolved or call.tenure is not None):
-            attempt = call.attempts[-1]
-            self._runtime.spawn(lambda: self._keep(attempt), name="heartbeat-orphan")
-        call.is_unresolved = False
-        if call.tenure is not None:
-            self._withdraw(call.tenure)
-            call.tenure = None
-        super()._stop_contending(call)
+    parts = other(cleanup=_KeepsOrphansAlive)
 
-    def _keep(self, attempt: Attempt) -> None:
-        for _ in range(60):
-            self._runtime.sleep(self.terms.renew_interval_ns)
-            stored = self._read_or_none()
-            if stored is not None and stored.version is not None and stored.record == attempt.record:
-                attempt = self._new_renewal(Lease(stored.version, attempt))
-                self._renew_write(attempt)
+
+class _NeverTooLate(Tenure[LockFile]):
+    def announce(self) -> bool:
+        self.is_announced = True
+        return True
+
+    def remaining_ns(self) -> int:
+        return max(NS_PER_S, super().remaining_ns())
+
+
+class _NeverRenews(Heartbeat[LockFile]):
+    def renew(self) -> MonoNs | None:
+        return MonoNs(self.runtime.monotonic_ns() + self.terms.renew_interval_ns)
 
 
 class GrantsTooLate(StorageLock):
     """`lock` may say true after the lease it won has run out (H3, E10)."""
 
-    def _is_in_time(self, tenure: Any) -> bool:
-        tenure.is_announced = True
-        return True
+    parts = other(tenure=_NeverTooLate, heartbeat=_NeverRenews)
 
     def holds(self) -> bool:
-        tenure = self._tenure
+        tenure = self.tenure
         return tenure is not None and tenure.loss_reason is None
 
     @property
     def grant(self) -> Grant | None:
-        tenure = self._tenure
-        return None if tenure is None else self._grant_of(tenure)
-
-    def _remaining_ns(self, tenure: Any) -> int:
-        return max(self.terms.renew_interval_ns, super()._remaining_ns(tenure))
-
-    def _renew(self, tenure: Any) -> MonoNs | None:
-        return MonoNs(self._runtime.monotonic_ns() + self.terms.renew_interval_ns)
+        tenure = self.tenure
+        return None if tenure is None else tenure.grant()

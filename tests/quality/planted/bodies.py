@@ -3,76 +3,88 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from lockref.locks.cell import Cell
+from lockref.locks.rules import Stored
+from lockref.storage.lock import Parts, StorageLock
 
 from lockref.errors import CorruptRecord
 from lockref.provider import RecordView
-from lockref.storage import lockfile
-from lockref.storage.lease import Stored
 from lockref.storage.lockfile import LockFile
-from lockref.storage.provider import StorageLock
-from lockref.stores.port import Outcome, ReadReply, WriteReply
+from lockref.stores.port import Outcome, ReadReply
+from tests.quality.planted.broken import other
 from tests.quality.planted.strangers import PlainLock
 
 NOBODY = LockFile("nobody", 0, expired=True)
 
 
-class _Forgives(StorageLock):
+class _Forgiving(Cell[LockFile]):
     """A body that cannot be read counts as released, if `forgives` says so."""
 
-    def forgives(self, body: bytes) -> bool:
-        raise NotImplementedError
+    def __init__(self, *args: Any, forgives: Callable[[bytes], bool], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.forgives = forgives
 
-    def _read(self) -> Stored | None:
+    def look(self) -> Stored[LockFile] | None:
         try:
-            return super()._read()
+            return super().look()
         except CorruptRecord:
-            reply = self._store.read(self._key)
+            reply = self.store.read(self.key)
             if reply.body is None or not self.forgives(reply.body):
                 raise
             return Stored(reply.version, NOBODY)
 
 
-class EmptyIsFree(_Forgives):
-    """An object without a byte counts as free: somebody made it, and nobody has written to it yet (D6, H17)."""
-
-    def forgives(self, body: bytes) -> bool:
-        return not body
-
-
-class NoFieldsAreFree(_Forgives):
-    """A record without fields names no owner, so it has none (M12, H17)."""
-
-    def forgives(self, body: bytes) -> bool:
-        return body == b"{}"
+def _is_no_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
-class TruncatedIsFree(_Forgives):
-    """Half a record is what a writer left that died while it wrote (D6, H17)."""
-
-    def forgives(self, body: bytes) -> bool:
-        return body.startswith(b"{") and not body.endswith(b"}")
-
-
-class NoTextIsFree(_Forgives):
-    """Bytes that are no text cannot be a lock (H17)."""
-
-    def forgives(self, body: bytes) -> bool:
-        try:
-            body.decode()
-        except UnicodeDecodeError:
-            return True
+def _is_no_object(body: bytes) -> bool:
+    try:
+        return not isinstance(json.loads(body), dict)
+    except ValueError:
         return False
 
 
-class NoObjectIsFree(_Forgives):
+def _forgiving(forgives: Callable[[bytes], bool]) -> Parts:
+    return other(cell=partial(_Forgiving, forgives=forgives))
+
+
+class EmptyIsFree(StorageLock):
+    """An object without a byte counts as free: somebody made it, and nobody has written to it yet (D6, H17)."""
+
+    parts = _forgiving(lambda body: not body)
+
+
+class NoFieldsAreFree(StorageLock):
+    """A record without fields names no owner, so it has none (M12, H17)."""
+
+    parts = _forgiving(lambda body: body == b"{}")
+
+
+class TruncatedIsFree(StorageLock):
+    """Half a record is what a writer left that died while it wrote (D6, H17)."""
+
+    parts = _forgiving(lambda body: body.startswith(b"{") and not body.endswith(b"}"))
+
+
+class NoTextIsFree(StorageLock):
+    """Bytes that are no text cannot be a lock (H17)."""
+
+    parts = _forgiving(_is_no_text)
+
+
+class NoObjectIsFree(StorageLock):
     """JSON that is no object has no holder (M12, H17)."""
 
-    def forgives(self, body: bytes) -> bool:
-        try:
-            return not isinstance(json.loads(body), dict)
-        except ValueError:
-            return False
+    parts = _forgiving(_is_no_object)
 
 
 class PlainEmptyIsFree(PlainLock):
@@ -99,19 +111,19 @@ class RenewsOverAnything(PlainLock):
         super().renew(epoch)
 
 
+class _Repairing(Cell[LockFile]):
+    def look(self) -> Stored[LockFile] | None:
+        try:
+            return super().look()
+        except CorruptRecord:
+            reply = self.store.read(self.key)
+            if reply.version is None:
+                raise
+            written = self.store.put_if_version(self.key, self.codec.serialize(NOBODY), reply.version)
+            return Stored(written.version, NOBODY) if written.version else None
+
+
 class ReplacesWhatItCannotRead(StorageLock):
     """A waiter repairs a record that it cannot read, and then takes what it has repaired (H17)."""
 
-    def _read(self) -> Stored | None:
-        try:
-            return super()._read()
-        except CorruptRecord:
-            reply = self._store.read(self._key)
-            if reply.version is not None:
-                body = lockfile.serialize(NOBODY)
-                written: WriteReply = self._store.put_if_version(self._key, body, reply.version)
-                return Stored(written.version, NOBODY) if written.version else None
-            raise
-
-    def _next_token(self, known: Any) -> int:
-        return super()._next_token(known)
+    parts = other(cell=_Repairing)

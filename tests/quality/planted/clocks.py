@@ -3,71 +3,78 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
-from lockref.runtime import NS_PER_MS, MonoNs, WallNs
-from lockref.storage import lease
-from lockref.storage.lease import Attempt, Deadline, Lease, Moment, Stored, Take, Wait
-from lockref.storage.provider import StorageLock
+from lockref.locks import rules
+from lockref.locks.rules import Attempt, Deadline, Lease, LeaseTerms, Moment, Reason, Stored, Take, Wait
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
 
-FOREVER_NS = 10**18
+from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime, WallNs
+from lockref.storage.lockfile import LockFile
+from tests.quality.planted.broken import FOREVER_NS, OtherNumbers, after, counted_from_now, other, other_rules
+
+
+class _ExtendedLate(Tenure[LockFile]):
+    def extend(self, extended: Lease[LockFile]) -> bool:
+        return super().extend(counted_from_now(extended, self.runtime))
+
+
+class _BegunAndExtendedLate(_ExtendedLate):
+    def __init__(self, first: Lease[LockFile], *, runtime: Runtime, **more: Any) -> None:
+        super().__init__(counted_from_now(first, runtime), runtime=runtime, **more)
 
 
 class CountsFromTheReply(StorageLock):
     """The deadline runs from the answer instead of the sending (M22: python_dynamodb_lock)."""
 
-    def _late(self, held: Lease) -> Lease:
-        return Lease(held.version, dataclasses.replace(held.attempt, deadline=self._deadline(self._now())))
-
-    def _grant(self, call: Any, first: Lease) -> bool:
-        return super()._grant(call, self._late(first))
-
-    def _extend(self, tenure: Any, extended: Lease) -> MonoNs | None:
-        return super()._extend(tenure, self._late(extended))
+    parts = other(tenure=_BegunAndExtendedLate)
 
 
 class CountsRenewalsFromTheReply(StorageLock):
     """The grant counts from its sending, a renewal from its answer (M22, H4)."""
 
-    def _extend(self, tenure: Any, extended: Lease) -> MonoNs | None:
-        late = dataclasses.replace(extended.attempt, deadline=self._deadline(self._now()))
-        return super()._extend(tenure, Lease(extended.version, late))
+    parts = other(tenure=_ExtendedLate)
+
+
+def _on_the_wall(sent: Moment, terms: LeaseTerms) -> Deadline:
+    return Deadline(rules.deadline_after(sent, terms).wall_ns, MonoNs(FOREVER_NS))
 
 
 class WallClockOnly(StorageLock):
     """The deadline is on the wall clock alone, which steps (M3, E31)."""
 
-    def _deadline(self, sent: Moment) -> Deadline:
-        return Deadline(super()._deadline(sent).wall_ns, MonoNs(4 * FOREVER_NS))
+    parts = other_rules(deadline_after=_on_the_wall)
+
+
+def _without_the_wall(sent: Moment, terms: LeaseTerms) -> Deadline:
+    return Deadline(WallNs(FOREVER_NS), rules.deadline_after(sent, terms).mono_ns)
 
 
 class MonotonicClockOnly(StorageLock):
     """The deadline is on a clock alone that stands still while the machine sleeps (H1, U2)."""
 
-    def _deadline(self, sent: Moment) -> Deadline:
-        return Deadline(WallNs(4 * FOREVER_NS), super()._deadline(sent).mono_ns)
+    parts = other_rules(deadline_after=_without_the_wall)
 
 
 class MarginSignWrong(StorageLock):
     """The margin favours the holder: it stops after its record's end (M6: Hudi)."""
 
-    def _deadline(self, sent: Moment) -> Deadline:
-        reach_ns = self.terms.validity_ns + self.terms.margin_ns
-        return Deadline(WallNs(sent.wall_ns + reach_ns), MonoNs(sent.mono_ns + reach_ns))
+    parts = other_rules(deadline_after=lambda sent, terms: after(sent, terms.validity_ns + terms.margin_ns))
 
 
 class NoDeadline(StorageLock):
     """The holder has no deadline: it believes until a renewal is refused (Hudi, H4)."""
 
-    def _deadline(self, sent: Moment) -> Deadline:
-        return Deadline(WallNs(4 * FOREVER_NS), MonoNs(4 * FOREVER_NS))
+    parts = other_rules(deadline_after=lambda _sent, _terms: Deadline(WallNs(FOREVER_NS), MonoNs(FOREVER_NS)))
 
 
 class HoldsIsAFlag(StorageLock):
     """The guard repeats what the heartbeat last said instead of asking the clock (U2, H2)."""
 
     def holds(self) -> bool:
-        tenure = self._tenure
+        tenure = self.tenure
         return tenure is not None and tenure.loss_reason is None
 
 
@@ -75,115 +82,118 @@ class ChecksOnceAtGrant(StorageLock):
     """`holds` is asked once, at the grant, and repeats its answer until unlock (H2)."""
 
     def holds(self) -> bool:
-        return self._tenure is not None
+        return self.tenure is not None
+
+
+class _DatedAtTheGrant(Tenure[LockFile]):
+    def __init__(self, first: Lease[LockFile], *, runtime: Runtime, **more: Any) -> None:
+        dated = counted_from_now(first, runtime)
+        now = Moment(runtime.wall_ns(), runtime.monotonic_ns())
+        fresh: Attempt[LockFile] = dataclasses.replace(dated.attempt, sent=now)
+        super().__init__(Lease(first.version, fresh), runtime=runtime, **more)
 
 
 class NoCheckBeforeTrue(StorageLock):
     """`lock` returns true without looking at the clock again, and dates the lease from then (H3, E9, E10)."""
 
-    def _grant(self, call: Any, first: Lease) -> bool:
-        now = self._now()
-        return super()._grant(
-            call, Lease(first.version, dataclasses.replace(first.attempt, sent=now, deadline=self._deadline(now)))
-        )
+    parts = other(tenure=_DatedAtTheGrant)
+
+
+def _seconds_added(wall_ns: int, terms: LeaseTerms) -> int:
+    return wall_ns // NS_PER_MS + terms.validity_ns // NS_PER_S
 
 
 class SecondsForMilliseconds(StorageLock):
     """The validity is written in seconds where milliseconds are read (M1: apache/hudi#13277)."""
 
-    def _new_attempt(self, known: Stored) -> Attempt:
-        return _in_seconds(super()._new_attempt(known), self.terms.validity_ns)
-
-    def _new_renewal(self, current: Lease) -> Attempt:
-        return _in_seconds(super()._new_renewal(current), self.terms.validity_ns)
+    parts = other_rules(
+        valid_until_ms=_seconds_added,
+        renewed_valid_until_ms=lambda _previous, wall_ns, terms: _seconds_added(wall_ns, terms),
+    )
 
 
 class EpochInSeconds(StorageLock):
     """validUntil as a whole is in seconds: a record of 1970 (M1: dynamodb-lock-rs)."""
 
-    def _new_attempt(self, known: Stored) -> Attempt:
-        attempt = super()._new_attempt(known)
-        return _until(attempt, attempt.record.valid_until_ms // 1000)
-
-    def _new_renewal(self, current: Lease) -> Attempt:
-        attempt = super()._new_renewal(current)
-        return _until(attempt, attempt.record.valid_until_ms // 1000)
+    parts = other_rules(
+        valid_until_ms=lambda wall_ns, terms: rules.valid_until_ms(wall_ns, terms) // 1000,
+        renewed_valid_until_ms=lambda _previous, wall_ns, terms: rules.valid_until_ms(wall_ns, terms) // 1000,
+    )
 
 
 class MicrosecondsForMilliseconds(StorageLock):
     """validUntil is in microseconds: thousands of years from now (M1)."""
 
-    def _new_attempt(self, known: Stored) -> Attempt:
-        attempt = super()._new_attempt(known)
-        return _until(attempt, attempt.record.valid_until_ms * 1000)
+    parts = other_rules(valid_until_ms=lambda wall_ns, terms: rules.valid_until_ms(wall_ns, terms) * 1000)
+
+
+def _in_seconds(stored: Stored[LockFile], *, now_wall_ns: int, own_nonces: Any, **known: Any) -> Take | Wait:
+    return rules.decide(stored, own_nonces=(), now_wall_ns=WallNs(now_wall_ns // 1000), **known)
 
 
 class ComparesSecondsWithMilliseconds(StorageLock):
     """The contender compares its clock in seconds: a dead holder's lease never ends (M1)."""
 
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        return lease.decide(
-            known, owner=self.owner, own_nonces=(), now_wall_ns=WallNs(self._runtime.wall_ns() // 1000),
-            terms=self.terms,
-        )  # fmt: skip
+    parts = other_rules(decide=_in_seconds)
+
+
+def _never_lapsed(stored: Stored[LockFile], *, terms: LeaseTerms, **known: Any) -> Take | Wait:
+    decision = rules.decide(stored, terms=terms, **known)
+    if isinstance(decision, Take) and decision.reason is Reason.LAPSED:
+        return Wait(terms.validity_ns)
+    return decision
 
 
 class NeverExpires(StorageLock):
     """The expiry is compared as text of another type and never passes (M2: dynamodb-lock-rs PR #6)."""
 
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        decision = super()._decide(known, call)
-        if isinstance(decision, Take) and decision.reason is lease.Reason.LAPSED:
-            return Wait(self.terms.validity_ns)
-        return decision
+    parts = other_rules(decide=_never_lapsed)
+
+
+def _at_the_stamp(stored: Stored[LockFile], *, terms: LeaseTerms, **known: Any) -> Take | Wait:
+    return rules.decide(stored, terms=dataclasses.replace(terms, buffer_ns=0), **known)
 
 
 class NoDriftMargin(StorageLock):
     """Takes over the moment its own clock passes the stamp, and stops at the stamp: no room for clocks (H1)."""
 
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        return lease.decide(
-            known, owner=self.owner, own_nonces=_nonces(self, call), now_wall_ns=self._runtime.wall_ns(),
-            terms=dataclasses.replace(self.terms, buffer_ns=0),
-        )  # fmt: skip
+    parts = other_rules(decide=_at_the_stamp, deadline_after=lambda sent, terms: after(sent, terms.validity_ns))
 
-    def _deadline(self, sent: Moment) -> Deadline:
-        reach_ns = self.terms.validity_ns
-        return Deadline(WallNs(sent.wall_ns + reach_ns), MonoNs(sent.mono_ns + reach_ns))
+
+def _before_the_stamp(stored: Stored[LockFile], *, now_wall_ns: int, terms: LeaseTerms, **known: Any) -> Take | Wait:
+    ahead_ns = 2 * terms.buffer_ns + 2 * NS_PER_MS
+    return rules.decide(stored, now_wall_ns=WallNs(now_wall_ns + ahead_ns), terms=terms, **known)
 
 
 class SubtractsTheDriftMargin(StorageLock):
     """The contender's allowance has the wrong sign: it takes over before the stamp has passed (M6)."""
 
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        ahead_ns = 2 * self.terms.buffer_ns + 2 * NS_PER_MS
-        return lease.decide(
-            known, owner=self.owner, own_nonces=_nonces(self, call),
-            now_wall_ns=WallNs(self._runtime.wall_ns() + ahead_ns), terms=self.terms,
-        )  # fmt: skip
+    parts = other_rules(decide=_before_the_stamp)
+
+
+class _Dated(OtherNumbers):
+    """Tokens are readings of the wall clock, in units of so many nanoseconds."""
+
+    def __init__(self, *args: Any, runtime: Runtime, unit_ns: int, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.runtime = runtime
+        self.unit_ns = unit_ns
+
+    def number(self, stored: Stored[LockFile], token: int | None) -> int | None:
+        return self.runtime.wall_ns() // self.unit_ns
 
 
 class TokenFromClock(StorageLock):
     """The token is the wall clock in seconds: it repeats, and it falls with the clock (M15)."""
 
-    def _next_token(self, known: Stored) -> int:
-        return self._runtime.wall_ns() // 10**9
+    unit_ns = NS_PER_S
+
+    def __init__(self, *args: Any, runtime: Runtime, **options: Any) -> None:
+        self.parts = other(tokens=partial(_Dated, runtime=runtime, unit_ns=self.unit_ns))  # type: ignore[misc]
+        super().__init__(*args, runtime=runtime, **options)
 
 
-class TokenFromNanoseconds(StorageLock):
+class TokenFromNanoseconds(TokenFromClock):
     """The token is the wall clock in nanoseconds: unique, but it falls when another clock is behind (M3)."""
 
-    def _next_token(self, known: Stored) -> int:
-        return self._runtime.wall_ns()
-
-
-def _nonces(lock: StorageLock, call: Any) -> set[str]:
-    return {attempt.record.nonce for attempt in (*lock._strays, *call.attempts) if attempt.record.nonce is not None}
-
-
-def _until(attempt: Attempt, valid_until_ms: int) -> Attempt:
-    return dataclasses.replace(attempt, record=dataclasses.replace(attempt.record, valid_until_ms=valid_until_ms))
-
-
-def _in_seconds(attempt: Attempt, validity_ns: int) -> Attempt:
-    return _until(attempt, attempt.sent.wall_ns // NS_PER_MS + validity_ns // 10**9)
+    unit_ns = 1

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from lockref.locks.cell import Purpose
+from lockref.locks.gate import Gate
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
+
 from lockref.errors import LockLost, LockNotHeld
 from lockref.runtime import MonoNs
-from lockref.storage import lease, lockfile
-from lockref.storage.provider import StorageLock
+from lockref.storage.lockfile import LockFile
+from tests.quality.planted.broken import WritesApart, extended, other
 from tests.quality.planted.strangers import PlainLock
 
 
@@ -53,39 +58,44 @@ class ClosingTellsTheHolder(CountingLock):
 # From here on everything is wrong.
 
 
+class _CountsUpByTwo(Gate):
+    def set_depth(self, depth: int) -> None:
+        super().set_depth(depth + 1 if depth > self.depth else depth)
+
+
 class CountsTwice(StorageLock):
     """A second entry counts for two, so the outer unlock gives nothing back (H9, S7)."""
 
-    def _re_enter(self) -> bool:
-        entered = super()._re_enter()
-        if entered and self._tenure is not None:
-            self._tenure.count += 1
-        return entered
+    parts = other(gate=_CountsUpByTwo)
 
 
 class InnerUnlockGivesBack(StorageLock):
     """The first unlock gives the lock back, however often it was entered; the guard stays with the outer one (S3)."""
 
     def unlock(self) -> None:
-        tenure = self._tenure
-        if tenure is not None and tenure.count > 1:
-            self._release(tenure)
+        if self.tenure is not None and self.gate.depth > 1:
+            self.cleanup.release(self.tenure)
         super().unlock()
 
 
 class EntersWhatIsLost(StorageLock):
     """Whoever locked it may lock it again, lost or not (S7)."""
 
-    def _re_enter(self) -> bool:
-        tenure = self._tenure
-        if tenure is None or tenure.task != self._runtime.current_task():
+    def lock(self, timeout_s: float) -> bool:
+        return self._enters() or super().lock(timeout_s)
+
+    def try_lock(self) -> bool:
+        return self._enters() or super().try_lock()
+
+    def _enters(self) -> bool:
+        if self.tenure is None or not self.gate.is_mine():
             return False
-        tenure.count += 1
+        self.gate.set_depth(self.gate.depth + 1)
         return True
 
     @property
     def grant(self) -> Any:
-        return None if self._tenure is None else self._grant_of(self._tenure)
+        return None if self.tenure is None else self.tenure.grant()
 
 
 class CountOutlivesLoss(CountingLock):
@@ -135,17 +145,19 @@ class CloseStopsBelievingOnly(StorageLock):
     """Close clears what the lock knows; the heartbeat has a copy of that and renews on (L1, U16)."""
 
     def close(self) -> None:
-        tenure, self._tenure = self._tenure, None
+        tenure, self.tenure = self.tenure, None
         if tenure is not None and not tenure.has_lapsed:
-            self._runtime.spawn(lambda: self._keep(tenure), name="heartbeat-left")
+            tenure.end()
+            self.runtime.spawn(lambda: self._keep(tenure), name="heartbeat-left")
 
-    def _keep(self, tenure: Any) -> None:
+    def _keep(self, tenure: Tenure[LockFile]) -> None:
+        version, record = tenure.lease.version, tenure.lease.attempt.record
         for _ in range(60):
-            attempt = self._new_renewal(tenure.lease)
-            reply = self._renew_write(attempt)
+            renewal = extended(record, self.cell, self.terms)
+            reply = self.cell.swap(version, renewal, Purpose.RENEW)
             if reply.version is not None:
-                tenure.lease = type(tenure.lease)(reply.version, attempt)
-            self._runtime.sleep(self.terms.renew_interval_ns)
+                version, record = reply.version, renewal
+            self.runtime.sleep(self.terms.renew_interval_ns)
 
 
 class CloseKeepsBelieving(StorageLock):
@@ -154,25 +166,26 @@ class CloseKeepsBelieving(StorageLock):
     _believed_until_ns = MonoNs(0)
 
     def close(self) -> None:
-        tenure = self._tenure
-        if tenure is not None and not self._closing.is_set():
-            self._believed_until_ns = tenure.lease.deadline.mono_ns
+        if self.tenure is not None:
+            self._believed_until_ns = self.tenure.lease.deadline.mono_ns
         super().close()
 
     def holds(self) -> bool:
-        return super().holds() or self._runtime.monotonic_ns() < self._believed_until_ns
+        return super().holds() or self.runtime.monotonic_ns() < self._believed_until_ns
 
 
 class CloseReleasesUnderTheHolder(StorageLock):
     """Another task's close gives the lock back, and the holder is not told (U16, S3)."""
 
+    parts = other(cell=WritesApart)
+    cell: WritesApart
+
     def close(self) -> None:
-        tenure = self._tenure
-        if tenure is None or tenure.task == self._runtime.current_task():
+        tenure = self.tenure
+        if tenure is None or self.gate.is_mine():
             super().close()
             return
-        body = lease.released(tenure.lease.attempt.record, self._new_nonce())
-        self._store.put(self._key, lockfile.serialize(body))
+        self.cell.overwrite(tenure.lease.attempt.record.freed(self.cell.new_nonce()))
 
 
 class PlainCloseReleasesUnderTheHolder(PlainLock):

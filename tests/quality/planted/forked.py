@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
 
 from lockref.errors import LockNotHeld
 from lockref.provider import LockContext
-from lockref.storage.provider import StorageLock
+from lockref.storage.lockfile import LockFile
+from tests.quality.planted.broken import other
 from tests.quality.planted.strangers import PlainLock
 
 
@@ -39,15 +41,15 @@ class ForkSafeLock(PlainLock):
 # From here on everything is wrong.
 
 
+class _LooksAtClocksOnly(Tenure[LockFile]):
+    def is_same_process(self) -> bool:
+        return True
+
+
 class ChildBelieves(StorageLock):
     """The guard looks at clocks only, and a child has the same (H9, S3)."""
 
-    def _is_in_force(self, tenure: Any) -> bool:
-        process, self._process_id = self._process_id, self._runtime.process_id()
-        try:
-            return super()._is_in_force(tenure)
-        finally:
-            self._process_id = process
+    parts = other(tenure=_LooksAtClocksOnly)
 
 
 class ChildReleases(StorageLock):

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+
+from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.rules import Attempt, Lease, Moment
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
 
 from lockref.runtime import MonoNs
-from lockref.storage import lease, lockfile
-from lockref.storage.lease import Attempt, Lease, Stored
-from lockref.storage.provider import StorageLock
+from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply
+from tests.quality.planted.broken import (
+    RenewalsApart,
+    WritesApart,
+    after,
+    ending,
+    look_or_none,
+    other,
+)
 from tests.quality.planted.strangers import PlainLock
+
+
+class _RenewsWhatItFinds(WritesApart):
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().renew(if_version, record)
+        if reply.outcome is Outcome.PRECONDITION_FAILED and not reply.missing:
+            found = look_or_none(self)
+            if found is not None and found.record is not None and found.record.owner == record.owner:
+                return super().renew(found.version, record)
+        return reply
 
 
 class RenewsWhatItFinds(StorageLock):
     """A renewal that meets 412 writes once more, on the version that it finds under its own name (S6)."""
 
-    def _renew_write(self, attempt: Attempt) -> WriteReply:
-        reply = super()._renew_write(attempt)
-        if reply.outcome is Outcome.PRECONDITION_FAILED and not reply.missing:
-            found = self._store.read(self._key)
-            record = None if found.body is None else lockfile.decode(found.body)
-            if record is not None and record.owner == self.owner and found.version is not None:
-                return self._store.put_if_version(self._key, lockfile.serialize(attempt.record), found.version)
-        return reply
+    parts = other(cell=_RenewsWhatItFinds)
 
 
 class PlainRenewsWhatItFinds(PlainLock):
@@ -39,14 +52,16 @@ class PlainRenewsWhatItFinds(PlainLock):
         super().renew(epoch)
 
 
+class _ForcesWhenLate(WritesApart):
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().renew(if_version, record)
+        return self.overwrite(record) if reply.outcome is Outcome.AMBIGUOUS else reply
+
+
 class RenewsWithoutConditionWhenLate(StorageLock):
     """A renewal without an answer is sent again without its condition, for it is surely the holder's own (S6)."""
 
-    def _renew_write(self, attempt: Attempt) -> WriteReply:
-        reply = super()._renew_write(attempt)
-        if reply.outcome is Outcome.AMBIGUOUS:
-            return self._store.put(self._key, lockfile.serialize(attempt.record))
-        return reply
+    parts = other(cell=_ForcesWhenLate)
 
 
 class TakesTheAnswerForTheNextGrant(PlainLock):
@@ -60,34 +75,55 @@ class TakesTheAnswerForTheNextGrant(PlainLock):
             self.begin(reply.version, mono_ns, wall_ns, until_ms)
 
 
+class _RefusedIsReleased(WritesApart):
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().release(if_version, record)
+        if reply.outcome is Outcome.PRECONDITION_FAILED and not reply.missing:
+            return dataclasses.replace(reply, outcome=Outcome.APPLIED, version=if_version)
+        return reply
+
+
 class RefusedReleaseIsDone(StorageLock):
     """A release that meets 412 has nothing left to do, although it was the lock's own renewal that came first (S7)."""
 
-    def _release_write(self, version: Version | None, body: Any) -> WriteReply:
-        reply = super()._release_write(version, body)
-        if reply.outcome is Outcome.PRECONDITION_FAILED and not reply.missing:
-            return dataclasses.replace(reply, outcome=Outcome.APPLIED, version=version)
-        return reply
+    parts = other(cell=_RefusedIsReleased)
+
+
+class _FindsAnotherDeadline(Heartbeat[LockFile]):
+    """Before it looks up its open renewals, it moves their deadlines."""
+
+    def _settle(self) -> MonoNs | None:
+        pending = self.tenure.pending
+        pending[:] = [self.found(attempt) for attempt in pending]
+        return super()._settle()
+
+    def found(self, attempt: Attempt[LockFile]) -> Attempt[LockFile]:
+        raise NotImplementedError
+
+
+class _FindsTheNewest(_FindsAnotherDeadline):
+    def found(self, attempt: Attempt[LockFile]) -> Attempt[LockFile]:
+        return ending(attempt, self.tenure.pending[-1].deadline)
 
 
 class CountsFromTheNewestAttempt(StorageLock):
     """What landed is an old renewal; the deadline is that of the last one sent (H1, H5)."""
 
-    def _resolve_renewal(self, tenure: Any) -> MonoNs | None:
-        newest = tenure.pending[-1].deadline
-        tenure.pending[:] = [dataclasses.replace(attempt, deadline=newest) for attempt in tenure.pending]
-        return super()._resolve_renewal(tenure)
+    parts = other(heartbeat=_FindsTheNewest)
+
+
+class _FindsItNow(_FindsAnotherDeadline):
+    def found(self, attempt: Attempt[LockFile]) -> Attempt[LockFile]:
+        return ending(attempt, self.cell.rules.deadline_after(self.now(), self.terms))
+
+    def now(self) -> Moment:
+        return Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
 
 
 class CountsFromTheDiscovery(StorageLock):
     """A renewal that is found in the record counts from the finding (H1, M22)."""
 
-    def _resolve_renewal(self, tenure: Any) -> MonoNs | None:
-        def found(attempt: Attempt) -> Attempt:
-            return dataclasses.replace(attempt, deadline=self._deadline(self._now()))
-
-        tenure.pending[:] = [found(attempt) for attempt in tenure.pending]
-        return super()._resolve_renewal(tenure)
+    parts = other(heartbeat=_FindsItNow)
 
 
 class PlainCountsFromTheDiscovery(PlainLock):
@@ -101,34 +137,41 @@ class PlainCountsFromTheDiscovery(PlainLock):
             self.begin(seen.version, self.runtime.monotonic_ns(), self.runtime.wall_ns(), self.until_ms)
 
 
+class _ExtendedBySending(Tenure[LockFile]):
+    def send(self, renewal: Attempt[LockFile]) -> bool:
+        if not super().send(renewal):
+            return False
+        self.lease = Lease(self.lease.version, ending(self.lease.attempt, renewal.deadline))
+        return True
+
+
 class ExtendsBeforeTheAnswer(StorageLock):
     """The deadline moves when a renewal is sent, and nobody moves it back when it fails (H1, H4)."""
 
-    def _renew_write(self, attempt: Attempt) -> WriteReply:
-        tenure = self._tenure
-        if tenure is not None:
-            current = tenure.lease.attempt
-            tenure.lease = Lease(tenure.lease.version, dataclasses.replace(current, deadline=attempt.deadline))
-        return super()._renew_write(attempt)
+    parts = other(tenure=_ExtendedBySending)
+
+
+class _AdoptsItsOwner(Heartbeat[LockFile]):
+    def _settle(self) -> MonoNs | None:
+        stored, pending = look_or_none(self.cell), self.tenure.pending
+        record = None if stored is None else stored.record
+        if stored is None or stored.version is None or record is None or record.owner != pending[-1].record.owner:
+            return super()._settle()
+        return self._landed(Lease(stored.version, dataclasses.replace(pending[-1], record=record)))
 
 
 class AdoptsAnyRecordOfItsOwn(StorageLock):
     """Any record with its own owner id is its own renewal, with the deadline that it would like (A4, H5)."""
 
-    def _resolve_renewal(self, tenure: Any) -> MonoNs | None:
-        stored: Stored | None = self._read_or_none()
-        record = None if stored is None else stored.record
-        if stored is not None and stored.version is not None and record is not None and record.owner == self.owner:
-            attempt = dataclasses.replace(tenure.pending[-1], record=record)
-            return self._extend(tenure, Lease(stored.version, attempt))
-        return super()._resolve_renewal(tenure)
+    parts = other(heartbeat=_AdoptsItsOwner)
+
+
+class _RenewsBeyondTheStamp(RenewalsApart):
+    def changed(self, renewal: Attempt[LockFile]) -> Attempt[LockFile]:
+        return ending(renewal, after(renewal.sent, self.terms.validity_ns + 2 * self.terms.margin_ns))
 
 
 class ReadsTheStampBack(StorageLock):
     """Found its own record: believes for as long as the stamp says, without the margin (M6)."""
 
-    def _deadline(self, sent: lease.Moment) -> lease.Deadline:
-        if self._tenure is None:
-            return super()._deadline(sent)
-        whole_ns = self.terms.validity_ns + 2 * self.terms.margin_ns
-        return lease.Deadline(lease.WallNs(sent.wall_ns + whole_ns), MonoNs(sent.mono_ns + whole_ns))
+    parts = other(heartbeat=_RenewsBeyondTheStamp)

@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Sequence
 from typing import Any
+
+from lockref.locks.cell import Cell, Purpose
+from lockref.locks.cleanup import Cleanup
+from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.rules import Attempt, Lease, Moment, Reason, Stored, Take, Wait, decide, recognise
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
 
 from lockref.errors import OutcomeUnknown, ReleaseFailed
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs
-from lockref.storage import lease, lockfile
-from lockref.storage.lease import Attempt, Lease, Stored, Take, Wait
-from lockref.storage.provider import StorageLock
-from lockref.stores.port import Outcome, WriteReply
+from lockref.storage.lockfile import LockFile
+from lockref.stores.port import Outcome, Version, WriteReply
+from tests.quality.planted.broken import (
+    OtherNumbers,
+    WritesApart,
+    counted_from_now,
+    ending,
+    look_or_none,
+    other,
+    other_rules,
+    postponed,
+)
 from tests.quality.planted.strangers import PlainLock
+
+
+class _TrustsItsRelease(WritesApart):
+    has_released = False
+
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        self.has_released = True
+        return super().release(if_version, record)
+
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        if self.has_released and if_version is not None:
+            return self.overwrite(record)
+        return super().acquire(if_version, record)
 
 
 class TrustsItsLastVersion(StorageLock):
     """What it released last is still free, so the next acquire needs no condition (M17)."""
 
-    _has_released = False
-
-    def _release_write(self, version: Any, body: Any) -> WriteReply:
-        self._has_released = True
-        return super()._release_write(version, body)
-
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        if self._has_released and attempt.if_version is not None:
-            return self._store.put(self._key, lockfile.serialize(attempt.record))
-        return super()._acquire_write(attempt)
+    parts = other(cell=_TrustsItsRelease)
 
 
 class OwnerIsTheHost(PlainLock):
@@ -110,14 +130,16 @@ class UnlockJoinsTheHeartbeat(PlainLock):
         super().unlock()
 
 
+class _ForcesTheSecondTry(WritesApart):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().acquire(if_version, record)
+        return self.overwrite(record) if reply.outcome is Outcome.AMBIGUOUS else reply
+
+
 class BlindSecondTry(StorageLock):
     """An acquire without an answer is sent once more, and now without a condition, for it was granted anyway (A1)."""
 
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        reply = super()._acquire_write(attempt)
-        if reply.outcome is Outcome.AMBIGUOUS:
-            return self._store.put(self._key, lockfile.serialize(attempt.record))
-        return reply
+    parts = other(cell=_ForcesTheSecondTry)
 
 
 class LeaseFromFirstSight(StorageLock):
@@ -125,14 +147,19 @@ class LeaseFromFirstSight(StorageLock):
 
     _seen: tuple[Any, int] = (None, 0)
 
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        decision = super()._decide(known, call)
-        if known.record is not None:
-            holder = (known.record.owner, known.record.fence)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # The decision needs this client's memory and clock.
+        self.parts = other_rules(decide=self._decide_by_sight)  # type: ignore[misc]
+        super().__init__(*args, **options)
+
+    def _decide_by_sight(self, stored: Stored[LockFile], **known: Any) -> Take | Wait:
+        decision = decide(stored, **known)
+        if stored.record is not None:
+            holder = (stored.record.owner, stored.record.fence)
             if holder != self._seen[0]:
-                self._seen = (holder, self._runtime.monotonic_ns())
-            if isinstance(decision, Wait) and self._runtime.monotonic_ns() - self._seen[1] > self.terms.validity_ns:
-                return Take(lease.Reason.LAPSED)
+                self._seen = (holder, self.runtime.monotonic_ns())
+            if isinstance(decision, Wait) and self.runtime.monotonic_ns() - self._seen[1] > self.terms.validity_ns:
+                return Take(Reason.LAPSED)
         return decision
 
 
@@ -142,22 +169,23 @@ class GuardCachesItsAnswer(StorageLock):
     _yes_until_ns = 0
 
     def holds(self) -> bool:
-        now_ns = self._runtime.monotonic_ns()
+        now_ns = self.runtime.monotonic_ns()
         if now_ns >= self._yes_until_ns and super().holds():
             self._yes_until_ns = now_ns + 3 * NS_PER_S
-        return self._tenure is not None and now_ns < self._yes_until_ns
+        return self.tenure is not None and now_ns < self._yes_until_ns
 
 
 class GivesUpBlindly(StorageLock):
     """A holder that lost its grant releases all the same, on whatever stands there (S6, M4)."""
 
-    def _give_back(self, tenure: Any, *, was_held: bool) -> None:
-        if not was_held:
-            found = self._store.read(self._key)
-            body = lease.released(tenure.lease.attempt.record, self._new_nonce())
+    def unlock(self) -> None:
+        tenure = self.tenure
+        if tenure is not None and self.gate.is_mine() and not tenure.is_in_force():
+            found = self.cell.store.read(self.cell.key)
             if found.version is not None:
-                self._write(found.version, body)
-        super()._give_back(tenure, was_held=was_held)
+                freed = tenure.lease.attempt.record.freed(self.cell.new_nonce())
+                self.cell.swap(found.version, freed, Purpose.RELEASE)
+        super().unlock()
 
 
 class WaitsAnewForEachOwner(PlainLock):
@@ -188,49 +216,60 @@ class WaitsAnewForEachOwner(PlainLock):
                 self.leave()
 
 
+class _GivesUp(Cleanup[LockFile]):
+    given_up: tuple[Attempt[LockFile], ...] = ()
+
+    def abandon(self, attempts: Collection[Attempt[LockFile]], *, unsettled: Sequence[Attempt[LockFile]]) -> None:
+        self.given_up = tuple(attempts)
+        super().abandon(attempts, unsettled=())
+
+
 class AdoptsItsStray(StorageLock):
     """A write that an earlier call gave up is found in the store, and is a grant from now on (H5, H6)."""
 
-    _given_up: tuple[Attempt, ...] = ()
+    cleanup: _GivesUp
 
-    def _stop_contending(self, call: Any) -> None:
-        self._given_up = tuple(call.attempts)
-        call.is_unresolved = False
-        super()._stop_contending(call)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # Recognising an earlier call's write needs the memory of what was given up.
+        self.parts = other(rules=other_rules(recognise=self._adopt).rules, cleanup=_GivesUp)  # type: ignore[misc]
+        super().__init__(*args, **options)
 
-    def _pass(self, call: Any) -> int | None:
-        stored = self._read_or_none()
-        own = None if stored is None else lease.recognise(stored.record, self._given_up)
-        if stored is not None and stored.version is not None and own is not None:
-            now = self._now()
-            fresh = dataclasses.replace(own, sent=now, deadline=self._deadline(now))
-            if self._grant(call, Lease(stored.version, fresh)):
-                return None
-        return super()._pass(call)
+    def _adopt(self, record: LockFile | None, attempts: Collection[Attempt[LockFile]]) -> Attempt[LockFile] | None:
+        own = recognise(record, attempts)
+        stray = None if own is not None else recognise(record, self.cleanup.given_up)
+        if stray is None:
+            return own
+        now = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
+        return dataclasses.replace(stray, sent=now, deadline=self.rules.deadline_after(now, self.terms))
+
+
+class _FreesItsOwner(Cleanup[LockFile]):
+    def abandon(self, attempts: Collection[Attempt[LockFile]], *, unsettled: Sequence[Attempt[LockFile]]) -> None:
+        if unsettled:
+            owner = unsettled[-1].record.owner
+            self.runtime.spawn(lambda: self.free(owner), name="cleanup")
+        super().abandon(attempts, unsettled=unsettled)
+
+    def free(self, owner: str | None) -> None:
+        for _ in range(12):
+            self.runtime.sleep(NS_PER_S // 2)
+            stored = look_or_none(self.cell)
+            record = None if stored is None else stored.record
+            if stored is not None and record is not None and record.owner == owner and not record.expired:
+                self.cell.swap(stored.version, record.freed(self.cell.new_nonce()), Purpose.RELEASE)
 
 
 class CleanupHitsTheNextGrant(StorageLock):
     """The clean-up after a failed call releases every record of its own owner, the next grant included (S3, H6)."""
 
-    def _stop_contending(self, call: Any) -> None:
-        if call.is_unresolved:
-            self._runtime.spawn(self._free_own, name="cleanup")
-        super()._stop_contending(call)
-
-    def _free_own(self) -> None:
-        for _ in range(12):
-            self._runtime.sleep(NS_PER_S // 2)
-            stored = self._read_or_none()
-            record = None if stored is None else stored.record
-            if stored is not None and record is not None and record.owner == self.owner and not record.expired:
-                self._release_write(stored.version, lease.released(record, self._new_nonce()))
+    parts = other(cleanup=_FreesItsOwner)
 
 
 class TryLockNeverTakesOver(StorageLock):
     """`try_lock` only creates: a released or lapsed record counts as somebody's (S7)."""
 
     def try_lock(self) -> bool:
-        stored = self._read_or_none()
+        stored = look_or_none(self.cell)
         if stored is not None and stored.record is not None:
             return False
         return super().try_lock()
@@ -242,68 +281,74 @@ class RemembersNo(StorageLock):
     _no_until_ns = 0
 
     def try_lock(self) -> bool:
-        if self._runtime.monotonic_ns() < self._no_until_ns:
+        if self.runtime.monotonic_ns() < self._no_until_ns:
             return False
         if super().try_lock():
             return True
-        self._no_until_ns = self._runtime.monotonic_ns() + 3 * NS_PER_S
+        self._no_until_ns = self.runtime.monotonic_ns() + 3 * NS_PER_S
         return False
+
+
+class _Wraps(OtherNumbers):
+    def number(self, stored: Stored[LockFile], token: int | None) -> int | None:
+        return None if token is None else token % 8 + 1
 
 
 class TokenWraps(StorageLock):
     """The token is kept in three bits (S2)."""
 
-    def _next_token(self, known: Stored) -> int:
-        return super()._next_token(known) % 8 + 1
+    parts = other(tokens=_Wraps)
+
+
+class _WaitsForTheStore(WritesApart):
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().renew(if_version, record)
+        if reply.missing:
+            found = look_or_none(self)
+            if found is not None and found.record is None:
+                return WriteReply(outcome=Outcome.APPLIED, version=if_version)
+        return reply
 
 
 class HealthyOnAbsentRead(StorageLock):
     """A renewal that meets nothing looks again, finds nothing, and tries later: the store will catch up (U9, M7)."""
 
-    def _supersede(self, tenure: Any, reason: str) -> None:
-        if "deleted" not in reason:
-            super()._supersede(tenure, reason)
-            return
-        now = self._now()
-        tenure.lease = Lease(
-            tenure.lease.version, dataclasses.replace(tenure.lease.attempt, deadline=self._deadline(now))
-        )
-        self._runtime.spawn(lambda: self._again(tenure), name="heartbeat-again")
+    parts = other(cell=_WaitsForTheStore)
 
-    def _again(self, tenure: Any) -> None:
-        self._runtime.sleep(self.terms.renew_interval_ns)
-        if not tenure.stopped.is_set():
-            self._renew(tenure)
+
+class _SlowsDown(Heartbeat[LockFile]):
+    def _later(self) -> MonoNs:
+        super()._later()
+        pause_ns = NS_PER_S << min(self._failures, 5)
+        lease = self.tenure.lease
+        self.tenure.lease = Lease(lease.version, ending(lease.attempt, postponed(lease.deadline, pause_ns, pause_ns)))
+        return MonoNs(self.runtime.monotonic_ns() + pause_ns)
 
 
 class SlowsItsHeartDown(StorageLock):
     """Each refused renewal doubles the pause before the next, and the deadline moves with it (M9)."""
 
-    def _retry_renewal_ns(self, tenure: Any) -> MonoNs:
-        tenure.failures += 1
-        pause_ns = NS_PER_S << min(tenure.failures, 5)
-        attempt = tenure.lease.attempt
-        later = lease.Deadline(
-            lease.WallNs(attempt.deadline.wall_ns + pause_ns), MonoNs(attempt.deadline.mono_ns + pause_ns)
-        )
-        tenure.lease = Lease(tenure.lease.version, dataclasses.replace(attempt, deadline=later))
-        return MonoNs(self._runtime.monotonic_ns() + pause_ns)
+    parts = other(heartbeat=_SlowsDown)
+
+
+class _ThrottledIsFree(Cell[LockFile]):
+    last: Stored[LockFile] | None = None
+
+    def look(self) -> Stored[LockFile] | None:
+        stored = super().look()
+        if stored is not None:
+            self.last = stored
+            return stored
+        last = self.last
+        if last is None or last.record is None:
+            return None
+        return Stored(last.version, dataclasses.replace(last.record, expired=True))
 
 
 class TakesThrottledForFree(StorageLock):
     """A look that was throttled shows no holder, so there is none; it writes on the last version seen (M12)."""
 
-    _last: Stored | None = None
-
-    def _read(self) -> Stored | None:
-        stored = super()._read()
-        if stored is not None:
-            self._last = stored
-            return stored
-        last = self._last
-        if last is None or last.record is None:
-            return None
-        return Stored(last.version, dataclasses.replace(last.record, expired=True))
+    parts = other(cell=_ThrottledIsFree)
 
 
 class ReleasesTwice(PlainLock):
@@ -319,18 +364,27 @@ class ReleasesTwice(PlainLock):
         self.put(self.line(0, self.token, "free"), found.version)
 
 
+class _AsksInDanger(Tenure[LockFile]):
+    cell: Cell[LockFile] | None = None
+
+    def remaining_ns(self) -> int:
+        left_ns = super().remaining_ns()
+        if self.cell is not None and 0 < left_ns < NS_PER_S:
+            stored = look_or_none(self.cell)
+            if stored is not None and stored.version == self.lease.version:
+                self.lease = counted_from_now(self.lease, self.runtime)
+        return left_ns
+
+
+class _LendsItsCell(Heartbeat[LockFile]):
+    tenure: _AsksInDanger
+
+    def start(self) -> None:
+        self.tenure.cell = self.cell
+        super().start()
+
+
 class RestartsItsPatienceInDanger(StorageLock):
     """Near its deadline it asks the store whose the lock is, and believes the answer for another validity (H4)."""
 
-    def _remaining_ns(self, tenure: Any) -> int:
-        left_ns = super()._remaining_ns(tenure)
-        if 0 < left_ns < NS_PER_S:
-            stored = self._read_or_none()
-            if stored is not None and stored.version == tenure.lease.version:
-                fresh = dataclasses.replace(tenure.lease.attempt, deadline=self._deadline(self._now()))
-                tenure.lease = Lease(tenure.lease.version, fresh)
-        return left_ns
-
-    @property
-    def loss(self) -> Any:
-        return self._last_loss
+    parts = other(tenure=_AsksInDanger, heartbeat=_LendsItsCell)

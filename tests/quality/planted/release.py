@@ -5,67 +5,96 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from lockref.errors import LockLost, LockNotHeld
-from lockref.storage import lease, lockfile
-from lockref.storage.fence import Reserved
+from lockref.locks.cell import Purpose
+from lockref.locks.cleanup import Cleanup, Ending
+from lockref.locks.rules import Stored, next_token
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
+
+from lockref.errors import LockLost, LockNotHeld, ReleaseFailed
 from lockref.storage.lockfile import LockFile
-from lockref.storage.provider import StorageLock
 from lockref.stores.port import Outcome, Version, WriteReply
+from tests.quality.planted.broken import OtherNumbers, WritesApart, extended, look_or_none, other
+from tests.quality.planted.takeover import FromMemory
+
+
+class _OverwritesToRelease(WritesApart):
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record)
 
 
 class UnconditionalRelease(StorageLock):
     """Unlock overwrites whatever is there, a successor's grant included (M4: gcslock)."""
 
-    def _release_write(self, version: Version | None, body: LockFile) -> WriteReply:
-        return self._store.put(self._key, lockfile.serialize(body))
+    parts = other(cell=_OverwritesToRelease)
+
+
+class _DeletesToRelease(WritesApart):
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.store.delete(self.key)  # type: ignore[attr-defined]
 
 
 class DeletesToRelease(StorageLock):
     """Unlock deletes the object, whoever has it by now, and every token with it (M4: Terraform; M15: slatedb)."""
 
-    def _release_write(self, version: Version | None, body: LockFile) -> WriteReply:
-        return self._store.delete(self._key)
+    # Without a fence object, which would survive the deletion.
+    parts = other(cell=_DeletesToRelease, tokens=FromMemory)
 
-    def _reserve(self, call: Any, known: Any) -> Reserved:
-        # Without a fence object, which would survive the deletion.
-        return Reserved(lease.next_fence(known, self._fence_seen_max), None)
+
+class _DeletesItsOwn(WritesApart):
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        self.token_max = 0
+        return self.store.delete(self.key, if_version)  # type: ignore[attr-defined]
+
+
+class _OneIfAbsent(OtherNumbers):
+    def number(self, stored: Stored[LockFile], token: int | None) -> int | None:
+        return next_token(stored, 0)
 
 
 class ConditionallyDeletes(StorageLock):
     """Unlock deletes its own record only; but tokens start again after it, unless somebody remembers them (M5, M15)."""
 
-    def _release_write(self, version: Version | None, body: LockFile) -> WriteReply:
-        self._fence_seen_max = 0
-        return self._store.delete(self._key, version)
+    parts = other(cell=_DeletesItsOwn, tokens=_OneIfAbsent)
 
-    def _next_token(self, known: Any) -> int:
-        return 1 if known.record is None else lease.next_fence(known, 0)
+
+class _ClearsTheToken(WritesApart):
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return super().release(if_version, dataclasses.replace(record, fence=None))
 
 
 class ClearsTokenOnRelease(StorageLock):
     """The released record carries no token, so the next owner counts from the start (M5: Litestream)."""
 
-    def _release_write(self, version: Version | None, body: LockFile) -> WriteReply:
-        return super()._release_write(version, dataclasses.replace(body, fence=None))
+    parts = other(cell=_ClearsTheToken, tokens=_OneIfAbsent)
 
-    def _next_token(self, known: Any) -> int:
-        return lease.next_fence(known, 0)
+
+class _Once(Cleanup[LockFile]):
+    """One try; what came of it is left to `ended`."""
+
+    def release(self, tenure: Tenure[LockFile]) -> tuple[Ending, None]:
+        record = tenure.lease.attempt.record.freed(self.cell.new_nonce())
+        return self.ended(self.cell.swap(tenure.lease.version, record, Purpose.RELEASE), record), None
+
+    def ended(self, reply: WriteReply, record: LockFile) -> Ending:
+        return Ending.FREED
 
 
 class ReleasesOnce(StorageLock):
     """One try, then it calls the lock released; a lost or refused request leaves it standing (M25, H7)."""
 
-    def _release(self, tenure: Any) -> Any:
-        body = lease.released(tenure.lease.attempt.record, self._new_nonce())
-        self._release_write(tenure.lease.version, body)
-        return _freed()
+    parts = other(cleanup=_Once)
+
+
+class _Never(Cleanup[LockFile]):
+    def release(self, tenure: Tenure[LockFile]) -> tuple[Ending, None]:
+        return Ending.FREED, None
 
 
 class NeverReleases(StorageLock):
     """Says "released" and leaves the record to lapse (S7, L3)."""
 
-    def _release(self, tenure: Any) -> Any:
-        return _freed()
+    parts = other(cleanup=_Never)
 
 
 class BelievesAfterUnlock(StorageLock):
@@ -74,120 +103,152 @@ class BelievesAfterUnlock(StorageLock):
     _last: Any = None
 
     def holds(self) -> bool:
-        self._last = self._tenure or self._last
-        return self._last is not None and not self._last.lease.deadline.has_passed(self._now())
+        self._last = self.tenure or self._last
+        return self._last is not None and _is_before_its_deadline(self._last)
+
+
+class _OnceOrUnknown(_Once):
+    def ended(self, reply: WriteReply, record: LockFile) -> Ending:
+        return Ending.FREED if reply.outcome is Outcome.APPLIED else Ending.UNKNOWN
 
 
 class BelievesWhileReleasing(StorageLock):
     """The grant is cleared only after a release that worked: a failed one leaves the client believing (M27, U4, U5)."""
 
-    _kept: Any = None
+    parts = other(cleanup=_OnceOrUnknown)
+    _kept: Tenure[LockFile] | None = None
 
-    def _re_enter(self) -> bool:
-        if self._kept is not None and not self._kept.lease.deadline.has_passed(self._now()):
-            self._tenure, self._user = self._kept, self._runtime.current_task()
-            self._idle.clear()
-            return True
-        return super()._re_enter()
+    def holds(self) -> bool:
+        return super().holds() or self._believes()
 
-    def _release(self, tenure: Any) -> Any:
-        self._kept = tenure
-        body = lease.released(tenure.lease.attempt.record, self._new_nonce())
-        reply = self._release_write(tenure.lease.version, body)
-        if reply.outcome is Outcome.APPLIED:
+    @property
+    def grant(self) -> Any:
+        return self._kept.grant() if self._kept is not None and self._believes() else super().grant
+
+    def lock(self, timeout_s: float) -> bool:
+        return self._believes() or super().lock(timeout_s)
+
+    def unlock(self) -> None:
+        tenure = self.tenure
+        if tenure is None and self._kept is not None and self.cleanup.release(self._kept)[0] is Ending.FREED:
             self._kept = None
-            return _freed()
-        return _unknown()
+            return
+        try:
+            super().unlock()
+        except ReleaseFailed:
+            self._kept = tenure
+            raise
+
+    def _believes(self) -> bool:
+        return self._kept is not None and _is_before_its_deadline(self._kept)
+
+
+class _RemembersItsRelease(WritesApart):
+    last_release: Version | None = None
+
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().release(if_version, record)
+        self.last_release = reply.version
+        return reply
 
 
 class BeatsAfterRelease(StorageLock):
     """A heartbeat that was not stopped writes a live record over its own release (M8: awslabs)."""
 
-    def _give_back(self, tenure: Any, *, was_held: bool) -> None:
-        super()._give_back(tenure, was_held=was_held)
-        left = self._left_behind
-        if left is not None and left.version is not None:
-            renewal = self._new_renewal(lease.Lease(left.version, tenure.lease.attempt))
-            self._runtime.spawn(lambda: self._beat_late(renewal), name="heartbeat-late")
+    parts = other(cell=_RemembersItsRelease)
+    cell: _RemembersItsRelease
 
-    def _beat_late(self, renewal: lease.Attempt) -> None:
-        self._runtime.sleep(self.terms.renew_interval_ns // 100)
-        self._renew_write(renewal)
+    def unlock(self) -> None:
+        tenure = self.tenure
+        super().unlock()
+        left = self.cell.last_release
+        if tenure is not None and left is not None:
+            renewal = extended(tenure.lease.attempt.record, self.cell, self.terms)
+            self.runtime.spawn(lambda: self._beat_late(left, renewal), name="heartbeat-late")
+
+    def _beat_late(self, left: Version, renewal: LockFile) -> None:
+        self.runtime.sleep(self.terms.renew_interval_ns // 100)
+        self.cell.swap(left, renewal, Purpose.RENEW)
 
 
 class HeartbeatNeverStops(StorageLock):
     """Renewing goes on after unlock, each time on whatever the object holds (M8, M23)."""
 
-    def _give_back(self, tenure: Any, *, was_held: bool) -> None:
-        self._runtime.spawn(lambda: self._beat_on(tenure), name="heartbeat-zombie")
-        super()._give_back(tenure, was_held=was_held)
+    def unlock(self) -> None:
+        tenure = self.tenure
+        if tenure is not None:
+            record = tenure.lease.attempt.record
+            self.runtime.spawn(lambda: self._beat_on(record), name="heartbeat-zombie")
+        super().unlock()
 
-    def _beat_on(self, tenure: Any) -> None:
+    def _beat_on(self, record: LockFile) -> None:
         for _ in range(30):
-            self._runtime.sleep(self.terms.renew_interval_ns)
-            stored = self._read_or_none()
+            self.runtime.sleep(self.terms.renew_interval_ns)
+            stored = look_or_none(self.cell)
             if stored is not None and stored.record is not None and stored.record.owner == self.owner:
-                assert stored.version is not None
-                self._renew_write(self._new_renewal(lease.Lease(stored.version, tenure.lease.attempt)))
+                self.cell.swap(stored.version, extended(record, self.cell, self.terms), Purpose.RENEW)
 
 
 class AnybodyMayUnlock(StorageLock):
     """Unlock by a task that never locked releases the lock of the one that did (H9)."""
 
     def unlock(self) -> None:
-        if self._tenure is not None:
-            self._tenure.task = self._runtime.current_task()
+        if self.tenure is not None:
+            self.gate.user = self.tenure.task = self.runtime.current_task()
         super().unlock()
+
+
+class _FreesAnyOwner(Cleanup[LockFile]):
+    def release(self, tenure: Tenure[LockFile]) -> tuple[Ending, None]:
+        stored = look_or_none(self.cell)
+        if stored is None or stored.version is None or stored.record is None:
+            return Ending.UNKNOWN, None
+        self.cell.swap(stored.version, stored.record.freed(self.cell.new_nonce()), Purpose.RELEASE)
+        return Ending.FREED, None
 
 
 class UnlockFreesAnyOwner(StorageLock):
     """Unlock reads the record and releases it, whoever owns it (M4)."""
 
-    def _release(self, tenure: Any) -> Any:
-        stored = self._read_or_none()
-        if stored is None or stored.version is None or stored.record is None:
-            return _unknown()
-        self._release_write(stored.version, lease.released(stored.record, self._new_nonce()))
-        return _freed()
+    parts = other(cleanup=_FreesAnyOwner)
+
+
+class _ForcesTheSecond(_Once):
+    cell: WritesApart
+
+    def ended(self, reply: WriteReply, record: LockFile) -> Ending:
+        if reply.outcome is not Outcome.APPLIED:
+            self.runtime.sleep(self.terms.renew_interval_ns // 4)
+            self.cell.overwrite(record)
+        return Ending.FREED
 
 
 class UnlockRetriesWithoutCondition(StorageLock):
     """The first release is conditional; after a failure it is forced (M4)."""
 
-    def _release(self, tenure: Any) -> Any:
-        body = lease.released(tenure.lease.attempt.record, self._new_nonce())
-        if self._release_write(tenure.lease.version, body).outcome is not Outcome.APPLIED:
-            self._runtime.sleep(self.terms.renew_interval_ns // 4)
-            self._store.put(self._key, lockfile.serialize(body))
-        return _freed()
+    parts = other(cell=WritesApart, cleanup=_ForcesTheSecond)
 
 
 class LossIsSilent(StorageLock):
     """Unlock after a loss forgets to forget: the next `lock` of the same client is true at once (U7, M27)."""
 
+    _stays: Tenure[LockFile] | None = None
+
     def unlock(self) -> None:
-        tenure = self._tenure
+        tenure = self.tenure
         try:
             super().unlock()
         except (LockLost, LockNotHeld):
-            if tenure is not None:
-                self._tenure = tenure
+            self._stays = tenure or self._stays
             raise
 
-    def _re_enter(self) -> bool:
-        return self._tenure is not None or super()._re_enter()
+    def lock(self, timeout_s: float) -> bool:
+        return self.holds() or super().lock(timeout_s)
 
     def holds(self) -> bool:
-        return self._tenure is not None
+        return self.tenure is not None or self._stays is not None
 
 
-def _freed() -> Any:
-    from lockref.storage.release import Ending
-
-    return Ending.FREED
-
-
-def _unknown() -> Any:
-    from lockref.storage.release import Ending
-
-    return Ending.UNKNOWN
+def _is_before_its_deadline(tenure: Tenure[LockFile]) -> bool:
+    now_ns, deadline = tenure.runtime.monotonic_ns(), tenure.lease.deadline
+    return now_ns < deadline.mono_ns and tenure.runtime.wall_ns() < deadline.wall_ns

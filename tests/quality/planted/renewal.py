@@ -3,184 +3,216 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
-from lockref.runtime import MonoNs, WallNs
-from lockref.storage import lockfile
-from lockref.storage.lease import Attempt, Deadline, Lease
-from lockref.storage.provider import StorageLock
-from lockref.stores.port import Outcome, WriteReply
+from lockref.locks.cell import Purpose
+from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.rules import Attempt, Deadline, Lease
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import Parts, StorageLock
 
-FOREVER_NS = 10**18
+from lockref.runtime import NS_PER_MS, MonoNs, WallNs
+from lockref.storage.lockfile import LockFile
+from lockref.stores.port import Outcome, Version, WriteReply
+from tests.quality.planted.broken import FOREVER_NS, RenewalsApart, WritesApart, ending, other
+
+
+class _OverwritesToRenew(WritesApart):
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record)
 
 
 class RenewsUnconditionally(StorageLock):
     """The heartbeat writes without If-Match, over a successor if there is one."""
 
-    def _renew_write(self, attempt: Attempt) -> WriteReply:
-        return self._store.put(self._key, lockfile.serialize(attempt.record))
+    parts = other(cell=_OverwritesToRenew)
+
+
+class _RenewsBlindly(Heartbeat[LockFile]):
+    def renew(self) -> MonoNs | None:
+        renewal = self._new_renewal(self.tenure.lease)
+        reply = self.cell.swap(None, renewal.record, Purpose.RENEW)
+        if reply.version is not None and not self.tenure.has_ended:
+            self.tenure.lease = Lease(reply.version, renewal)
+        return MonoNs(self.runtime.monotonic_ns() + self.terms.renew_interval_ns)
 
 
 class RenewsBlindlyAfterPause(StorageLock):
     """As above, and it does not ask its deadline before it writes."""
 
-    def _renew(self, tenure: Any) -> MonoNs | None:
-        attempt = self._new_renewal(tenure.lease)
-        reply = self._store.put(self._key, lockfile.serialize(attempt.record))
-        if reply.version is not None and self._tenure is tenure:
-            tenure.lease = Lease(reply.version, attempt)
-        return MonoNs(self._runtime.monotonic_ns() + self.terms.renew_interval_ns)
+    parts = other(cell=_OverwritesToRenew, heartbeat=_RenewsBlindly)
 
 
-class _Extends(StorageLock):
+class _Healthy(WritesApart):
     """Counts some failed renewals as done."""
 
-    believed: tuple[Outcome, ...] = ()
-    believes_missing = False
+    def __init__(self, *args: Any, believed: Outcome, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.believed = believed
 
-    def _renew_write(self, attempt: Attempt) -> WriteReply:
-        reply = super()._renew_write(attempt)
-        if reply.outcome in self.believed and (self.believes_missing or not reply.missing):
-            return WriteReply(outcome=Outcome.APPLIED, version=attempt.if_version, status=reply.status)
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().renew(if_version, record)
+        if reply.outcome is self.believed:
+            return WriteReply(outcome=Outcome.APPLIED, version=if_version, status=reply.status)
         return reply
 
 
-class HealthyOnUnknown(_Extends):
+def _healthy_on(believed: Outcome) -> Parts:
+    return other(cell=partial(_Healthy, believed=believed))
+
+
+class HealthyOnUnknown(StorageLock):
     """Timeouts and 5xx on renewal count as healthy (M7, M24: awslabs; E6)."""
 
-    believed = (Outcome.AMBIGUOUS,)
+    parts = _healthy_on(Outcome.AMBIGUOUS)
 
 
-class HealthyOnThrottle(_Extends):
+class HealthyOnThrottle(StorageLock):
     """429 and 503 SlowDown on renewal count as healthy (M24)."""
 
-    believed = (Outcome.THROTTLED,)
+    parts = _healthy_on(Outcome.THROTTLED)
 
 
-class HealthyOnConflict(_Extends):
+class HealthyOnConflict(StorageLock):
     """409 on renewal counts as healthy (M7)."""
 
-    believed = (Outcome.CONFLICT,)
+    parts = _healthy_on(Outcome.CONFLICT)
 
 
-class HealthyOnMissing(_Extends):
+class HealthyOnMissing(StorageLock):
     """404 on renewal counts as healthy: the holder never learns that its record is gone (M7, U9)."""
 
-    believed = (Outcome.PRECONDITION_FAILED,)
-    believes_missing = True
+    parts = _healthy_on(Outcome.PRECONDITION_FAILED)
+
+
+class _Recreates(WritesApart):
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        reply = super().renew(if_version, record)
+        return super().renew(None, record) if reply.missing else reply
 
 
 class RecreatesMissing(StorageLock):
     """A renewal that finds no object creates it anew (H15)."""
 
-    def _renew_write(self, attempt: Attempt) -> WriteReply:
-        reply = super()._renew_write(attempt)
-        return self._write(None, attempt.record) if reply.missing else reply
+    parts = other(cell=_Recreates)
+
+
+class _LowersTheStamp(RenewalsApart):
+    def changed(self, renewal: Attempt[LockFile]) -> Attempt[LockFile]:
+        low_ms = -(-(renewal.sent.wall_ns + self.terms.validity_ns) // NS_PER_MS)
+        free = ending(renewal, Deadline(WallNs(FOREVER_NS), renewal.deadline.mono_ns))
+        return dataclasses.replace(free, record=dataclasses.replace(renewal.record, valid_until_ms=low_ms))
 
 
 class LowersValidUntil(StorageLock):
     """A renewal writes what its wall clock says now; after a step back the record ends before the holder does (H19)."""
 
-    def _new_renewal(self, current: Lease) -> Attempt:
-        attempt = super()._new_renewal(current)
-        low_ms = -(-(attempt.sent.wall_ns + self.terms.validity_ns) // 10**6)
-        wall_free = Deadline(WallNs(4 * FOREVER_NS), attempt.deadline.mono_ns)
-        return dataclasses.replace(
-            attempt, record=dataclasses.replace(attempt.record, valid_until_ms=low_ms), deadline=wall_free
-        )
+    parts = other(heartbeat=_LowersTheStamp)
+
+
+class _HalvesTheStamp(RenewalsApart):
+    def changed(self, renewal: Attempt[LockFile]) -> Attempt[LockFile]:
+        half_ms = renewal.record.valid_until_ms - self.terms.validity_ns // 2 // NS_PER_MS
+        return dataclasses.replace(renewal, record=dataclasses.replace(renewal.record, valid_until_ms=half_ms))
 
 
 class RenewsWithHalfTheValidity(StorageLock):
     """A renewal writes half the validity and believes in all of it."""
 
-    def _new_renewal(self, current: Lease) -> Attempt:
-        attempt = super()._new_renewal(current)
-        half_ms = attempt.record.valid_until_ms - self.terms.validity_ns // 2 // 10**6
-        return dataclasses.replace(attempt, record=dataclasses.replace(attempt.record, valid_until_ms=half_ms))
+    parts = other(heartbeat=_HalvesTheStamp)
+
+
+class _CarriesOn(Tenure[LockFile]):
+    def is_in_force(self) -> bool:
+        return not self.has_ended
+
+    def supersede(self, reason: str) -> None:
+        """Carries on."""
+
+    def lose(self, reason: str) -> None:
+        """Carries on."""
 
 
 class KeptAfterLostRenewal(StorageLock):
     """A renewal that met somebody else's record changes nothing: the lock stays in memory (M27)."""
 
-    def _supersede(self, tenure: Any, reason: str) -> None:
-        """Carries on."""
+    parts = other(tenure=_CarriesOn)
 
-    def _lose(self, tenure: Any, reason: str) -> None:
-        """Carries on."""
 
-    def _is_in_force(self, tenure: Any) -> bool:
-        return self._tenure is tenure
+class _AsReported(Tenure[LockFile]):
+    def is_in_force(self) -> bool:
+        return not self.has_ended and self.loss_reason is None and not self.is_superseded
+
+    def remaining_ns(self) -> int:
+        return FOREVER_NS
+
+
+class _Dies(Heartbeat[LockFile]):
+    def renew(self) -> MonoNs | None:
+        return None
 
 
 class HeartbeatDiesUnnoticed(StorageLock):
     """The first renewal kills the heartbeat, and the guard only asks whether somebody reported a loss (U15)."""
 
-    def _renew(self, tenure: Any) -> MonoNs | None:
+    parts = other(tenure=_AsReported, heartbeat=_Dies)
+
+
+class _LosesAt412(Heartbeat[LockFile]):
+    def _settle(self) -> MonoNs | None:
+        self.tenure.supersede("412")
         return None
-
-    def _is_in_force(self, tenure: Any) -> bool:
-        return tenure.loss_reason is None and not tenure.is_superseded
-
-    def _remaining_ns(self, tenure: Any) -> int:
-        return FOREVER_NS
 
 
 class Own412IsLoss(StorageLock):
     """The 412 that a renewal meets from its own earlier write counts as a loss, and nobody releases (M10: opentofu)."""
 
-    def _resolve_renewal(self, tenure: Any) -> MonoNs | None:
-        self._supersede(tenure, "412")
-        return None
+    parts = other(heartbeat=_LosesAt412)
 
-    def _give_back(self, tenure: Any, *, was_held: bool) -> None:
-        tenure.is_superseded = tenure.is_superseded or not was_held
-        super()._give_back(tenure, was_held=was_held)
+    def unlock(self) -> None:
+        tenure = self.tenure
+        if tenure is not None and self.gate.is_mine() and not tenure.is_in_force():
+            tenure.is_superseded = True
+        super().unlock()
+
+
+class _StopsInDanger(Heartbeat[LockFile]):
+    def _later(self) -> MonoNs:
+        lease = self.tenure.lease
+        if self._failures >= 2:
+            self.tenure.stopped.set()
+            endless = ending(lease.attempt, Deadline(WallNs(FOREVER_NS), MonoNs(FOREVER_NS)))
+            self.tenure.lease = Lease(lease.version, endless)
+        return super()._later()
 
 
 class DangerStopsTheHeart(StorageLock):
     """After three failed renewals it stops renewing and stays in force (M9: python_dynamodb_lock)."""
 
-    def _retry_renewal_ns(self, tenure: Any) -> MonoNs:
-        if tenure.failures >= 2:
-            tenure.stopped.set()
-            tenure.lease = Lease(
-                tenure.lease.version,
-                dataclasses.replace(
-                    tenure.lease.attempt, deadline=Deadline(WallNs(4 * FOREVER_NS), MonoNs(4 * FOREVER_NS))
-                ),
-            )
-        return super()._retry_renewal_ns(tenure)
+    parts = other(heartbeat=_StopsInDanger)
+
+
+class _Revives(Tenure[LockFile]):
+    def is_in_force(self) -> bool:
+        if self.has_ended:
+            return False
+        self.has_lapsed = False
+        return self.loss_reason is None or "before it could be renewed" in self.loss_reason
 
 
 class RevivesByLateRenewal(StorageLock):
     """A renewal that lands after the deadline brings the belief back (H4)."""
 
-    def _is_in_force(self, tenure: Any) -> bool:
-        tenure.has_lapsed = False
-        return tenure.loss_reason is None or "before it could be renewed" in tenure.loss_reason
+    parts = other(tenure=_Revives)
+
+
+class _NeverAsksTheOwner(Heartbeat[LockFile]):
+    def is_owner_alive(self) -> bool:
+        return True
 
 
 class RenewsForDeadOwner(StorageLock):
     """The heartbeat goes on for a thread that has died, so nobody ever gets the lock (H13, U10)."""
 
-    def _renew(self, tenure: Any) -> MonoNs | None:
-        tenure.task = _Immortal(tenure.task)
-        return super()._renew(tenure)
-
-
-class _Immortal:
-    def __init__(self, task: Any) -> None:
-        self._task = task
-
-    @property
-    def name(self) -> str:
-        return str(self._task.name)
-
-    def is_alive(self) -> bool:
-        return True
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self._task == other)
-
-    def __hash__(self) -> int:
-        return hash(self._task)
+    parts = other(heartbeat=_NeverAsksTheOwner)

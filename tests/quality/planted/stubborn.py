@@ -2,55 +2,70 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from lockref.locks.adaptive_waiting import AdaptiveWaiting
+from lockref.locks.cell import Cell, Purpose
+from lockref.locks.rules import Stored
+from lockref.storage.lock import Parts, StorageLock
+
 from lockref.errors import OutcomeUnknown, StoreRejected
-from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.storage.lease import Attempt, Step, Stored, Wait
+from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.storage.lockfile import LockFile
-from lockref.storage.provider import StorageLock
 from lockref.stores.port import Outcome, Version, WriteReply
+from tests.quality.planted.broken import WritesApart, other
 from tests.quality.planted.strangers import HiddenLock, PlainLock
 
 AGAIN_NS = 200 * NS_PER_MS
 
 
-class _Insists(StorageLock):
+class _Insists(WritesApart):
     """Sends an acquiring write again until the store stops answering `stubborn_at`."""
 
-    stubborn_at: Outcome
+    def __init__(self, *args: Any, stubborn_at: Outcome, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.stubborn_at = stubborn_at
 
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        while (reply := super()._acquire_write(attempt)).outcome is self.stubborn_at:
-            self._runtime.sleep(AGAIN_NS)
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        while (reply := super().acquire(if_version, record)).outcome is self.stubborn_at:
+            self.runtime.sleep(AGAIN_NS)
         return reply
 
 
-class InsistsOnConflict(_Insists):
+def _insists_on(outcome: Outcome) -> Parts:
+    return other(cell=partial(_Insists, stubborn_at=outcome))
+
+
+class InsistsOnConflict(StorageLock):
     """409 on acquire: try again, without end (L5)."""
 
-    stubborn_at = Outcome.CONFLICT
+    parts = _insists_on(Outcome.CONFLICT)
 
 
-class InsistsOnThrottle(_Insists):
+class InsistsOnThrottle(StorageLock):
     """429 and 503 on acquire: try again, without end (L5)."""
 
-    stubborn_at = Outcome.THROTTLED
+    parts = _insists_on(Outcome.THROTTLED)
 
 
-class InsistsOnServerError(_Insists):
+class InsistsOnServerError(StorageLock):
     """No definite answer to an acquiring write: try again, without end (L5)."""
 
-    stubborn_at = Outcome.AMBIGUOUS
+    parts = _insists_on(Outcome.AMBIGUOUS)
+
+
+class _InsistsOnReading(Cell[LockFile]):
+    def look(self) -> Stored[LockFile] | None:
+        while self.store.read(self.key).outcome is Outcome.THROTTLED:
+            self.runtime.sleep(AGAIN_NS)
+        return super().look()
 
 
 class InsistsOnReading(StorageLock):
     """A look that is throttled is repeated without end (L5)."""
 
-    def _read(self) -> Stored | None:
-        while self._store.read(self._key).outcome is Outcome.THROTTLED:
-            self._runtime.sleep(AGAIN_NS)
-        return super()._read()
+    parts = other(cell=_InsistsOnReading)
 
 
 class InsistsOnRefusal(StorageLock):
@@ -61,30 +76,32 @@ class InsistsOnRefusal(StorageLock):
             try:
                 return super().lock(timeout_s)
             except StoreRejected:
-                self._runtime.sleep(NS_PER_S)
+                self.runtime.sleep(NS_PER_S)
 
 
-class _ReleaseInsists(StorageLock):
+class _ReleaseInsists(WritesApart):
     """Sends the release again until the store stops answering `stubborn_at`."""
 
-    stubborn_at: Outcome
+    def __init__(self, *args: Any, stubborn_at: Outcome, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.stubborn_at = stubborn_at
 
-    def _release_write(self, version: Version | None, body: LockFile) -> WriteReply:
-        while (reply := super()._release_write(version, body)).outcome is self.stubborn_at:
-            self._runtime.sleep(AGAIN_NS)
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        while (reply := super().release(if_version, record)).outcome is self.stubborn_at:
+            self.runtime.sleep(AGAIN_NS)
         return reply
 
 
-class ReleaseInsistsOnConflict(_ReleaseInsists):
+class ReleaseInsistsOnConflict(StorageLock):
     """409 on release: try again, without end (L5)."""
 
-    stubborn_at = Outcome.CONFLICT
+    parts = other(cell=partial(_ReleaseInsists, stubborn_at=Outcome.CONFLICT))
 
 
-class ReleaseInsistsOnThrottle(_ReleaseInsists):
+class ReleaseInsistsOnThrottle(StorageLock):
     """429 and 503 on release: try again, without end (L5)."""
 
-    stubborn_at = Outcome.THROTTLED
+    parts = other(cell=partial(_ReleaseInsists, stubborn_at=Outcome.THROTTLED))
 
 
 class PlainInsists(PlainLock):
@@ -128,24 +145,38 @@ class CountsTheWaitOnTheWall(PlainLock):
                 self.leave()
 
 
+class _SleepsUntilTheStamp(AdaptiveWaiting):
+    def __init__(self, interval_ns: int, validity_ns: int, runtime: Runtime) -> None:
+        super().__init__(interval_ns, validity_ns, runtime)
+        self.validity_ns, self.runtime = validity_ns, runtime
+
+    def pause_ns(self, record: Any, *, now_wall_ns: int, lapses_in_ns: int) -> int:
+        pause_ns = super().pause_ns(record, now_wall_ns=now_wall_ns, lapses_in_ns=lapses_in_ns)
+        if lapses_in_ns > 2 * self.validity_ns:
+            self.runtime.sleep(lapses_in_ns)
+        return pause_ns
+
+
 class SleepsUntilTheStamp(StorageLock):
     """A waiter sleeps until the holder's stamp, counted on its own wall clock, whatever time it was given (L5)."""
 
-    def _poll_pause_ns(self, known: Stored, wait: Wait) -> int:
-        pause_ns = super()._poll_pause_ns(known, wait)
-        if wait.for_ns > 2 * self.terms.validity_ns:
-            self._runtime.sleep(wait.for_ns)
-        return pause_ns
+    parts = other(waiting=_SleepsUntilTheStamp)
+
+
+class _SleepsAsItIsTold(Cell[LockFile]):
+    refusals = 0
+
+    def swap(self, if_version: Version | None, record: LockFile, purpose: Purpose) -> WriteReply:
+        reply = super().swap(if_version, record, purpose)
+        if reply.outcome in (Outcome.CONFLICT, Outcome.THROTTLED):
+            self.refusals += 1
+            self.runtime.sleep(NS_PER_S << min(self.refusals, 6))
+        else:
+            self.refusals = 0
+        return reply
 
 
 class SleepsAsLongAsItIsTold(StorageLock):
     """Waits out its whole backoff before it asks whether its time is up, and the backoff doubles (L5)."""
 
-    def _interpret(self, reply: WriteReply) -> Step:
-        step = super()._interpret(reply)
-        if step is Step.AGAIN:
-            self._refusals = getattr(self, "_refusals", 0) + 1
-            self._runtime.sleep(NS_PER_S << min(self._refusals, 6))
-        else:
-            self._refusals = 0
-        return step
+    parts = other(cell=_SleepsAsItIsTold)

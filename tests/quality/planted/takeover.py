@@ -5,93 +5,141 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from lockref.storage import lease, lockfile
-from lockref.storage.fence import Refusal, Reserved
-from lockref.storage.lease import Attempt, Stored, Take, Wait
-from lockref.storage.provider import StorageLock
-from lockref.stores.port import WriteReply
+from lockref.locks.adaptive_waiting import AdaptiveWaiting
+from lockref.locks.rules import Reason, Refusal, Reserved, Stored, Take, Wait, decide, next_token
+from lockref.storage.lock import StorageLock
+
+from lockref.runtime import MonoNs
+from lockref.storage.fence import FenceMark
+from lockref.storage.lockfile import LockFile
+from lockref.stores.port import Version, WriteReply
+from tests.quality.planted.broken import OtherNumbers, WritesApart, other, other_rules
+
+
+class _OverwritesToTakeOver(WritesApart):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return super().acquire(None, record) if if_version is None else self.overwrite(record)
 
 
 class TakesOverByPut(StorageLock):
     """Take-over on a read alone, by an unconditional write (M12, M17: check, then write)."""
 
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        if attempt.if_version is not None:
-            return self._store.put(self._key, lockfile.serialize(attempt.record))
-        return super()._acquire_write(attempt)
+    parts = other(cell=_OverwritesToTakeOver)
+
+
+class _OverwritesToCreate(WritesApart):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record) if if_version is None else super().acquire(if_version, record)
 
 
 class CreatesByPut(StorageLock):
     """The first creation is unconditional: HEAD, then PUT (M12: OpenDAL shim)."""
 
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        if attempt.if_version is None:
-            return self._store.put(self._key, lockfile.serialize(attempt.record))
-        return super()._acquire_write(attempt)
+    parts = other(cell=_OverwritesToCreate)
+
+
+class _DeletesFirst(WritesApart):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        if if_version is not None:
+            self.store.delete(self.key)  # type: ignore[attr-defined]
+        return super().acquire(None, record)
 
 
 class DeletesAndCreates(StorageLock):
     """Take-over by deleting the lapsed record and creating a new one: two contenders delete each other's (M4)."""
 
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        if attempt.if_version is not None:
-            self._store.delete(self._key)
-            return self._write(None, attempt.record)
-        return super()._acquire_write(attempt)
+    parts = other(cell=_DeletesFirst)
+
+
+class _WritesOnWhatItFinds(WritesApart):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        if if_version is not None:
+            if_version = self.store.read(self.key).version or if_version
+        return super().acquire(if_version, record)
 
 
 class TakesOverOnStaleRead(StorageLock):
     """Decides on the record that it read first, however long ago, and writes on the version that it finds now (A3)."""
 
-    def _acquire_write(self, attempt: Attempt) -> WriteReply:
-        if attempt.if_version is not None:
-            now = self._store.read(self._key)
-            if now.version is not None:
-                attempt = dataclasses.replace(attempt, if_version=now.version)
-        return super()._acquire_write(attempt)
+    parts = other(cell=_WritesOnWhatItFinds)
+
+
+class _CountsItsLooks(AdaptiveWaiting):
+    looks = 0
+
+    def begin(self, now_ns: MonoNs) -> int:
+        self.looks = 0
+        return super().begin(now_ns)
+
+    def pause_ns(self, record: Any, *, now_wall_ns: int, lapses_in_ns: int) -> int:
+        self.looks += 1
+        return super().pause_ns(record, now_wall_ns=now_wall_ns, lapses_in_ns=lapses_in_ns)
 
 
 class TakesOverTheLiving(StorageLock):
     """Takes the lock over once its own wait is long enough, whatever the record says (S5)."""
 
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        decision = super()._decide(known, call)
-        return Take(lease.Reason.LAPSED) if isinstance(decision, Wait) and call.passes > 4 else decision
+    waiting: _CountsItsLooks
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # The decision needs to know how often this client has looked.
+        rules = other_rules(decide=self._decide_by_patience).rules
+        self.parts = other(rules=rules, waiting=_CountsItsLooks)  # type: ignore[misc]
+        super().__init__(*args, **options)
+
+    def _decide_by_patience(self, stored: Stored[LockFile], **known: Any) -> Take | Wait:
+        decision = decide(stored, **known)
+        return Take(Reason.LAPSED) if isinstance(decision, Wait) and self.waiting.looks > 3 else decision
+
+
+class _CountsItsOwn(OtherNumbers):
+    given = 0
+
+    def number(self, stored: Stored[LockFile], token: int | None) -> int | None:
+        self.given += 1
+        return self.given
 
 
 class RestartsTokens(StorageLock):
     """Tokens count this client's own grants (M5, M15)."""
 
-    _given = 0
+    parts = other(tokens=_CountsItsOwn)
 
-    def _next_token(self, known: Stored) -> int:
-        self._given += 1
-        return self._given
+
+class FromMemory(FenceMark):
+    """Asks no fence object: the next number is that after the record's, or after what this client has seen."""
+
+    def reserve(self, stored: Stored[LockFile], *, seen: int, is_over: Any) -> Reserved | Refusal:
+        return Reserved(next_token(stored, seen), None)
 
 
 class FencesFromMemory(StorageLock):
     """Without a token in the record it counts on from what it has seen itself, and others have seen more (H21, M15)."""
 
-    def _reserve(self, call: Any, known: Stored) -> Reserved | Refusal:
-        return Reserved(lease.next_fence(known, self._fence_seen_max), None)
+    parts = other(tokens=FromMemory)
+
+
+class _Repeats(OtherNumbers):
+    def number(self, stored: Stored[LockFile], token: int | None) -> int | None:
+        return (stored.record.fence if stored.record is not None else None) or 1
 
 
 class TokenStaysTheSame(StorageLock):
     """Each take-over repeats the token that it found (M15)."""
 
-    def _next_token(self, known: Stored) -> int:
-        fence = known.record.fence if known.record is not None else None
-        return fence or 1
+    parts = other(tokens=_Repeats)
+
+
+class _RepeatsTheDead(OtherNumbers):
+    def number(self, stored: Stored[LockFile], token: int | None) -> int | None:
+        record = stored.record
+        return (record.fence or 1) if record is not None and not record.expired else token
 
 
 class TokenSkipsTakeovers(StorageLock):
     """The token rises at releases only; a take-over from the dead keeps it (S2)."""
 
-    def _next_token(self, known: Stored) -> int:
-        record = known.record
-        if record is not None and not record.expired:
-            return record.fence or 1
-        return super()._next_token(known)
+    parts = other(tokens=_RepeatsTheDead)
 
 
 class SharesWithAnyTask(StorageLock):
@@ -114,38 +162,46 @@ class RemembersYes(StorageLock):
         return self._mine
 
     def holds(self) -> bool:
-        return (self._mine and self._tenure is not None and self._tenure.loss_reason is None) or self._claims()
-
-    def _claims(self) -> bool:
-        return self._mine and self._tenure is None
+        return self._mine and (self.tenure is None or self.tenure.loss_reason is None)
 
     def unlock(self) -> None:
         super().unlock()
         self._mine = False
 
 
+def _release_is_nothing(stored: Stored[LockFile], **known: Any) -> Take | Wait:
+    record = stored.record
+    if record is not None and record.expired:
+        stored = Stored(stored.version, dataclasses.replace(record, expired=False))
+    return decide(stored, **known)
+
+
 class IgnoresRelease(StorageLock):
     """A released record counts like a live one: everybody waits for its validity to end (L3)."""
 
-    def _decide(self, known: Stored, call: Any) -> Take | Wait:
-        record = known.record
-        if record is not None and record.expired:
-            known = Stored(known.version, dataclasses.replace(record, expired=False))
-        return super()._decide(known, call)
+    parts = other_rules(decide=_release_is_nothing)
+
+
+class _WaitsForTheEnd(AdaptiveWaiting):
+    def pause_ns(self, record: Any, *, now_wall_ns: int, lapses_in_ns: int) -> int:
+        return lapses_in_ns
 
 
 class PollsTooSlowly(StorageLock):
     """Looks again only when the lease should have lapsed, whatever poll interval it was given (L3)."""
 
-    def _poll_pause_ns(self, known: Stored, wait: Wait) -> int:
-        return wait.for_ns
+    parts = other(waiting=_WaitsForTheEnd)
+
+
+class _WaitsForEver(AdaptiveWaiting):
+    def pause_ns(self, record: Any, *, now_wall_ns: int, lapses_in_ns: int) -> int:
+        return 10**12
 
 
 class NeverPolls(StorageLock):
     """Looks once, then waits for its timeout (L1, L3)."""
 
-    def _poll_pause_ns(self, known: Stored, wait: Wait) -> int:
-        return 10**12
+    parts = other(waiting=_WaitsForEver)
 
 
 class AlwaysYes(StorageLock):

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
+
 from lockref.provider import Grant
-from lockref.storage.provider import StorageLock
+from lockref.storage.lockfile import LockFile
+from tests.quality.planted.broken import other
+
+
+class _ShowsTheNext(Tenure[LockFile]):
+    def grant(self) -> Grant:
+        grant = super().grant()
+        return dataclasses.replace(grant, token=None if grant.token is None else grant.token + 1)
 
 
 class ShowsTheNextToken(StorageLock):
     """`grant.token` is one more than the record says: it rises as it should, and fences nobody whom it should (H21)."""
 
-    def _grant_of(self, tenure: Any) -> Grant:
-        grant = super()._grant_of(tenure)
-        return dataclasses.replace(grant, token=None if grant.token is None else grant.token + 1)
+    parts = other(tenure=_ShowsTheNext)
+
+
+class _ShowsItsNumber(Tenure[LockFile]):
+    def __init__(self, *args: Any, given: list[object], **more: Any) -> None:
+        super().__init__(*args, **more)
+        given.append(self)
+        self.number = len(given)
+
+    def grant(self) -> Grant:
+        return dataclasses.replace(super().grant(), token=self.number)
 
 
 class ShowsItsOwnCount(StorageLock):
     """`grant.token` counts this client's own grants, whatever the record says (H21)."""
 
-    _granted: int = 0
-    _last: Any = None
-
-    def _grant_of(self, tenure: Any) -> Grant:
-        if tenure is not self._last:
-            self._last, self._granted = tenure, self._granted + 1
-        return dataclasses.replace(super()._grant_of(tenure), token=self._granted)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.parts = other(tenure=partial(_ShowsItsNumber, given=[]))  # type: ignore[misc]
+        super().__init__(*args, **options)

@@ -2,85 +2,113 @@
 
 from __future__ import annotations
 
-import dataclasses
+from functools import partial
 from typing import Any
 
+from lockref.locks.rules import Lease
+from lockref.locks.tenure import Tenure
+from lockref.storage.lock import StorageLock
+
 from lockref.provider import LockContext, LockEvent, LockEventKind
-from lockref.runtime import MonoNs
-from lockref.storage.lease import Lease
-from lockref.storage.provider import StorageLock
+from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Version
+from tests.quality.planted.broken import ending, other
 from tests.quality.planted.strangers import PlainLock
+
+
+class _LosesInSilence(Tenure[LockFile]):
+    def lose(self, reason: str) -> None:
+        if not self.has_ended and self.loss_reason is None:
+            self.loss_reason = reason
+            self.stopped.set()
 
 
 class LosesInSilence(StorageLock):
     """The guard says no after a loss; listener, event and callback never hear of it (H12)."""
 
-    def _lose(self, tenure: Any, reason: str) -> None:
-        with self._mutex:
-            if self._tenure is tenure and tenure.loss_reason is None:
-                tenure.loss_reason = reason
-                tenure.stopped.set()
+    parts = other(tenure=_LosesInSilence)
 
 
-class TellsOnlyOfRivals(LosesInSilence):
+class _TellsOfRivals(_LosesInSilence):
+    def supersede(self, reason: str) -> None:
+        self.is_superseded = True
+        Tenure.lose(self, reason)
+
+
+class TellsOnlyOfRivals(StorageLock):
     """A grant that somebody replaced is reported, one that lapsed is not (H4, H12)."""
 
-    def _supersede(self, tenure: Any, reason: str) -> None:
-        tenure.is_superseded = True
-        StorageLock._lose(self, tenure, reason)
+    parts = other(tenure=_TellsOfRivals)
 
 
-class TellsOfTheFirstLossOnly(LosesInSilence):
+class _TellsOnce(_LosesInSilence):
+    def __init__(self, *args: Any, told: list[str], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.told = told
+
+    def lose(self, reason: str) -> None:
+        if self.told:
+            super().lose(reason)
+            return
+        Tenure.lose(self, reason)
+        if self.loss.is_set():
+            self.told.append(reason)
+
+
+class TellsOfTheFirstLossOnly(StorageLock):
     """One report in a lifetime: the second grant that is lost is lost in silence (H12)."""
 
-    _has_told = False
-
-    def _lose(self, tenure: Any, reason: str) -> None:
-        if self._has_told:
-            super()._lose(tenure, reason)
-            return
-        StorageLock._lose(self, tenure, reason)
-        self._has_told = tenure.loss.is_set()
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.parts = other(tenure=partial(_TellsOnce, told=[]))  # type: ignore[misc]
+        super().__init__(*args, **options)
 
 
 class TellsWhenUnlocked(LosesInSilence):
     """A loss is kept until unlock, which is too late for whoever works in between (H12)."""
 
     def unlock(self) -> None:
-        tenure = self._tenure
+        tenure = self.tenure
         if tenure is not None and tenure.loss_reason is not None:
             tenure.loss.set()
-            self._notices.lost(self._grant_of(tenure), self._loss_error(tenure))
+            self.notices.lost(tenure.grant(), tenure.loss_error())
         super().unlock()
+
+
+class _SupersededInSilence(Tenure[LockFile]):
+    def supersede(self, reason: str) -> None:
+        self.is_superseded = True
+        self.loss_reason = reason
+        self.stopped.set()
 
 
 class TellsOfDeadlinesOnly(StorageLock):
     """A loss that a renewal finds (404, 412) ends the watch over the deadline, and nobody is told (H12, H15)."""
 
-    def _supersede(self, tenure: Any, reason: str) -> None:
-        with self._mutex:
-            tenure.is_superseded = True
-            tenure.loss_reason = reason
-            tenure.stopped.set()
+    parts = other(tenure=_SupersededInSilence)
+
+
+class _NotExtended(Tenure[LockFile]):
+    def extend(self, extended: Lease[LockFile]) -> bool:
+        return super().extend(Lease(extended.version, ending(extended.attempt, self.lease.deadline)))
 
 
 class RenewsWithoutExtending(StorageLock):
     """Renewals land, and the holder goes on believing in its first deadline alone: work is dropped early (H1)."""
 
-    def _extend(self, tenure: Any, extended: Lease) -> MonoNs | None:
-        first = dataclasses.replace(extended.attempt, deadline=tenure.lease.attempt.deadline)
-        return super()._extend(tenure, Lease(extended.version, first))
+    parts = other(tenure=_NotExtended)
+
+
+class _ExtendedOnce(_NotExtended):
+    def extend(self, extended: Lease[LockFile]) -> bool:
+        if self.lease.attempt.sent == self.granted_at:
+            return Tenure.extend(self, extended)
+        return super().extend(extended)
 
 
 class ExtendsOnce(StorageLock):
     """The first renewal moves the deadline, the later ones do not (H1)."""
 
-    def _extend(self, tenure: Any, extended: Lease) -> MonoNs | None:
-        if tenure.lease.attempt.sent != tenure.granted_at:
-            kept = dataclasses.replace(extended.attempt, deadline=tenure.lease.attempt.deadline)
-            extended = Lease(extended.version, kept)
-        return super()._extend(tenure, extended)
+    parts = other(tenure=_ExtendedOnce)
 
 
 class PlainForgetsToExtend(PlainLock):
@@ -114,18 +142,28 @@ class TalkativePlain(PlainLock):
         self.listener(LockEvent(kind=LockEventKind.RELEASED))
 
 
+class _LostTwice(Tenure[LockFile]):
+    def lose(self, reason: str) -> None:
+        was_told = self.loss.is_set()
+        super().lose(reason)
+        if self.loss.is_set() and not was_told:
+            self.notices.lost(self.grant(), self.loss_error())
+
+
 class TellsTwice(StorageLock):
     """Reports every loss twice."""
 
-    def _lose(self, tenure: Any, reason: str) -> None:
-        was_told = tenure.loss.is_set()
-        super()._lose(tenure, reason)
-        if tenure.loss.is_set() and not was_told:
-            self._notices.lost(self._grant_of(tenure), self._loss_error(tenure))
+    parts = other(tenure=_LostTwice)
+
+
+class _GivesUpEarly(Tenure[LockFile]):
+    def remaining_ns(self) -> int:
+        lease = self.lease
+        early_ns = (lease.deadline.mono_ns - lease.attempt.sent.mono_ns) // 20
+        return max(0, super().remaining_ns() - early_ns)
 
 
 class TellsEarly(StorageLock):
-    """Gives up half a renewal interval before it must, and says so."""
+    """Gives up a twentieth of its lease before it must, and says so."""
 
-    def _remaining_ns(self, tenure: Any) -> int:
-        return max(0, super()._remaining_ns(tenure) - self.terms.renew_interval_ns // 2)
+    parts = other(tenure=_GivesUpEarly)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+from lockref.locks.rules import Deadline, LeaseTerms, Moment, Stored, deadline_after
+from lockref.storage.lock import StorageLock
+
 from lockref.provider import LockContext, RecordView
-from lockref.runtime import NS_PER_S, MonoNs, WallNs
+from lockref.runtime import NS_PER_S
 from lockref.storage import lockfile
-from lockref.storage.lease import Deadline, Moment, Stored
-from lockref.storage.provider import StorageLock
+from lockref.storage.lockfile import LockFile
+from tests.quality.planted.broken import OtherNumbers, other, other_rules, postponed
 
 
 class EagerPoller(StorageLock):
@@ -29,19 +32,25 @@ class EagerRenewer(StorageLock):
         return super().from_context(dataclasses.replace(context, settings=settings))
 
 
+def _a_second_early(sent: Moment, terms: LeaseTerms) -> Deadline:
+    return postponed(deadline_after(sent, terms), -NS_PER_S, -NS_PER_S)
+
+
 class EarlyStopper(StorageLock):
     """A second more of margin."""
 
-    def _deadline(self, sent: Moment) -> Deadline:
-        usual = super()._deadline(sent)
-        return Deadline(WallNs(usual.wall_ns - NS_PER_S), MonoNs(usual.mono_ns - NS_PER_S))
+    parts = other_rules(deadline_after=_a_second_early)
+
+
+class _Sparse(OtherNumbers):
+    def number(self, stored: Stored[LockFile], token: int | None) -> int | None:
+        return None if token is None else token + 6
 
 
 class SparseTokens(StorageLock):
     """Tokens rise, but not by one."""
 
-    def _next_token(self, known: Stored) -> int:
-        return super()._next_token(known) + 6
+    parts = other(tokens=_Sparse)
 
 
 def _without_token(body: bytes) -> RecordView | None:
