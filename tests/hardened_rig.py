@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.tenure import Tenure
 from lockref.provider import LockEvent
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage import lockfile
 from lockref.storage.config import StorageLockConfig
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.storage.provider import StorageLock
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
 
@@ -277,6 +279,7 @@ class Rig:
     lock: Any = field(init=False)
     events: list[LockEvent] = field(default_factory=list)
     losses: list[Any] = field(default_factory=list)
+    _heartbeats: dict[Tenure[LockFile], Heartbeat[LockFile]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.runtime = ManualRuntime(self.seed)
@@ -285,10 +288,14 @@ class Rig:
 
     def another(self, _seed: int = 0, **more: Any) -> Any:
         """One more client on the same machine and store."""
-        return self.cls(
-            self.store, config=self.config, runtime=self.runtime, listener=self.events.append,
-            on_loss=self.losses.append, **more,
-        )  # fmt: skip
+        options = {"listener": self.events.append, "on_loss": self.losses.append, **more}
+        lock = self.cls(self.store, config=self.config, runtime=self.runtime, **options)
+        lock.parts = replace(lock.parts, heartbeat=self._make_heartbeat)  # type: ignore[misc]
+        return lock
+
+    def _make_heartbeat(self, tenure: Tenure[LockFile], **more: Any) -> Heartbeat[LockFile]:
+        heartbeat = self._heartbeats[tenure] = self.cls.parts.heartbeat(tenure, **more)
+        return heartbeat
 
     def twin(self) -> Any:
         """Another client with the owner id of `lock`, as after a copied disk."""
@@ -302,12 +309,16 @@ class Rig:
     # What lies inside the lock. Tests ask here, so that its parts can be arranged anew in one place.
 
     def tenure(self, lock: Any = None) -> Any:
-        """The present grant as the heartbeat sees it: `renew()` is one tick, `lose(reason)` ends it."""
-        return (lock or self.lock)._tenure
+        """The present grant."""
+        return (lock or self.lock).tenure
+
+    def heartbeat(self, lock: Any = None) -> Any:
+        """What keeps the present grant: `renew()` is one tick."""
+        return self._heartbeats[self.tenure(lock)]
 
     def renew(self, lock: Any = None) -> Any:
         """One tick of the heartbeat: the instant of the next one, None if there is to be none."""
-        return self.tenure(lock).renew()
+        return self.heartbeat(lock).renew()
 
     def start_renewing(self) -> int:
         """Run the watchdog until it has started the renewing task. Returns the monotonic instant of the start.
@@ -332,7 +343,7 @@ class Rig:
 
     def be_courteous(self, duration_ns: int) -> None:
         """Let `lock` step back for so long after each of its releases, whatever it has learned of others."""
-        self.lock._polls.courtesy_ns = lambda: duration_ns
+        self.lock.waiting.courtesy_ns = lambda: duration_ns
 
     def live(self, owner: str | None = "somebody", *, for_ms: int = 10_000, fence: int | None = None) -> LockFile:
         """A live record of somebody else."""

@@ -26,7 +26,7 @@ from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store

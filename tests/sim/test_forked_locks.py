@@ -10,7 +10,7 @@ from lockref.errors import ConfigError
 from lockref.history import to_table
 from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import LockContext
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from scenarios.definition.load import load_scenario
 from scenarios.worlds.simulated import run_simulated
 from tests.quality.planted.strangers import PlainLock

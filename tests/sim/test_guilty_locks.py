@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lockref.errors import ConfigError, DeterminismError
 from lockref.lab.loading import provider_from
+from lockref.locks.cell import Cell, Purpose
+from lockref.locks.rules import Rules, Step
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS
-from lockref.storage.lease import Step
-from lockref.storage.provider import StorageLock
-from lockref.stores.port import Outcome, WriteReply
+from lockref.storage.lock import StorageLock
+from lockref.storage.lockfile import LockFile
+from lockref.stores.port import Outcome, Version, WriteReply
 from scenarios.batch import run_seeds
 from scenarios.definition.load import load_scenario
 from scenarios.run import RunOutcome, run_simulated
@@ -139,15 +142,20 @@ class YieldsAnAnswer(PlainLock):
         yield True
 
 
+class _SilentRenewals(Cell[LockFile]):
+    def swap(self, if_version: Version | None, record: LockFile, purpose: Purpose) -> WriteReply:
+        reply = super().swap(if_version, record, purpose)
+        return WriteReply(outcome=Outcome.AMBIGUOUS) if purpose is Purpose.RENEW else reply
+
+
+def _always_done(reply: WriteReply) -> Step:
+    return Step.DONE
+
+
 class BreaksTheReference(StorageLock):
     """Its own step has returned when the reference finds that an applied write has no version."""
 
-    def _interpret(self, reply: WriteReply) -> Step:
-        super()._interpret(reply)
-        return Step.DONE
-
-    def _renew_write(self, attempt: Any) -> WriteReply:
-        return WriteReply(outcome=Outcome.AMBIGUOUS)
+    parts = replace(StorageLock.parts, cell=_SilentRenewals, rules=Rules(next_step=_always_done))
 
 
 class SleepsForNoTime(PlainLock):

@@ -19,7 +19,7 @@ from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
 from lockref.storage.hudi.lock_manager import HudiLock
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from lockref.stores.client import OBJECT_STORE
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario

@@ -26,8 +26,8 @@ from lockref.lab.contract import OneRecord
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
 from lockref.storage.config import StorageLockConfig
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.storage.provider import StorageLock
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, WriteReply
 from sim.machine.network import NetworkModel

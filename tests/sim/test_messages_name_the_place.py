@@ -9,18 +9,25 @@ import pytest
 
 from lockref.cli.main import run
 
-BAD = """from lockref.storage.provider import StorageLock
+BAD = """from dataclasses import replace
+
+from lockref.locks.heartbeat import Heartbeat
+from lockref.storage.provider import StorageLock
 
 
 class Slow(StorageLock):
     def holds(self):
-        self._runtime.sleep(10)
+        self.runtime.sleep(10)
         return super().holds()
 
 
-class RaisesWhenRenewing(StorageLock):
-    def _renew(self, tenure):
+class Raises(Heartbeat):
+    def renew(self):
         raise ValueError("no renewals")
+
+
+class RaisesWhenRenewing(StorageLock):
+    parts = replace(StorageLock.parts, heartbeat=Raises)
 """
 
 
@@ -37,7 +44,7 @@ def test_a_failing_lock_is_told_its_line_and_the_others_still_run(capsys: pytest
     told = json.loads(capsys.readouterr().out)
     (error,) = told["errors"]
     assert error["scenario"] == "e08-paused-holder"
-    for part in ("bad.py:12", "ValueError", "no renewals", "scenario e08-paused-holder", "seed 1"):
+    for part in ("bad.py:15", "ValueError", "no renewals", "scenario e08-paused-holder", "seed 1"):
         assert part in error["error"]
     assert told["runs"] == 2
 

@@ -15,7 +15,7 @@ from lockref.errors import ConfigError, DeterminismError, LockError
 from lockref.history import Recorder, to_table
 from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from scenarios.batch import sweep
 from scenarios.campaign import run_campaign
 from scenarios.definition.draw import draw_scenario

@@ -19,7 +19,7 @@ from lockref.storage.audit import (
     validate,
     validate_as_hudi,
 )
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, ReadReply
 from tests.hardened_rig import CONFIG, Rig, late_reply

@@ -23,7 +23,7 @@ from lockref.storage.config import (
     locks_folder,
     split_lock_uri,
 )
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
 
 BASE = {BASE_PATH: "s3://lake/table"}

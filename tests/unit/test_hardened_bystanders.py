@@ -9,8 +9,8 @@ import pytest
 from lockref.errors import LockLost, ReleaseFailed
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.audit import AuditTrail
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.storage.provider import StorageLock
 from tests.hardened_rig import CONFIG, KEY, Rig, lose_request, ok, throttle
 
 
@@ -27,8 +27,7 @@ class Grumpy:
 
 def grumpy_lock(rig: Rig) -> tuple[StorageLock, Grumpy, Grumpy]:
     listener, on_loss = Grumpy(), Grumpy()
-    lock = StorageLock(rig.store, config=CONFIG, runtime=rig.runtime, listener=listener, on_loss=on_loss)
-    return lock, listener, on_loss
+    return rig.another(listener=listener, on_loss=on_loss), listener, on_loss
 
 
 def test_a_listener_that_raises_does_not_end_a_grant(rig, caplog):
@@ -115,7 +114,7 @@ def test_a_default_lock_logs_losses_and_strays_and_nothing_secret(rig, caplog):
 
 def test_what_overwrote_the_record_is_not_quoted(rig, caplog):
     """A parser's error may quote what it read; the log and the loss do not."""
-    lock = StorageLock(rig.store, config=CONFIG, runtime=rig.runtime)
+    lock = rig.another()
     lock.try_lock()
     rig.store.plant(b'{"expired":false,"expiration":"s3cret","owner":"x"}')
     rig.renew(lock)

@@ -10,8 +10,8 @@ from lockref.errors import (
     LockError,
     ReleaseFailed,
 )
-from lockref.storage import provider as provider_module
-from lockref.storage.provider import release_at_exit
+from lockref.storage import operations
+from lockref.storage.operations import release_at_exit
 from tests.hardened_rig import (
     ManualTask,
     lose_request,
@@ -42,7 +42,7 @@ def test_exit_after_the_critical_section_undoes_what_is_left(rig):
 def test_release_at_exit_registers_the_hook(rig, monkeypatch):
     """H14: the hook is opt-in, by one small function."""
     hooks = []
-    monkeypatch.setattr(provider_module, "atexit", SimpleNamespace(register=hooks.append))
+    monkeypatch.setattr(operations, "atexit", SimpleNamespace(register=hooks.append))
     release_at_exit(rig.lock)
     assert hooks == [rig.lock.exit_hook]
 

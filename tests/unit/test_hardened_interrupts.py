@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 
 from lockref.errors import LockError
-from lockref.storage import lease
+from lockref.locks import rules
+from lockref.storage import lockfile
 from tests import hardened_rig
 from tests.hardened_rig import Rig, error_503, lose_reply
 
-_STORAGE = str(Path(lease.__file__).parent)
+_LOCK = tuple(str(Path(module.__file__).parent) for module in (rules, lockfile))
 _RIG = hardened_rig.__file__
 
 
@@ -38,7 +39,7 @@ class Interrupter:
     def __call__(self, frame: Any, event: str, _argument: object) -> Any:
         code = frame.f_code
         is_mutex = code.co_qualname.startswith("ManualMutex.")
-        if is_mutex or not (code.co_filename.startswith(_STORAGE) or code.co_filename == _RIG):
+        if is_mutex or not (code.co_filename.startswith(_LOCK) or code.co_filename == _RIG):
             return None
         if event in ("call", "return") and self.where == "":
             self.instants += 1

@@ -13,8 +13,8 @@ from lockref.errors import (
     ReleaseFailed,
 )
 from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile, serialize
-from lockref.storage.provider import StorageLock
 from lockref.stores.memory import MemoryStore
 from tests.hardened_rig import (
     BELIEVABLE_NS,

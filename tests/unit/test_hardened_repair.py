@@ -10,7 +10,7 @@ from lockref.errors import (
     OutcomeUnknown,
 )
 from lockref.storage.fence import BLOCK
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
 from tests.hardened_rig import (
     CONFIG,

@@ -9,7 +9,7 @@ from lockref.errors import (
 )
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
 from tests.hardened_rig import (
     ManualRuntime,

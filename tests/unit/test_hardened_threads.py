@@ -10,7 +10,7 @@ from lockref.errors import LockLost, LockNotHeld
 from lockref.provider import LockEventKind
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.config import StorageLockConfig
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, WriteReply
 

@@ -7,7 +7,6 @@ import pytest
 from lockref.errors import LockLost
 from lockref.provider import LockEvent, LockEventKind
 from lockref.storage.metrics import COUNTERS, GAUGES, TIMERS, LockMetrics, prometheus_name
-from lockref.storage.provider import StorageLock
 from tests.hardened_rig import Rig, error_503, lose_request, throttle
 
 
@@ -17,7 +16,7 @@ def metric(name: str, value: float = 1.0) -> LockEvent:
 
 def rig_with_metrics() -> tuple[Rig, LockMetrics]:
     rig, metrics = Rig(), LockMetrics("hudi")
-    rig.lock = StorageLock(rig.store, config=rig.config, runtime=rig.runtime, listener=metrics)
+    rig.lock = rig.another(listener=metrics)
     return rig, metrics
 
 

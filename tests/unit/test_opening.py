@@ -33,15 +33,15 @@ def store(uri: str):
 def test_two_names_of_one_bucket_open_one_object(scheme: str) -> None:
     """`s3://` and `s3a://` name the same object, for Hudi and for us."""
     lock = open_lock({BASE_PATH: f"{scheme}://lake/orders/"}, endpoint="http://127.0.0.1:9", region="us-east-1")
-    place = lock._store.place
+    place = lock.cell.store.place
     assert (place.cloud, place.container, place.prefix) == ("s3", "lake", "")
-    assert lock._key == f"orders/{LOCK_OBJECT}"
+    assert lock.cell.key == f"orders/{LOCK_OBJECT}"
     lock.close()
 
 
 def test_a_bucket_of_google_opens_googles_store() -> None:
     lock = open_lock({BASE_PATH: "gs://lake/orders"}, endpoint="http://127.0.0.1:9")
-    assert (lock._store.place.cloud, lock._key) == ("gs", f"orders/{LOCK_OBJECT}")
+    assert (lock.cell.store.place.cloud, lock.cell.key) == ("gs", f"orders/{LOCK_OBJECT}")
     lock.close()
 
 
@@ -153,7 +153,7 @@ def test_connections_go_with_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[S3Store] = []
     monkeypatch.setattr(S3Store, "close", lambda self: closed.append(self))
     lock = open_lock({BASE_PATH: "s3://lake/orders"}, endpoint="http://127.0.0.1:9")
-    opened = lock._store
+    opened = lock.cell.store
     lock.close()
     assert not closed
     del lock

@@ -12,7 +12,7 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider, provider_from, registered
-from lockref.storage.provider import StorageLock
+from lockref.storage.lock import StorageLock
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.worlds.simulated import run_simulated
 

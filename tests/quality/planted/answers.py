@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 
+from lockref.errors import CorruptRecord, LockError, OutcomeUnknown
+from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Purpose
 from lockref.locks.cleanup import Cleanup, Ending
 from lockref.locks.heartbeat import Heartbeat
-from lockref.locks.rules import Attempt, Moment, Reason, Step, Stored, Take, Wait, decide, next_step, recognise
+from lockref.locks.rules import UNFENCED, Attempt, Lease, Reason, Reserved, Step, Stored, Take, Wait, decide, next_step
 from lockref.locks.tenure import Tenure
-from lockref.storage.lock import StorageLock
-
-from lockref.errors import CorruptRecord, LockError, OutcomeUnknown
 from lockref.provider import Grant
 from lockref.runtime import NS_PER_S, MonoNs
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply
 from tests.quality.planted.broken import WritesApart, extended, look_or_none, other, other_rules
@@ -23,40 +24,19 @@ from tests.quality.planted.broken import WritesApart, extended, look_or_none, ot
 NOBODY = LockFile("nobody", 0, expired=True)
 
 
-class _Denied(LockError):
-    """An answer that is taken for a no."""
+class _DeniesSilence(Acquisition[LockFile]):
+    """Does not look up what became of its write."""
 
-
-class _DeniedCell(WritesApart):
-    """Takes some answers to an acquiring write for a no, at once."""
-
-    denied_at: tuple[Outcome, ...] = ()
-
-    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
-        reply = super().acquire(if_version, record)
-        if reply.outcome in self.denied_at:
-            raise _Denied("somebody has it")
-        return reply
-
-
-class _Denies(StorageLock):
-    """Says no where its cell says so."""
-
-    def lock(self, timeout_s: float) -> bool:
+    def run(self) -> bool:
         try:
-            return super().lock(timeout_s)
-        except _Denied:
+            return super().run()
+        except OutcomeUnknown:
             return False
 
-    def try_lock(self) -> bool:
-        try:
-            return super().try_lock()
-        except _Denied:
-            return False
-
-
-class _DeniedAtSilence(_DeniedCell):
-    denied_at = (Outcome.AMBIGUOUS,)
+    def look(self) -> Stored[LockFile] | None:
+        if self.attempts:
+            raise OutcomeUnknown("somebody will have it")
+        return super().look()
 
 
 class _LeftStanding(Cleanup[LockFile]):
@@ -64,10 +44,10 @@ class _LeftStanding(Cleanup[LockFile]):
         super().abandon(attempts, unsettled=())
 
 
-class DeniesOnTimeout(_Denies):
+class DeniesOnTimeout(StorageLock):
     """An acquire without an answer is reported as denied, and left standing (A1, M10)."""
 
-    parts = other(cell=_DeniedAtSilence, cleanup=_LeftStanding)
+    parts = other(acquisition=_DeniesSilence, cleanup=_LeftStanding)
 
 
 class _SilenceIsYes(WritesApart):
@@ -112,49 +92,44 @@ class Own412IsDenial(StorageLock):
     parts = other_rules(next_step=_again_at_412, decide=_forgets_its_writes)
 
 
-class _DeniedAtConflict(_DeniedCell):
-    denied_at = (Outcome.CONFLICT,)
+class _Denies(Acquisition[LockFile]):
+    """Takes some refusals for a no."""
+
+    def __init__(self, *args: Any, refusal: str, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.refusal = refusal
+
+    def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Version | None]:
+        step, version = super().write(known, reserved)
+        if step is Step.AGAIN and self.refusal in self.trouble:
+            self.has_seen_other, self.waits_until_ns = True, 0
+        return step, version
 
 
-class ConflictIsDenial(_Denies):
+class ConflictIsDenial(StorageLock):
     """409 is read as "somebody has it" (M11: object_store PR #852)."""
 
-    parts = other(cell=_DeniedAtConflict)
+    parts = other(acquisition=partial(_Denies, refusal="conflict"))
 
 
-class _DeniedAtThrottle(_DeniedCell):
-    denied_at = (Outcome.THROTTLED,)
-
-
-class ThrottleIsDenial(_Denies):
+class ThrottleIsDenial(StorageLock):
     """503 and 429 are read as "somebody has it" (S7)."""
 
-    parts = other(cell=_DeniedAtThrottle)
+    parts = other(acquisition=partial(_Denies, refusal="throttled"))
 
 
-class _RemembersRefusals(WritesApart):
-    was_refused = False
-
-    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
-        reply = super().acquire(if_version, record)
-        self.was_refused = self.was_refused or reply.outcome in (Outcome.CONFLICT, Outcome.THROTTLED)
-        return reply
+class _RemembersRefusals(Acquisition[LockFile]):
+    def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Version | None]:
+        step, version = super().write(known, reserved)
+        if step is Step.AGAIN:
+            self.has_seen_other, self.is_unresolved = True, False
+        return step, version
 
 
 class LastRefusalIsDenial(StorageLock):
     """Tries again after a 409, 429 or 503, but remembers it as "somebody has it" when the time is up (S7)."""
 
-    parts = other(cell=_RemembersRefusals)
-    cell: _RemembersRefusals
-
-    def lock(self, timeout_s: float) -> bool:
-        self.cell.was_refused = False
-        try:
-            return super().lock(timeout_s)
-        except OutcomeUnknown:
-            if self.cell.was_refused:
-                return False
-            raise
+    parts = other(acquisition=_RemembersRefusals)
 
 
 class FalseOnUnknown(StorageLock):
@@ -179,21 +154,22 @@ class FalseOnAnyError(StorageLock):
             return False
 
 
+class _ByOwner(Acquisition[LockFile]):
+    def make_pass(self) -> int | None:
+        stored = self.cell.look()
+        record = None if stored is None else stored.record
+        is_mine = record is not None and record.owner == self.lock.owner and not record.expired
+        if is_mine and stored is not None and stored.version is not None:
+            attempt = self.attempts[-1] if self.attempts else self.lock.new_attempt(stored, UNFENCED)
+            if self.lock.begin(Lease(stored.version, dataclasses.replace(attempt, record=record))):
+                return None
+        return super().make_pass()
+
+
 class RecognisesByOwner(StorageLock):
     """A record with its own owner id is its own live grant, whichever write made it (M23, A4)."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self.parts = other_rules(recognise=self._by_owner)  # type: ignore[misc]
-        super().__init__(*args, **options)
-
-    def _by_owner(self, record: LockFile | None, attempts: Collection[Attempt[LockFile]]) -> Attempt[LockFile] | None:
-        if record is None or record.owner != self.owner or record.expired:
-            return recognise(record, attempts)
-        if attempts:
-            return dataclasses.replace(list(attempts)[-1], record=record)
-        now = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
-        deadline = self.rules.deadline_after(now, self.terms)
-        return Attempt(record=record, sent=now, deadline=deadline, wall_estimate_ns=now.wall_ns, if_version=None)
+    parts = other(acquisition=_ByOwner)
 
 
 def _own_by_name(stored: Stored[LockFile], *, owner: str, **known: Any) -> Take | Wait:

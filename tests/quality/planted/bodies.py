@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from lockref.errors import CorruptRecord
 from lockref.locks.cell import Cell
 from lockref.locks.rules import Stored
-from lockref.storage.lock import Parts, StorageLock
-
-from lockref.errors import CorruptRecord
 from lockref.provider import RecordView
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
+from lockref.storage.parts import Parts
 from lockref.stores.port import Outcome, ReadReply
 from tests.quality.planted.broken import other
 from tests.quality.planted.strangers import PlainLock
@@ -119,7 +119,7 @@ class _Repairing(Cell[LockFile]):
             reply = self.store.read(self.key)
             if reply.version is None:
                 raise
-            written = self.store.put_if_version(self.key, self.codec.serialize(NOBODY), reply.version)
+            written = self.store.put_if_version(self.key, self.serialize(NOBODY), reply.version)
             return Stored(written.version, NOBODY) if written.version else None
 
 

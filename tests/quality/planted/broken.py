@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lockref.errors import CorruptRecord, StoreRejected
 from lockref.locks.cell import Cell, Purpose
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.rules import Attempt, Deadline, Lease, LeaseTerms, Moment, Refusal, Reserved, Stored
-from lockref.storage.lock import Parts, StorageLock
-
-from lockref.errors import CorruptRecord, StoreRejected
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
 from lockref.storage.fence import FenceMark
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
+from lockref.storage.parts import Parts
 from lockref.stores.port import Version, WriteReply
 
 FOREVER_NS = 4 * 10**18
@@ -57,7 +57,7 @@ class WritesApart(Cell[LockFile]):
 
     def overwrite(self, record: LockFile) -> WriteReply:
         """Without any condition."""
-        return self.store.put(self.key, self.codec.serialize(record))  # type: ignore[attr-defined]
+        return self.store.put(self.key, self.serialize(record))  # type: ignore[attr-defined]
 
 
 class RenewalsApart(Heartbeat[LockFile]):

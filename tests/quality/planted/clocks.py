@@ -9,9 +9,8 @@ from typing import Any
 from lockref.locks import rules
 from lockref.locks.rules import Attempt, Deadline, Lease, LeaseTerms, Moment, Reason, Stored, Take, Wait
 from lockref.locks.tenure import Tenure
-from lockref.storage.lock import StorageLock
-
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime, WallNs
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from tests.quality.planted.broken import FOREVER_NS, OtherNumbers, after, counted_from_now, other, other_rules
 

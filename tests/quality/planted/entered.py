@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from lockref.errors import LockLost, LockNotHeld
 from lockref.locks.cell import Purpose
 from lockref.locks.gate import Gate
 from lockref.locks.tenure import Tenure
-from lockref.storage.lock import StorageLock
-
-from lockref.errors import LockLost, LockNotHeld
 from lockref.runtime import MonoNs
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from tests.quality.planted.broken import WritesApart, extended, other
 from tests.quality.planted.strangers import PlainLock

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from lockref.locks.tenure import Tenure
-from lockref.storage.lock import StorageLock
-
 from lockref.errors import LockNotHeld
+from lockref.locks.tenure import Tenure
 from lockref.provider import LockContext
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from tests.quality.planted.broken import other
 from tests.quality.planted.strangers import PlainLock
@@ -42,8 +41,9 @@ class ForkSafeLock(PlainLock):
 
 
 class _LooksAtClocksOnly(Tenure[LockFile]):
-    def is_same_process(self) -> bool:
-        return True
+    def is_in_force(self) -> bool:
+        self.process_id = self.runtime.process_id()
+        return super().is_in_force()
 
 
 class ChildBelieves(StorageLock):

@@ -10,11 +10,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from lockref.storage.lock import StorageLock
-
 from lockref.errors import ReleaseFailed
 from lockref.provider import Grant, LockContext, RecordView
 from lockref.runtime import NS_PER_MS, MonoNs
+from lockref.storage.lock import StorageLock
 from lockref.stores.port import Outcome, Version
 from tests.quality.planted.strangers import PlainLock, decode_line
 

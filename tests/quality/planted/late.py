@@ -7,9 +7,8 @@ import dataclasses
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.rules import Attempt, Lease, Moment
 from lockref.locks.tenure import Tenure
-from lockref.storage.lock import StorageLock
-
 from lockref.runtime import MonoNs
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply
 from tests.quality.planted.broken import (

@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from lockref.errors import OutcomeUnknown, ReleaseFailed
+from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Cell, Purpose
 from lockref.locks.cleanup import Cleanup
 from lockref.locks.heartbeat import Heartbeat
-from lockref.locks.rules import Attempt, Lease, Moment, Reason, Stored, Take, Wait, decide, recognise
+from lockref.locks.rules import Attempt, Lease, Moment, Reason, Stored, Take, Wait, recognise
 from lockref.locks.tenure import Tenure
-from lockref.storage.lock import StorageLock
-
-from lockref.errors import OutcomeUnknown, ReleaseFailed
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply
 from tests.quality.planted.broken import (
@@ -25,7 +25,6 @@ from tests.quality.planted.broken import (
     ending,
     look_or_none,
     other,
-    other_rules,
     postponed,
 )
 from tests.quality.planted.strangers import PlainLock
@@ -142,25 +141,27 @@ class BlindSecondTry(StorageLock):
     parts = other(cell=_ForcesTheSecondTry)
 
 
+class _CountsFromFirstSight(Acquisition[LockFile]):
+    """Once a holder has been in its way for a validity, it takes over."""
+
+    holder: Any = None
+    since_ns = 0
+
+    def decide(self, known: Stored[LockFile]) -> Take | Wait:
+        decision = super().decide(known)
+        now_ns = self.runtime.monotonic_ns()
+        holder = None if known.record is None else (known.record.owner, known.record.fence)
+        if holder != self.holder:
+            self.holder, self.since_ns = holder, now_ns
+        if isinstance(decision, Wait) and now_ns - self.since_ns > self.lock.terms.validity_ns:
+            return Take(Reason.LAPSED)
+        return decision
+
+
 class LeaseFromFirstSight(StorageLock):
     """A holder's lease runs from when it was first seen, however often it is renewed (S5)."""
 
-    _seen: tuple[Any, int] = (None, 0)
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        # The decision needs this client's memory and clock.
-        self.parts = other_rules(decide=self._decide_by_sight)  # type: ignore[misc]
-        super().__init__(*args, **options)
-
-    def _decide_by_sight(self, stored: Stored[LockFile], **known: Any) -> Take | Wait:
-        decision = decide(stored, **known)
-        if stored.record is not None:
-            holder = (stored.record.owner, stored.record.fence)
-            if holder != self._seen[0]:
-                self._seen = (holder, self.runtime.monotonic_ns())
-            if isinstance(decision, Wait) and self.runtime.monotonic_ns() - self._seen[1] > self.terms.validity_ns:
-                return Take(Reason.LAPSED)
-        return decision
+    parts = other(acquisition=_CountsFromFirstSight)
 
 
 class GuardCachesItsAnswer(StorageLock):
@@ -224,23 +225,24 @@ class _GivesUp(Cleanup[LockFile]):
         super().abandon(attempts, unsettled=())
 
 
+class _Adopts(Acquisition[LockFile]):
+    def make_pass(self) -> int | None:
+        stored = look_or_none(self.cell)
+        cleanup = self.lock.cleanup
+        assert isinstance(cleanup, _GivesUp)
+        stray = None if stored is None else recognise(stored.record, cleanup.given_up)
+        if stored is not None and stored.version is not None and stray is not None:
+            now = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
+            fresh = dataclasses.replace(stray, sent=now, deadline=self.rules.deadline_after(now, self.lock.terms))
+            if self.lock.begin(Lease(stored.version, fresh)):
+                return None
+        return super().make_pass()
+
+
 class AdoptsItsStray(StorageLock):
     """A write that an earlier call gave up is found in the store, and is a grant from now on (H5, H6)."""
 
-    cleanup: _GivesUp
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        # Recognising an earlier call's write needs the memory of what was given up.
-        self.parts = other(rules=other_rules(recognise=self._adopt).rules, cleanup=_GivesUp)  # type: ignore[misc]
-        super().__init__(*args, **options)
-
-    def _adopt(self, record: LockFile | None, attempts: Collection[Attempt[LockFile]]) -> Attempt[LockFile] | None:
-        own = recognise(record, attempts)
-        stray = None if own is not None else recognise(record, self.cleanup.given_up)
-        if stray is None:
-            return own
-        now = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
-        return dataclasses.replace(stray, sent=now, deadline=self.rules.deadline_after(now, self.terms))
+    parts = other(acquisition=_Adopts, cleanup=_GivesUp)
 
 
 class _FreesItsOwner(Cleanup[LockFile]):

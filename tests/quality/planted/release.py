@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from lockref.errors import LockLost, LockNotHeld, ReleaseFailed
 from lockref.locks.cell import Purpose
 from lockref.locks.cleanup import Cleanup, Ending
 from lockref.locks.rules import Stored, next_token
 from lockref.locks.tenure import Tenure
 from lockref.storage.lock import StorageLock
-
-from lockref.errors import LockLost, LockNotHeld, ReleaseFailed
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply
 from tests.quality.planted.broken import OtherNumbers, WritesApart, extended, look_or_none, other

@@ -10,10 +10,10 @@ from lockref.locks.cell import Purpose
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.rules import Attempt, Deadline, Lease
 from lockref.locks.tenure import Tenure
-from lockref.storage.lock import Parts, StorageLock
-
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
+from lockref.storage.parts import Parts
 from lockref.stores.port import Outcome, Version, WriteReply
 from tests.quality.planted.broken import FOREVER_NS, RenewalsApart, WritesApart, ending, other
 

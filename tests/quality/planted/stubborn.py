@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from lockref.errors import OutcomeUnknown, StoreRejected
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.cell import Cell, Purpose
 from lockref.locks.rules import Stored
-from lockref.storage.lock import Parts, StorageLock
-
-from lockref.errors import OutcomeUnknown, StoreRejected
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
+from lockref.storage.parts import Parts
 from lockref.stores.port import Outcome, Version, WriteReply
 from tests.quality.planted.broken import WritesApart, other
 from tests.quality.planted.strangers import HiddenLock, PlainLock

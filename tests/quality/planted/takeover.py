@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from lockref.locks.acquisition import Acquisition
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.rules import Reason, Refusal, Reserved, Stored, Take, Wait, decide, next_token
-from lockref.storage.lock import StorageLock
-
-from lockref.runtime import MonoNs
 from lockref.storage.fence import FenceMark
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Version, WriteReply
 from tests.quality.planted.broken import OtherNumbers, WritesApart, other, other_rules
@@ -64,32 +63,16 @@ class TakesOverOnStaleRead(StorageLock):
     parts = other(cell=_WritesOnWhatItFinds)
 
 
-class _CountsItsLooks(AdaptiveWaiting):
-    looks = 0
-
-    def begin(self, now_ns: MonoNs) -> int:
-        self.looks = 0
-        return super().begin(now_ns)
-
-    def pause_ns(self, record: Any, *, now_wall_ns: int, lapses_in_ns: int) -> int:
-        self.looks += 1
-        return super().pause_ns(record, now_wall_ns=now_wall_ns, lapses_in_ns=lapses_in_ns)
+class _LosesPatience(Acquisition[LockFile]):
+    def decide(self, known: Stored[LockFile]) -> Take | Wait:
+        decision = super().decide(known)
+        return Take(Reason.LAPSED) if isinstance(decision, Wait) and self.passes > 4 else decision
 
 
 class TakesOverTheLiving(StorageLock):
     """Takes the lock over once its own wait is long enough, whatever the record says (S5)."""
 
-    waiting: _CountsItsLooks
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        # The decision needs to know how often this client has looked.
-        rules = other_rules(decide=self._decide_by_patience).rules
-        self.parts = other(rules=rules, waiting=_CountsItsLooks)  # type: ignore[misc]
-        super().__init__(*args, **options)
-
-    def _decide_by_patience(self, stored: Stored[LockFile], **known: Any) -> Take | Wait:
-        decision = decide(stored, **known)
-        return Take(Reason.LAPSED) if isinstance(decision, Wait) and self.waiting.looks > 3 else decision
+    parts = other(acquisition=_LosesPatience)
 
 
 class _CountsItsOwn(OtherNumbers):

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 from lockref.locks.tenure import Tenure
-from lockref.storage.lock import StorageLock
-
 from lockref.provider import Grant
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from tests.quality.planted.broken import other
 

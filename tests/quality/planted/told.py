@@ -7,9 +7,8 @@ from typing import Any
 
 from lockref.locks.rules import Lease
 from lockref.locks.tenure import Tenure
-from lockref.storage.lock import StorageLock
-
 from lockref.provider import LockContext, LockEvent, LockEventKind
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Version
 from tests.quality.planted.broken import ending, other

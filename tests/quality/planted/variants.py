@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from lockref.locks.rules import Deadline, LeaseTerms, Moment, Stored, deadline_after
-from lockref.storage.lock import StorageLock
-
 from lockref.provider import LockContext, RecordView
 from lockref.runtime import NS_PER_S
 from lockref.storage import lockfile
+from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from tests.quality.planted.broken import OtherNumbers, other, other_rules, postponed
 
