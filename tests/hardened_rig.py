@@ -290,12 +290,14 @@ class Rig:
         """One more client on the same machine and store."""
         options = {"listener": self.events.append, "on_loss": self.losses.append, **more}
         lock = self.cls(self.store, config=self.config, runtime=self.runtime, **options)
-        lock.parts = replace(lock.parts, heartbeat=self._make_heartbeat)  # type: ignore[misc]
-        return lock
+        make_heartbeat = lock.parts.heartbeat
 
-    def _make_heartbeat(self, tenure: Tenure[LockFile], **more: Any) -> Heartbeat[LockFile]:
-        heartbeat = self._heartbeats[tenure] = self.cls.parts.heartbeat(tenure, **more)
-        return heartbeat
+        def make_and_keep(tenure: Tenure[LockFile], **parts: Any) -> Heartbeat[LockFile]:
+            heartbeat = self._heartbeats[tenure] = make_heartbeat(tenure, **parts)
+            return heartbeat
+
+        lock.parts = replace(lock.parts, heartbeat=make_and_keep)  # type: ignore[misc]
+        return lock
 
     def twin(self) -> Any:
         """Another client with the owner id of `lock`, as after a copied disk."""

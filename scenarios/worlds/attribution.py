@@ -14,7 +14,7 @@ from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec
 
 _ROOMS = ("sim", "scenarios", "lockref")
-_LOCKS = "lockref.storage"
+_LOCKS = ("lockref.locks", "lockref.storage")
 _LIBRARY_PATHS = ("site-packages", "dist-packages")
 _WORDS_MAX = 200
 

@@ -99,7 +99,7 @@ def test_lagging_read_does_not_end_a_grant(rig):
 def test_late_tick_of_an_old_grant_does_nothing(rig):
     """H11, M8: a heartbeat that wakes after the unlock sends nothing, and ends."""
     rig.lock.try_lock()
-    old = rig.tenure()
+    old = rig.heartbeat()
     rig.lock.unlock()
     rig.store.log.clear()
     assert old.renew() is None
