@@ -206,7 +206,14 @@ class StorageLock:
             if self.gate.is_mine():
                 self.gate.set_depth(depth)
             raise
-        return call.run()
+        is_granted = False
+        try:
+            is_granted = call.run()
+            return is_granted
+        finally:
+            # Here and not in `run`: a Ctrl-C between the two would leave a grant that nobody was told of (H6).
+            if not is_granted:
+                call.stop()
 
     def _re_enter(self) -> bool:
         """H9: the owner task may lock again; a grant that it lost unnoticed is reported once, then forgotten."""
