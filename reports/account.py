@@ -20,7 +20,7 @@ from lockref.whole import write_whole
 from reports.checks import judge
 from reports.checks.facts.integrity import altered, inspect_records
 from reports.checks.spec import CLAUSES
-from reports.checks.summary import Finding, Tally, tally
+from reports.checks.summary import Finding, Summary
 from reports.checks.verdicts import joint_verdict
 from reports.formats.block import failure_block
 from reports.formats.exit_codes import gate
@@ -60,7 +60,7 @@ class StoredFailure(Protocol):
 
 
 def tallied_results(
-    tally: Tally,
+    summary: Summary,
     *,
     title: str,
     scenario: str,
@@ -77,8 +77,8 @@ def tallied_results(
     named by clause and run; `again` is the line that judges the history once
     more, and `seeds` knows the seeds of runs that had one.
     """
-    results = judged(tally, title=title, classes=tally.classes, events=tally.events)
-    for found in tally.findings:
+    results = judged(summary, title=title, classes=summary.classes, events=summary.events)
+    for found in summary.findings:
         stored = store_failure(found) if store_failure else None
         shown = stored.shown if stored else None
         finding = shown.finding if shown else found
@@ -103,7 +103,7 @@ def tallied_results(
         failure.block = failure_block(failure)
         results.failures.append(failure)
     results.notices += sorted(
-        {_store_notice(finding) for finding in tally.findings if finding.witness.get("blame") == "store"}
+        {_store_notice(finding) for finding in summary.findings if finding.witness.get("blame") == "store"}
     )
     results.provenance = dict(provenance)
     return results
@@ -177,14 +177,14 @@ def judged_history(
     damage = altered(inspect_records(events, runs), set(told), computed=told)
     known = history / "results.json" if history.is_dir() else None
     earlier = load_results(known) if known is not None and known.is_file() else None
-    counted = tally(
+    counted = Summary.of(
         judge(events, runs, known_damage=damage),
         events,
         runs,
         damaged=len(notes.damaged),
         nameless=notes.nameless,
         # The clauses that the run itself did not demand, such as those of a gate over the whole catalogue.
-        spared=frozenset(earlier.spared) if earlier else frozenset(),
+        not_demanded=frozenset(earlier.not_demanded) if earlier else frozenset(),
     )
     about = runs.select(["run", "seed", "world", "scenario", "provider"]).to_pylist()
     results = tallied_results(

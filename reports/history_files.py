@@ -121,7 +121,7 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
     if notes.nameless:
         notes.damaged.update(runs["run"].to_pylist())
     if notes.damaged:
-        events, runs = _spared(events, notes.damaged), _spared(runs, notes.damaged)
+        events, runs = _without_runs(events, notes.damaged), _without_runs(runs, notes.damaged)
     return events, runs, notes
 
 
@@ -163,7 +163,7 @@ def _recording(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
     return events, runs.set_column(place, RUNS_SCHEMA.field("end_ns"), pc.fill_null(runs["end_ns"], last_ns)), notes
 
 
-def _spared(table: pa.Table, damaged: set[int]) -> pa.Table:
+def _without_runs(table: pa.Table, damaged: set[int]) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(table["run"], value_set=pa.array(sorted(damaged), pa.int64()))))
 
 

@@ -27,7 +27,7 @@ from lockref.errors import DeterminismError, LockrefError
 from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
 from reports.checks import judge
-from reports.checks.summary import Tally, tally_runs
+from reports.checks.summary import Summary
 from scenarios.batch import CHUNK, run_seeds
 from scenarios.checkpoint import Checkpoint, Chunk
 from scenarios.definition.schema import Scenario
@@ -53,7 +53,7 @@ class Campaign:
     check_determinism_every: run every k-th seed of a chunk a second time, under the strict auditor, and compare.
     checkpoint: where finished chunks are kept. Those that stand there already are taken over, and their seeds are not
         run again.
-    spared: clauses that are not demanded: counted and told, and no failure.
+    not_demanded: clauses that are not demanded: counted and told, and no failure.
     """
 
     scenario: Scenario
@@ -62,14 +62,14 @@ class Campaign:
     keep_runs: int = KEEP_RUNS
     check_determinism_every: int = 0
     checkpoint: Checkpoint | None = None
-    spared: frozenset[str] = frozenset()
+    not_demanded: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)
 class CampaignResult:
     """What the seeds showed.
 
-    seeds: how many were asked for. tally: verdicts, reach and distinct failures; its run numbers are seeds.
+    seeds: how many were asked for. summary: verdicts, reach and distinct failures; its run numbers are seeds.
     digests: seed to digest of its trace. compared: seeds that were run twice
     and gave one trace. tables: kept histories, chunk by chunk. resumed: seeds
     that an earlier command had finished. error: what ended it early.
@@ -78,7 +78,7 @@ class CampaignResult:
     scenario: Scenario
     provider: str
     seeds: int
-    tally: Tally
+    summary: Summary
     digests: dict[int, str] = field(default_factory=dict)
     compared: int = 0
     is_interrupted: bool = False
@@ -101,13 +101,13 @@ class CampaignResult:
 
     def absorb(self, chunk: Chunk) -> None:
         """Add what the judge said of a chunk, whether it ran just now or before an interruption."""
-        self.tally.add(
-            tally_runs(
+        self.summary.add(
+            Summary.of_runs(
                 chunk.judgement,
                 chunk.runs,
                 event_count=chunk.event_count,
                 fault_kinds=chunk.fault_kinds,
-                spared=self.tally.spared,
+                not_demanded=self.summary.not_demanded,
             )
         )
         self.digests.update(zip(chunk.runs["run"].to_pylist(), chunk.runs["digest"].to_pylist(), strict=True))
@@ -154,7 +154,7 @@ def run_campaign(
     is_over: Callable[[], bool] = lambda: False,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
     checkpoint: Checkpoint | None = None,
-    spared: frozenset[str] = frozenset(),
+    not_demanded: frozenset[str] = frozenset(),
 ) -> CampaignResult:
     """Simulate and judge `seeds` of one scenario: one campaign of `run_campaigns`; see there and `Campaign`.
 
@@ -167,7 +167,7 @@ def run_campaign(
         keep_runs=keep_runs,
         check_determinism_every=check_determinism_every,
         checkpoint=checkpoint,
-        spared=spared,
+        not_demanded=not_demanded,
     )
     (total,) = run_campaigns([campaign], processes=processes, is_over=is_over, on_progress=on_progress)
     if total.error is not None:
@@ -241,7 +241,7 @@ class _Running:
             scenario=campaign.scenario,
             provider=campaign.spec.name,
             seeds=len(campaign.seeds),
-            tally=Tally(spared=campaign.spared),
+            summary=Summary(not_demanded=campaign.not_demanded),
         )
 
     def begin(self) -> list[_Piece]:
@@ -249,7 +249,7 @@ class _Running:
         campaign, total = self._campaign, self.total
         scenario, spec, seeds = campaign.scenario, campaign.spec, campaign.seeds
         demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
-        total.tally.demand((scenario.name, spec.name), demands)
+        total.summary.demand((scenario.name, spec.name), demands)
         if campaign.checkpoint is not None:
             for chunk in campaign.checkpoint.finished():
                 total.absorb(chunk)
@@ -277,8 +277,8 @@ class _Running:
             total.error = judged.error
             self.is_over = True
             return
-        known = {finding.key for finding in total.tally.findings}
-        first = chunk.runs["run"].to_pylist()[: max(0, self._campaign.keep_runs - total.tally.runs)]
+        known = {finding.key for finding in total.summary.findings}
+        first = chunk.runs["run"].to_pylist()[: max(0, self._campaign.keep_runs - total.summary.runs)]
         new = [run for key, run in judged.speakers.items() if key not in known]
         chunk = replace(chunk, kept=_only(chunk.kept, {*first, *new}))
         if self._campaign.checkpoint is not None:
@@ -323,7 +323,7 @@ def _judged_outcomes(piece: _Piece, outcomes: Sequence[RunOutcome], *, compared:
     runs = runs_table(outcome.run_row for outcome in outcomes)
     judgement = judge(events, runs)
     kinds = {outcome.seed: _fault_kinds(outcome) for outcome in outcomes}
-    found = tally_runs(judgement, runs, event_count=len(events), fault_kinds=kinds).findings
+    found = Summary.of_runs(judgement, runs, event_count=len(events), fault_kinds=kinds).findings
     speakers = {finding.key: finding.run for finding in found}
     chunk = Chunk(
         judgement=judgement,

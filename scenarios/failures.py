@@ -29,7 +29,7 @@ from lockref.history import runs_table, to_table
 from lockref.lab.loading import ProviderSpec, load_provider
 from reports.checks import judge
 from reports.checks.spec import CLAUSES
-from reports.checks.summary import Finding, tally
+from reports.checks.summary import Finding, Summary
 from scenarios.definition.schema import Scenario
 from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
@@ -77,7 +77,7 @@ class JudgedRun:
         runs = runs_table([outcome.run_row])
         judgement = judge(self._events, runs)
         self._grants: pa.Table = judgement.grants
-        self._by_clause = {finding.clause: finding for finding in tally(judgement, self._events, runs).findings}
+        self._by_clause = {finding.clause: finding for finding in Summary.of(judgement, self._events, runs).findings}
 
     @property
     def broken(self) -> frozenset[str]:

@@ -94,12 +94,12 @@ def seed_progress(console: Console) -> Callable[[CampaignResult], None]:
     run: dict[int, int] = {}
 
     def show(result: CampaignResult) -> None:
-        tally = result.tally
-        run[id(result)] = tally.runs - result.resumed
+        summary = result.summary
+        run[id(result)] = summary.runs - result.resumed
         rate = sum(run.values()) / max(time.monotonic() - began, 1e-9)
         console.progress(
-            f"{result.scenario.name}: {tally.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
-            f"{len(tally.findings)} distinct failures"
+            f"{result.scenario.name}: {summary.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
+            f"{len(summary.findings)} distinct failures"
         )
 
     return show

@@ -61,7 +61,7 @@ def contend(
     )
     outcome = done.outcome
     results = tallied_results(
-        done.tally,
+        done.summary,
         title=f"{scenario.name} on {backend if backend in BACKENDS else done.server} under {spec.name}",
         scenario=scenario.name,
         provider=spec.name,

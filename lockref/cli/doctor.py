@@ -27,7 +27,7 @@ ROOMS = ("sim", "scenarios", "reports")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Inspection:
     """One thing looked at. `status` is ok, absent (a lane is off) or wrong (something must be mended)."""
 
     name: str
@@ -36,11 +36,11 @@ class Finding:
     disables: str = ""
 
 
-def _python() -> Finding:
-    return Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+def _python() -> Inspection:
+    return Inspection("Python", "ok", f"{platform.python_version()} ({sys.executable})")
 
 
-def _rooms() -> list[Finding]:
+def _rooms() -> list[Inspection]:
     """A foreign package called `sim`, `reports` or `scenarios` earlier on the path would run instead of ours."""
     home = Path(lockref.__file__).resolve().parent.parent
     findings = []
@@ -48,10 +48,10 @@ def _rooms() -> list[Finding]:
         spec = importlib.util.find_spec(room)
         origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
         if origin is None:
-            findings.append(Finding(f"package {room}", "wrong", "not found", "the laboratory: reinstall lockref"))
+            findings.append(Inspection(f"package {room}", "wrong", "not found", "the laboratory: reinstall lockref"))
         elif origin.parent.parent != home:
             findings.append(
-                Finding(
+                Inspection(
                     f"package {room}",
                     "wrong",
                     str(origin),
@@ -60,60 +60,62 @@ def _rooms() -> list[Finding]:
                 )
             )
         else:
-            findings.append(Finding(f"package {room}", "ok", str(origin.parent)))
+            findings.append(Inspection(f"package {room}", "ok", str(origin.parent)))
     return findings
 
 
-def _java() -> Finding:
+def _java() -> Inspection:
     from lockref.java import find_java
 
     java = find_java()
     if java is None:
-        return Finding(
+        return Inspection(
             "Java", "absent", "none of version 17 or newer", "Spark: reports come from Python alone; Hudi's own class"
         )
-    return Finding("Java", "ok", f"{java.version} ({java.path}, {java.source})")
+    return Inspection("Java", "ok", f"{java.version} ({java.path}, {java.source})")
 
 
-def _distribution(name: str, disables: str) -> Finding:
+def _distribution(name: str, disables: str) -> Inspection:
     try:
-        return Finding(name, "ok", importlib.metadata.version(name))
+        return Inspection(name, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, "absent", "not installed", disables)
+        return Inspection(name, "absent", "not installed", disables)
 
 
-def _program(names: tuple[str, ...], label: str, disables: str) -> Finding:
+def _program(names: tuple[str, ...], label: str, disables: str) -> Inspection:
     path = next((found for name in names if (found := shutil.which(name))), None)
-    return Finding(label, "ok", path) if path else Finding(label, "absent", "not on PATH", disables)
+    return Inspection(label, "ok", path) if path else Inspection(label, "absent", "not on PATH", disables)
 
 
-def _uv() -> Finding:
+def _uv() -> Inspection:
     from scenarios.backends.environments import find_uv
 
     path = find_uv()
     if path is None:
-        return Finding("uv", "absent", "not on PATH", "nothing: real servers install through pip, more slowly")
-    return Finding("uv", "ok", path)
+        return Inspection("uv", "absent", "not on PATH", "nothing: real servers install through pip, more slowly")
+    return Inspection("uv", "ok", path)
 
 
-def _docker() -> Finding:
+def _docker() -> Inspection:
     from scenarios.backends import docker_engine
 
     engine = docker_engine()
     if engine is None:
-        return Finding("Docker engine", "absent", "no engine answers", "servers in containers (the same run natively)")
-    return Finding("Docker engine", "ok", engine)
+        return Inspection(
+            "Docker engine", "absent", "no engine answers", "servers in containers (the same run natively)"
+        )
+    return Inspection("Docker engine", "ok", engine)
 
 
-def _credentials() -> list[Finding]:
+def _credentials() -> list[Inspection]:
     """Presence only: a secret is never shown."""
     aws = "AWS_ACCESS_KEY_ID" in os.environ or (Path.home() / ".aws" / "credentials").exists()
     gcp = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ
     return [
-        Finding(
+        Inspection(
             "AWS credentials", "ok" if aws else "absent", "present" if aws else "none", "" if aws else "buckets on AWS"
         ),
-        Finding(
+        Inspection(
             "Google credentials",
             "ok" if gcp else "absent",
             "present" if gcp else "none",
@@ -122,7 +124,7 @@ def _credentials() -> list[Finding]:
     ]
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Inspection]:
     """Look at everything; nothing is started, installed or contacted beyond a local socket."""
     return [
         _python(),

@@ -34,7 +34,7 @@ def campaign_results(
 ) -> Results:
     """The account of a campaign of seeds."""
     return tallied_results(
-        campaign.tally,
+        campaign.summary,
         title=f"{campaign.scenario.name} under {campaign.provider}",
         scenario=campaign.scenario.name,
         provider=campaign.provider,

@@ -89,7 +89,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     """
     from lockref.lab.loading import load_provider
     from reports.checks import judge
-    from reports.checks.summary import tally
+    from reports.checks.summary import Summary
     from scenarios.batch import simulate_many
     from scenarios.definition.expectations import surprises
     from scenarios.definition.load import catalogue, load_scenario
@@ -104,7 +104,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
         for build, spec in specs.items():
             batch = simulate_many(scenario, spec, seeds_for(scenario, seeds, SEEDS))
             mattering.add(batch.outcomes)
-            counted = tally(judge(batch.events, batch.runs), batch.events, batch.runs)
+            counted = Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs)
             found = list(surprises(scenario, build, counted))
             surprised = surprised or bool(found)
             console.say(f"{'✗' if found else '✓'} {scenario.name:<34} {build}", style="bad" if found else "good")

@@ -149,7 +149,7 @@ def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
     if not take_all:
         return {name: load_scenario(name) for name in names}
     known = {path.stem: load_scenario(path.stem) for path in catalogue()}
-    return {name: scenario for name, scenario in known.items() if scenario.spared < set(CLAUSES)}
+    return {name: scenario for name, scenario in known.items() if scenario.not_demanded < set(CLAUSES)}
 
 
 def _processes(text: str) -> int | None:
@@ -237,7 +237,7 @@ def _campaign(
         keep_runs=keep_runs,
         check_determinism_every=compare_every,
         checkpoint=Checkpoint(folder.path / CHUNKS, fingerprint),
-        spared=scenario.spared if is_gate else frozenset(),
+        not_demanded=scenario.not_demanded if is_gate else frozenset(),
     )
 
 
@@ -269,9 +269,9 @@ def _account(
         judged.notices.append(
             f"resumed: {counted(result.resumed, 'seed')} had been run and judged before the interruption"
         )
-    if scenario.spared and not is_gate:
+    if scenario.not_demanded and not is_gate:
         judged.notices.append(
-            f"the hardened lock is not known to keep {', '.join(sorted(scenario.spared))} here; "
+            f"the hardened lock is not known to keep {', '.join(sorted(scenario.not_demanded))} here; "
             "--all does not demand it of any lock"
         )
     write_run(part.path, *kept, judged, allowed=allowed)

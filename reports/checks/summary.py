@@ -1,6 +1,6 @@
 """Many judgements added up: how often each clause broke, in which distinct ways, and what was reached.
 
-A `Tally` is what gates and pages read. It grows batch by batch, so a campaign
+A `Summary` is what gates and pages read. It grows batch by batch, so a campaign
 of a million runs needs no more memory than its distinct failures; the lowest
 run speaks for each of them, whatever the order in which batches arrive.
 """
@@ -47,7 +47,7 @@ class Finding:
 
 
 @dataclass(slots=True, kw_only=True)
-class Tally(Counts):
+class Summary(Counts):
     """What the runs showed so far: the counts of which `reports.checks.verdicts.decide` makes the verdict, and more.
 
     classes: severity class to runs. findings: distinct failures, safety
@@ -58,7 +58,101 @@ class Tally(Counts):
     classes: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, other: Tally) -> None:
+    @classmethod
+    def of(
+        cls,
+        judgement: Judgement,
+        events: pa.Table,
+        runs: pa.Table,
+        *,
+        damaged: int = 0,
+        nameless: int = 0,
+        fault_kinds: Mapping[int, tuple[str, ...]] | None = None,
+        not_demanded: frozenset[str] = frozenset(),
+    ) -> Summary:
+        """The summary of one judgement of `events` and `runs`.
+
+        damaged: runs that were left out because they lost a record. nameless: records
+        set aside that name no run. fault_kinds: run to what disturbed it, where the
+        caller knows; it tells failures of one clause apart. not_demanded: clauses that are
+        not demanded here; that they broke is counted, and is no finding.
+        """
+        return cls.of_runs(
+            judgement,
+            runs,
+            event_count=len(events),
+            damaged=damaged,
+            nameless=nameless,
+            fault_kinds=fault_kinds,
+            not_demanded=not_demanded,
+        )
+
+    @classmethod
+    def of_runs(
+        cls,
+        judgement: Judgement,
+        runs: pa.Table,
+        *,
+        event_count: int,
+        damaged: int = 0,
+        nameless: int = 0,
+        fault_kinds: Mapping[int, tuple[str, ...]] | None = None,
+        not_demanded: frozenset[str] = frozenset(),
+    ) -> Summary:
+        """As `of`, where the events themselves are no longer at hand."""
+        disturbed_by = fault_kinds or {}
+        state = {row["run"]: row for row in judgement.records.to_pylist()}
+        unfit = {run: row["why"] for run, row in state.items() if row["state"] == DAMAGED}
+        result = cls(
+            runs=len(state) - len(unfit),
+            damaged=damaged + len(unfit),
+            damage={f"run {run}": why for run, why in unfit.items()},
+            nameless=nameless,
+            cut_off=sum(row["state"] == CUT_OFF for row in state.values()),
+            events=event_count,
+            classes=Counter(judgement.classes["class"].to_pylist()),
+            not_demanded=not_demanded,
+        )
+        parties: dict[int, Party] = {}
+        for row in runs.select(["run", "scenario", "provider", "must_happen", "unsafe"]).to_pylist():
+            parties[row["run"]] = party = (row["scenario"], row["provider"])
+            if row["run"] not in unfit:
+                result.demand(party, row["must_happen"])
+                result.note_unsafe(row["unsafe"])
+        verdicts = judgement.verdicts.filter(
+            pc.invert(pc.is_in(judgement.verdicts["run"], value_set=pa.array(sorted(unfit), pa.int64())))
+        )
+        if "S3" in not_demanded:
+            verdicts = _without_late_writes(verdicts, judgement.tenures)
+        counted = verdicts.group_by(["clause", "verdict"]).aggregate([("run", "count")])
+        for row in counted.to_pylist():
+            result.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["run_count"]
+        for row in judgement.reach.to_pylist():
+            party = parties.get(row["run"], ("", ""))
+            result.reach_situation(party, row["situation"], runs=int(row["count"] > 0), count=row["count"])
+        result.answers += judgement.answers.to_pylist()
+        result.speeds += judgement.speeds.to_pylist()
+        broken = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).to_pylist()
+        findings = []
+        for row in broken:
+            if row["clause"] in not_demanded:
+                continue
+            witness = json.loads(row["witness"])
+            findings.append(
+                Finding(
+                    clause=row["clause"],
+                    kind=str(witness.get("kind", "")),
+                    fault_kinds=disturbed_by.get(row["run"], ()),
+                    run=row["run"],
+                    at_ns=row["at_ns"],
+                    witness=witness,
+                )
+            )
+        result._find(findings)
+        result.broken_runs = len({finding.run for finding in findings if finding.is_safety})
+        return result
+
+    def add(self, other: Summary) -> None:
         """Join other runs to these."""
         self.add_counts(other)
         self.events += other.events
@@ -80,98 +174,6 @@ def _rank(finding: Finding) -> tuple[bool, int, str, str]:
 def _joined(first: Finding, second: Finding) -> Finding:
     speaker, other = (first, second) if first.run <= second.run else (second, first)
     return replace(speaker, similar=speaker.similar + other.similar + 1)
-
-
-def tally(
-    judgement: Judgement,
-    events: pa.Table,
-    runs: pa.Table,
-    *,
-    damaged: int = 0,
-    nameless: int = 0,
-    fault_kinds: Mapping[int, tuple[str, ...]] | None = None,
-    spared: frozenset[str] = frozenset(),
-) -> Tally:
-    """Add up one judgement of `events` and `runs`.
-
-    damaged: runs that were left out because they lost a record. nameless: records
-    set aside that name no run. fault_kinds: run to what disturbed it, where the
-    caller knows; it tells failures of one clause apart. spared: clauses that are
-    not demanded here; that they broke is counted, and is no finding.
-    """
-    return tally_runs(
-        judgement,
-        runs,
-        event_count=len(events),
-        damaged=damaged,
-        nameless=nameless,
-        fault_kinds=fault_kinds,
-        spared=spared,
-    )
-
-
-def tally_runs(
-    judgement: Judgement,
-    runs: pa.Table,
-    *,
-    event_count: int,
-    damaged: int = 0,
-    nameless: int = 0,
-    fault_kinds: Mapping[int, tuple[str, ...]] | None = None,
-    spared: frozenset[str] = frozenset(),
-) -> Tally:
-    """As `tally`, where the events themselves are no longer at hand."""
-    told = fault_kinds or {}
-    state = {row["run"]: row for row in judgement.records.to_pylist()}
-    unfit = {run: row["why"] for run, row in state.items() if row["state"] == DAMAGED}
-    result = Tally(
-        runs=len(state) - len(unfit),
-        damaged=damaged + len(unfit),
-        damage={f"run {run}": why for run, why in unfit.items()},
-        nameless=nameless,
-        cut_off=sum(row["state"] == CUT_OFF for row in state.values()),
-        events=event_count,
-        classes=Counter(judgement.classes["class"].to_pylist()),
-        spared=spared,
-    )
-    parties: dict[int, Party] = {}
-    for row in runs.select(["run", "scenario", "provider", "must_happen", "unsafe"]).to_pylist():
-        parties[row["run"]] = party = (row["scenario"], row["provider"])
-        if row["run"] not in unfit:
-            result.demand(party, row["must_happen"])
-            result.note_unsafe(row["unsafe"])
-    verdicts = judgement.verdicts.filter(
-        pc.invert(pc.is_in(judgement.verdicts["run"], value_set=pa.array(sorted(unfit), pa.int64())))
-    )
-    if "S3" in spared:
-        verdicts = _without_late_writes(verdicts, judgement.tenures)
-    counted = verdicts.group_by(["clause", "verdict"]).aggregate([("run", "count")])
-    for row in counted.to_pylist():
-        result.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["run_count"]
-    for row in judgement.reach.to_pylist():
-        party = parties.get(row["run"], ("", ""))
-        result.reach_situation(party, row["situation"], runs=int(row["count"] > 0), count=row["count"])
-    result.answers += judgement.answers.to_pylist()
-    result.speeds += judgement.speeds.to_pylist()
-    broken = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).to_pylist()
-    findings = []
-    for row in broken:
-        if row["clause"] in spared:
-            continue
-        witness = json.loads(row["witness"])
-        findings.append(
-            Finding(
-                clause=row["clause"],
-                kind=str(witness.get("kind", "")),
-                fault_kinds=told.get(row["run"], ()),
-                run=row["run"],
-                at_ns=row["at_ns"],
-                witness=witness,
-            )
-        )
-    result._find(findings)  # noqa: SLF001 - the same module
-    result.broken_runs = len({finding.run for finding in findings if finding.is_safety})
-    return result
 
 
 def _without_late_writes(verdicts: pa.Table, tenures: pa.Table) -> pa.Table:

@@ -47,7 +47,7 @@ class Counts:
     verdicts: clause to verdict to runs.
     demanded: by party, how often a situation must come about at least.
     reached: by party, how often each situation came about.
-    spared: clauses that are not demanded of these runs, for no lock can keep
+    not_demanded: clauses that are not demanded of these runs, for no lock can keep
     them there: they are counted and told, and decide nothing.
     answers: rows of `reports.checks.facts.silences.ANSWERS_SCHEMA`, one per real run:
     what its store answered. speeds: of `reports.checks.measures.speed.SPEED_SCHEMA`.
@@ -66,7 +66,7 @@ class Counts:
     verdicts: dict[str, Counter[str]] = field(default_factory=dict)
     demanded: dict[Party, dict[str, int]] = field(default_factory=dict)
     reached: dict[Party, dict[str, Occurred]] = field(default_factory=dict)
-    spared: frozenset[str] = frozenset()
+    not_demanded: frozenset[str] = frozenset()
     answers: list[dict[str, Any]] = field(default_factory=list)
     speeds: list[dict[str, Any]] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
@@ -145,7 +145,7 @@ class Counts:
         for party, situations in other.reached.items():
             for name, (runs, count) in situations.items():
                 self.reach_situation(party, name, runs=runs, count=count)
-        self.spared |= other.spared
+        self.not_demanded |= other.not_demanded
         self.answers += other.answers
         self.speeds += other.speeds
         self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
@@ -193,7 +193,7 @@ def decide(counts: Counts) -> Verdicts:
         for name in CLAUSES
         if name in counts.verdicts
     }
-    demanded = {name: verdict for name, verdict in clauses.items() if name not in counts.spared}
+    demanded = {name: verdict for name, verdict in clauses.items() if name not in counts.not_demanded}
     seen = _joint(demanded, SAFETY)
     doubts = _doubts(counts)
     if not doubts and seen == "not_applicable":
@@ -257,7 +257,9 @@ def scarce(situation: str, shortfall: Shortfall) -> str:
 
 
 def _undecided(counts: Counts) -> list[str]:
-    found = {name: counts.verdicts.get(name, Counter())[INCONCLUSIVE] for name in CLAUSES if name not in counts.spared}
+    found = {
+        name: counts.verdicts.get(name, Counter())[INCONCLUSIVE] for name in CLAUSES if name not in counts.not_demanded
+    }
     by_count: dict[int, list[str]] = {}
     for name, runs in found.items():
         if runs:

@@ -49,8 +49,8 @@ def document_of(
         document["scenarios"] = [
             {
                 **each.model_dump(include=_TOLD_OF_EACH),
-                "demanded": [name for name in each.clauses if name not in each.spared],
-                "not_demanded": {name: clause.verdict for name, clause in each.spared.items()},
+                "demanded": [name for name in each.clauses if name not in each.not_demanded],
+                "not_demanded": {name: clause.verdict for name, clause in each.not_demanded.items()},
             }
             for each in results
         ]

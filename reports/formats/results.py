@@ -326,7 +326,7 @@ class Results(_Part):
         return {name: clause for name, clause in self.clauses.items() if clause.violated and clause.is_demanded}
 
     @property
-    def spared(self) -> dict[str, Clause]:
+    def not_demanded(self) -> dict[str, Clause]:
         """The clauses that were not demanded."""
         return {name: clause for name, clause in self.clauses.items() if not clause.is_demanded}
 
@@ -391,7 +391,7 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
             violated=counts.broken_runs,
             reasons=list(verdicts.reasons),
             grants=reach.get(GRANT, (0, 0))[1],
-            is_partial=any(counts.verdicts[name][VIOLATED] for name in counts.spared if name in counts.verdicts),
+            is_partial=any(counts.verdicts[name][VIOLATED] for name in counts.not_demanded if name in counts.verdicts),
         ),
         reasons=list(verdicts.reasons),
         runs=counts.runs,
@@ -405,7 +405,7 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
                 violated=counts.verdicts[name]["violated"],
                 inconclusive=counts.verdicts[name]["inconclusive"],
                 not_applicable=counts.verdicts[name]["not_applicable"],
-                is_demanded=name not in counts.spared,
+                is_demanded=name not in counts.not_demanded,
                 text=CLAUSES[name],
             )
             for name, verdict in verdicts.clauses.items()

@@ -31,12 +31,12 @@ def result_lines(results: Results) -> Iterator[tuple[str, str]]:
         broken = [f"{name} {clause.violated:,}" for name, clause in results.broken.items() if name in names]
         if broken:
             yield f"  {what} broken in runs: {', '.join(broken)}", ""
-    spared = [
+    not_demanded = [
         f"{name} (broken in {clause.violated:,})" if clause.violated else name
-        for name, clause in results.spared.items()
+        for name, clause in results.not_demanded.items()
     ]
-    if spared:
-        yield f"  not demanded here, for no lock is known to keep it: {', '.join(spared)}", "dim"
+    if not_demanded:
+        yield f"  not demanded here, for no lock is known to keep it: {', '.join(not_demanded)}", "dim"
     for failure in results.failures[:BLOCKS_MAX]:
         yield "", ""
         yield failure.block, ""

@@ -370,7 +370,7 @@ class Scenario(Model):
         )
 
     @property
-    def spared(self) -> frozenset[str]:
+    def not_demanded(self) -> frozenset[str]:
         """The clauses that a gate does not demand: those that not even the hardened lock is known to keep here.
 
         All of them where it is expected to break without a word on what it

@@ -11,7 +11,7 @@ from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
 from reports.checks import judge
-from reports.checks.summary import Tally, tally
+from reports.checks.summary import Summary
 from scenarios import interrupts
 from scenarios.backends import BACKENDS, RunningBackend, resolve_backend
 from scenarios.definition.schema import Scenario
@@ -28,7 +28,7 @@ class Contention:
     """
 
     outcome: RealOutcome
-    tally: Tally
+    summary: Summary
     server: str
     version: str
     capabilities: dict[str, object]
@@ -87,7 +87,7 @@ def contend_on(
         run_notices.append(EMULATOR_NOTICE)
     return Contention(
         outcome=outcome,
-        tally=tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs),
+        summary=Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs),
         server=running.name,
         version=running.version,
         capabilities=_capabilities(running),

@@ -11,7 +11,7 @@ import pytest
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.checks import decide, judge
-from reports.checks.summary import Tally, tally
+from reports.checks.summary import Summary
 from scenarios.definition.load import load_scenario
 from scenarios.run import RealOutcome, run_real
 from tests.backends.conftest import on
@@ -22,7 +22,7 @@ LASTING_NS = 4 * NS_PER_S
 
 def contend(
     uri: str, *, threads: int = THREADS, provider: str = "hardened", processes: int = 1
-) -> tuple[RealOutcome, Tally]:
+) -> tuple[RealOutcome, Summary]:
     """The contention scenario on `uri`, judged."""
     outcome = run_real(
         load_scenario("contention"),
@@ -32,10 +32,10 @@ def contend(
         duration_ns=LASTING_NS,
         processes=processes,
     )
-    return outcome, tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
+    return outcome, Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
 
 
-def _assert_held_or_slow(counted: Tally) -> None:
+def _assert_held_or_slow(counted: Summary) -> None:
     """Nothing broke, and only the floor of evidence may be open: a slow machine does not reach it in so short a run."""
     verdicts = decide(counted)
     assert not counted.findings

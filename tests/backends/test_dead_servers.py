@@ -22,7 +22,7 @@ from lockref.lab.loading import load_provider
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S
 from reports.checks import judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from reports.formats.exit_codes import code_of
 from reports.formats.results import Results, judged
 from reports.history_files import write_history
@@ -79,7 +79,7 @@ def contend(uri: str, act: Callable[[], None], folder: Path, *, seconds: int) ->
     scenario = load_scenario("contention")
     outcome = run_real(scenario, spec, uri, clients=8, duration_ns=seconds * NS_PER_S)
     write_history(folder, outcome.events, outcome.runs)
-    counted = tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
+    counted = Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
     return judged(counted, title="t", classes={}, events=len(outcome.events))
 
 

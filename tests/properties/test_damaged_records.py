@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lockref.history import RUNS_SCHEMA
 from lockref.lab.loading import load_provider
 from reports.checks import decide, judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged, without_row
@@ -63,7 +63,7 @@ def test_no_damage_accuses_a_sound_lock(scenario: str, seed: int, kind: str, cha
         return
     events = damaged(kind, chance, events)
     assert broken(events, runs) == []
-    verdicts = decide(tally(judge(events, runs), events, runs))
+    verdicts = decide(Summary.of(judge(events, runs), events, runs))
     if kind in ALWAYS_SEEN:
         assert verdicts.safety == "inconclusive"
         assert verdicts.reasons == ("1 run could not be judged: the record is damaged",)

@@ -31,7 +31,7 @@ from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store
 from reports.checks import judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from scenarios.definition.load import parse_scenario
 from scenarios.failures import FailureStore, broken_clauses
 from scenarios.worlds.simulated import run_simulated
@@ -218,7 +218,7 @@ def test_hardened_lock_keeps_its_promises_under_drawn_plans(plan: FaultPlan, see
     broken = sorted(clause for clause in broken_clauses(outcome) if clause.startswith("S"))
     if broken:
         events, runs = to_table([outcome.recorder], [outcome.seed]), runs_table([outcome.run_row])
-        finding = tally(judge(events, runs), events, runs).findings[0]
+        finding = Summary.of(judge(events, runs), events, runs).findings[0]
         stored = FailureStore(SCENARIO, spec, folder=Path(".lockref/failures")).keep(finding, outcome)
         pytest.fail(f"{', '.join(broken)} broken; {stored.replay}\n{plan.to_json()}")
 
@@ -247,7 +247,7 @@ def test_a_failing_plan_prints_its_replay_line(tmp_path: Path) -> None:
             break
     assert found is not None, "forty seeds of a brutal plan left Hudi's build unharmed"
     events, runs = to_table([found.recorder], [found.seed]), runs_table([found.run_row])
-    finding = tally(judge(events, runs), events, runs).findings[0]
+    finding = Summary.of(judge(events, runs), events, runs).findings[0]
     stored = FailureStore(SCENARIO, spec, folder=tmp_path).keep(finding, found)
     assert stored.replay == f"lockref replay {stored.id}"
     assert (tmp_path / f"{stored.id}.json").exists()

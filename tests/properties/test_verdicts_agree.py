@@ -1,4 +1,4 @@
-"""One verdict, whoever counts: the process's tally and Spark's grouped rows of the same runs are told alike."""
+"""One verdict, whoever counts: the process's summary and Spark's grouped rows of the same runs are told alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reports.checks.facts.integrity import RECORD_SCHEMA
 from reports.checks.facts.silences import ANSWERS_SCHEMA
 from reports.checks.measures.speed import SPEED_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
-from reports.checks.summary import Tally, tally
+from reports.checks.summary import Summary
 from reports.formats.document import document_of
 from reports.formats.exit_codes import code_of, gate
 from reports.formats.github import annotation_lines
@@ -94,10 +94,10 @@ def judgement(runs: list[Run]) -> Judgement:
     )
 
 
-def in_process(runs: list[Run], losses: tuple[int, int]) -> Tally:
+def in_process(runs: list[Run], losses: tuple[int, int]) -> Summary:
     """The process's count."""
     damaged, nameless = losses
-    return tally(judgement(runs), to_table([]), run_rows(runs), damaged=damaged, nameless=nameless)
+    return Summary.of(judgement(runs), to_table([]), run_rows(runs), damaged=damaged, nameless=nameless)
 
 
 def on_spark(runs: list[Run], losses: tuple[int, int]) -> Results:
@@ -128,7 +128,7 @@ def on_spark(runs: list[Run], losses: tuple[int, int]) -> Results:
     return summarise(facts, title="t")
 
 
-def told(counted: Tally) -> Results:
+def told(counted: Summary) -> Results:
     return tallied_results(counted, title="t", scenario="s", provider="p", provenance={})
 
 

@@ -27,10 +27,10 @@ def verdict_on(lock: str, name: str, seeds: int) -> str:
     if Mixture(scenario, spec).misfit:
         return "not applicable"
     total = FEWER.get(name, seeds)
-    tally = run_campaign(scenario, spec, range(1, 1 + total), keep_runs=0, spared=scenario.spared).tally
-    if tally.findings:
-        return "accused: " + " ".join(sorted({finding.clause for finding in tally.findings}))
-    return decide(tally).safety
+    summary = run_campaign(scenario, spec, range(1, 1 + total), keep_runs=0, not_demanded=scenario.not_demanded).summary
+    if summary.findings:
+        return "accused: " + " ".join(sorted({finding.clause for finding in summary.findings}))
+    return decide(summary).safety
 
 
 def main(arguments: list[str]) -> int:

@@ -36,7 +36,7 @@ def measure(bug: Bug, ranges: int, seeds: int) -> tuple[list[int], str]:
         if found is not None:
             firsts.append(found[0] - start + 1)
     result = run_campaign(load_scenario(bug.scenario), bug.spec, range(1, 1 + RATIO_SEEDS), keep_runs=0)
-    counts = [result.tally.verdicts.get(clause, {}).get("violated", 0) for clause in bug.clauses.split()]
+    counts = [result.summary.verdicts.get(clause, {}).get("violated", 0) for clause in bug.clauses.split()]
     return firsts, f"{max(counts) / RATIO_SEEDS:.0%}"
 
 
@@ -47,8 +47,8 @@ def witnesses(bug: Bug, seeds: int) -> list[tuple[int, str, str]]:
         if path.stem in LONG:
             continue
         scenario = load_scenario(path)
-        result = run_campaign(scenario, bug.spec, range(1, 1 + seeds), keep_runs=0, spared=scenario.spared)
-        broken = result.tally.findings
+        result = run_campaign(scenario, bug.spec, range(1, 1 + seeds), keep_runs=0, not_demanded=scenario.not_demanded)
+        broken = result.summary.findings
         if broken:
             clauses = " ".join(sorted({each.clause for each in broken}))
             found.append((min(each.run for each in broken), scenario.name, clauses))

@@ -20,20 +20,20 @@ import pytest
 
 from tests.quality import test_sweep_agrees as differential
 from tests.unit import (
-    test_checks_chain_clauses,
+    test_checks_chain_order,
+    test_checks_grant_clauses,
+    test_checks_loss_notice,
     test_checks_progress,
-    test_checks_real_chain,
     test_checks_safety_core,
-    test_checks_told,
     test_checks_unasked,
 )
 
 SUITES = (
     test_checks_safety_core,
-    test_checks_chain_clauses,
-    test_checks_real_chain,
+    test_checks_grant_clauses,
+    test_checks_chain_order,
     test_checks_progress,
-    test_checks_told,
+    test_checks_loss_notice,
     test_checks_unasked,
 )
 

@@ -48,8 +48,8 @@ def test_a_correct_lock_is_not_accused(lock: str) -> None:
         spec = load_provider(_reference(lock))
         if Mixture(scenario, spec).misfit:
             continue
-        result = run_campaign(scenario, spec, range(1, 1 + SEEDS), keep_runs=0, spared=scenario.spared)
-        broken = {found.clause for found in result.tally.findings}
+        result = run_campaign(scenario, spec, range(1, 1 + SEEDS), keep_runs=0, not_demanded=scenario.not_demanded)
+        broken = {found.clause for found in result.summary.findings}
         if broken:
             accused[scenario.name] = sorted(broken)
     assert accused == {}
@@ -67,7 +67,7 @@ def test_a_lock_is_not_held_to_its_claims_for_another_lock_beside_it() -> None:
 def test_the_canary_is_heard(name: str) -> None:
     """A lock that always says yes is caught wherever clients contend; if not, the alarm itself is dead."""
     result = run_campaign(load_scenario(name), load_provider(f"{HERE}.takeover:AlwaysYes"), range(1, 6), keep_runs=0)
-    assert {"S3", "S4"} <= {found.clause for found in result.tally.findings}
+    assert {"S3", "S4"} <= {found.clause for found in result.summary.findings}
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_a_failure_shrinks_and_replays(lock: str, clause: str, faults: int, tmp_
     scenario = load_scenario("swarm")
     spec = load_provider(f"{HERE}.{lock}")
     for first in (1, 51, 101):
-        # Some runs break by a concurrence of many faults, of which none can be spared: then another run is asked.
+        # Some runs break by a concurrence of many faults, of which none can be left out: then another run is asked.
         result = run_campaign(scenario, spec, range(first, 201), keep_runs=0)
-        finding = next(found for found in result.tally.findings if found.clause == clause)
+        finding = next(found for found in result.summary.findings if found.clause == clause)
         identity = FailureStore(scenario, spec, folder=tmp_path).store(finding).id
         failure = Failure.load(find_failures(identity, folder=tmp_path)[0])
         if len(failure.plan.faults) <= faults:

@@ -8,7 +8,7 @@ import pytest
 
 from lockref.lab.loading import load_provider
 from reports.checks import judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.ineffective_faults import inert_faults
@@ -24,7 +24,9 @@ def test_a_scenario_shows_what_it_says(path: Path, provider: str) -> None:
     """Each scenario's `expect` for each build, and its `must_happen`, over a few seeds (E1 to E31, U1 to U10)."""
     scenario = load_scenario(path)
     batch = simulate_many(scenario, load_provider(provider), range(1, 1 + SEEDS.get(path.stem, 12)))
-    assert list(surprises(scenario, provider, tally(judge(batch.events, batch.runs), batch.events, batch.runs))) == []
+    assert (
+        list(surprises(scenario, provider, Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs))) == []
+    )
     assert not any(outcome.run_row["is_cut_off"] for outcome in batch.outcomes)
 
 

@@ -15,7 +15,7 @@ from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
 from reports.checks import decide, judge
 from reports.checks.spec import Verdict
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from scenarios import interrupts
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import RealOutcome, run_real
@@ -83,7 +83,7 @@ class Stuck(NoLock):
 
 def verdicts_on(outcome: RealOutcome) -> Mapping[str, Verdict]:
     """Each clause over the run."""
-    return decide(tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)).clauses
+    return decide(Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)).clauses
 
 
 def test_threads_share_one_list_under_a_lock() -> None:

@@ -30,7 +30,7 @@ def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path) -
     scenario, spec = load_scenario("swarm"), load_provider("hudi")
     campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
     results = campaign_results(campaign, provenance={}, store_failure=FailureStore(scenario, spec, folder=folder).store)
-    first = {(finding.clause, finding.run): finding for finding in campaign.tally.findings}
+    first = {(finding.clause, finding.run): finding for finding in campaign.summary.findings}
     differ = 0
     for told in results.failures[:5]:
         stored = Failure.load(find_failures(told.id, folder=folder)[0])
@@ -58,7 +58,7 @@ def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path) -> None
     scenario, spec = load_scenario("swarm"), load_provider("hudi")
     campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
     store = FailureStore(scenario, spec, folder=folder)
-    found = [finding for finding in campaign.tally.findings if finding.clause == "S7"][:3]
+    found = [finding for finding in campaign.summary.findings if finding.clause == "S7"][:3]
     assert len({finding.kind for finding in found}) > 1
     for finding in found:
         shown = store.store(finding).shown

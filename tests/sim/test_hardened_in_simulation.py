@@ -141,7 +141,7 @@ def test_swarm_within_the_envelope_breaks_no_clause():
     """S1 to S7, L1 to L6: random plans of everything that a correct lock must survive."""
     scenario = load_scenario(CATALOGUE / "swarm.yaml")
     result = run_campaign(scenario, load_provider("hardened"), range(2000, 2120))
-    assert [(finding.clause, finding.run, finding.witness) for finding in result.tally.findings] == []
+    assert [(finding.clause, finding.run, finding.witness) for finding in result.summary.findings] == []
 
 
 @pytest.mark.parametrize("cut", ["c0", "c1", "c2", "c3", "c4"])

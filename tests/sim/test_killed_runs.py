@@ -18,7 +18,7 @@ from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, begin_spool
 from lockref.runtime import NS_PER_S
 from reports.checks import judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from reports.formats.results import load_results
 from reports.history_files import load_history
@@ -125,7 +125,7 @@ def test_a_worker_that_answers_no_more_is_named(own_folder: Path, monkeypatch: p
     [lost] = outcome.lost
     assert lost.ending == "fell silent and was killed"
     assert {row["node"] for row in outcome.events.to_pylist() if row["kind"] == "fault"} == set(lost.clients)
-    counts = tally(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
+    counts = Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
     assert "violated" not in decide(counts).clauses.values()
 
 

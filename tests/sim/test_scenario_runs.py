@@ -314,8 +314,8 @@ def test_a_campaign_keeps_its_first_runs_and_one_of_each_failure() -> None:
     """Memory does not grow with the seeds: `keep_runs` counts over all batches, and failures are kept besides."""
     scenario, spec = load_scenario("e08"), load_provider("hudi")
     campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=3)
-    speakers = {finding.run for finding in campaign.tally.findings}
-    assert campaign.tally.runs == 60
+    speakers = {finding.run for finding in campaign.summary.findings}
+    assert campaign.summary.runs == 60
     assert set(campaign.kept[1]["run"].to_pylist()) == {1, 2, 3} | speakers
     bare = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
     assert set(bare.kept[1]["run"].to_pylist()) == speakers != set()
@@ -324,5 +324,5 @@ def test_a_campaign_keeps_its_first_runs_and_one_of_each_failure() -> None:
 def test_a_campaign_that_is_over_begins_no_further_batch() -> None:
     """`--max-time`: asked between batches, and what was finished counts."""
     campaign = run_campaign(load_scenario("e08"), load_provider("hardened"), range(1, 200), is_over=lambda: True)
-    assert 0 < campaign.tally.runs < 199
+    assert 0 < campaign.summary.runs < 199
     assert not campaign.is_interrupted

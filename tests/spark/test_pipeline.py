@@ -20,7 +20,7 @@ from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from reports.formats.results import judged as judged_results
 from reports.formats.results import load_results
 from reports.history_files import load_history
@@ -98,7 +98,7 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
     assert verdicts_of(tmp_path / "out") == expected
     assert {row["clause"] for row in expected if row["verdict"] == "violated"} >= {"S1", "S3", "S4"}
     judgement = judge(events, runs)
-    verdicts = decide(tally(judgement, events, runs))
+    verdicts = decide(Summary.of(judgement, events, runs))
     assert results["verdict"] == verdicts.safety == "violated"
     assert (results["liveness"], results["fairness_claims"]) == (verdicts.liveness, verdicts.fairness)
     assert results["reasons"] == list(verdicts.reasons)
@@ -159,7 +159,7 @@ def test_a_store_that_died_is_told_alike_in_the_process_and_on_spark(spark: Spar
     for at in range(8 * 10**9, 15 * 10**9, 10**9):
         h.read("n1", at + 10, sent=at, outcome=Outcome.AMBIGUOUS)
     events, runs = tables(h)
-    told = judged_results(tally(judge(events, runs), events, runs), title="t", classes={}, events=0)
+    told = judged_results(Summary.of(judge(events, runs), events, runs), title="t", classes={}, events=0)
     found = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
     expected = told.model_dump(mode="json")
     same = ("verdict", "reasons", "notices", "is_store_lost", "answers", "speed")
@@ -251,7 +251,7 @@ def test_a_lost_record_means_the_same_on_spark_and_in_process(
     path.write_text(line + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     results = analyse([folder], tmp_path / "out", spark)
     read, runs, notes = load_history(folder)
-    in_process = tally(judge(read, runs), read, runs, damaged=len(notes.damaged))
+    in_process = Summary.of(judge(read, runs), read, runs, damaged=len(notes.damaged))
     assert (results["verdict"], results["damaged"], results["runs"]) == (verdict, damaged, 2 - damaged)
     assert (decide(in_process).safety, in_process.damaged, in_process.runs) == (verdict, damaged, 2 - damaged)
     assert verdicts_of(tmp_path / "out") == judged(read, runs)
@@ -273,7 +273,7 @@ def test_no_damage_accuses_a_sound_lock_on_spark_either(spark: SparkSession, tmp
     runs = runs_table([*(row for row in rows if row["run"] != lost), by_run[doubled]])
     folder = write_parquet(tmp_path / "h", events, runs)
     results = analyse([folder], tmp_path / "out", spark)
-    counted = tally(judge(events, runs), events, runs)
+    counted = Summary.of(judge(events, runs), events, runs)
     seen = sum(kind in ALWAYS_SEEN for run, kind in damage.items() if run not in (lost, doubled))
     assert counted.damaged >= seen + 2
     assert (results["damaged"], results["runs"], results["cut_off"]) == (counted.damaged, counted.runs, counted.cut_off)
@@ -294,7 +294,7 @@ def test_hand_written_lines_without_numbers_are_judged_in_their_order(spark: Spa
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     results = analyse([folder], tmp_path / "out", spark)
     read, runs, notes = load_history(folder)
-    in_process = tally(judge(read, runs), read, runs, damaged=len(notes.damaged))
+    in_process = Summary.of(judge(read, runs), read, runs, damaged=len(notes.damaged))
     for found in (
         (results["verdict"], results["damaged"], results["runs"]),
         (decide(in_process).safety, in_process.damaged, in_process.runs),

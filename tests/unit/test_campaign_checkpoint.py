@@ -10,7 +10,7 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from reports.checks import judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from reports.history_files import CHUNKS, load_history
 from scenarios.campaign import CampaignResult, run_campaign
@@ -39,7 +39,7 @@ def run(folder: Path, *, stop_after: int = 1000) -> CampaignResult:
 
     def note(result: CampaignResult) -> None:
         nonlocal done
-        done = result.tally.runs
+        done = result.summary.runs
 
     return run_campaign(
         load_scenario("u05"),
@@ -54,11 +54,11 @@ def run(folder: Path, *, stop_after: int = 1000) -> CampaignResult:
 
 def test_goes_on_to_the_result_of_an_uninterrupted_one(tmp_path: Path, uninterrupted: CampaignResult) -> None:
     first = run(tmp_path, stop_after=50)
-    assert (first.tally.runs, seeds_in(tmp_path)) == (50, 50)
+    assert (first.summary.runs, seeds_in(tmp_path)) == (50, 50)
     second = run(tmp_path)
     assert second.resumed == 50
     assert second.digest == uninterrupted.digest
-    assert second.tally == uninterrupted.tally
+    assert second.summary == uninterrupted.summary
     for ours, theirs in zip(second.kept, uninterrupted.kept, strict=True):
         assert ours.equals(theirs.cast(ours.schema))
 
@@ -67,7 +67,7 @@ def test_a_finished_one_runs_nothing_again(tmp_path: Path, uninterrupted: Campai
     run(tmp_path)
     again = run(tmp_path)
     assert again.resumed == len(SEEDS)
-    assert again.tally == uninterrupted.tally
+    assert again.summary == uninterrupted.summary
 
 
 def test_a_chunk_that_was_being_written_counts_for_nothing(tmp_path: Path, uninterrupted: CampaignResult) -> None:
@@ -76,7 +76,7 @@ def test_a_chunk_that_was_being_written_counts_for_nothing(tmp_path: Path, unint
     second.rename(second.with_name(".chunk-000001.4711"))
     again = run(tmp_path)
     assert again.resumed == 50
-    assert again.tally == uninterrupted.tally
+    assert again.summary == uninterrupted.summary
     assert not list((tmp_path / CHUNKS).glob(".*"))
 
 
@@ -111,7 +111,7 @@ def test_an_unfinished_campaign_can_be_judged(tmp_path: Path, uninterrupted: Cam
     run(tmp_path, stop_after=100)
     events, runs, _ = load_history(tmp_path)
     assert runs["run"].to_pylist() == [seed for seed in uninterrupted.kept[1]["run"].to_pylist() if seed <= 100]
-    assert decide(tally(judge(events, runs), events, runs)).safety == "violated"
+    assert decide(Summary.of(judge(events, runs), events, runs)).safety == "violated"
     remove_chunks(tmp_path)
     assert seeds_in(tmp_path) == 0
 

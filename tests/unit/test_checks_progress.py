@@ -10,7 +10,7 @@ from lockref.stores.port import Outcome
 from reports.checks import decide, judge
 from reports.checks.clauses.fairness import gini, jain
 from reports.checks.judge import measure
-from reports.checks.summary import Tally, tally
+from reports.checks.summary import Summary
 from reports.checks.verdicts import Shortfall
 from tests.histories import History, tables, verdict
 
@@ -29,9 +29,9 @@ def timed(**run: object) -> History:
     return History(run={**TIMING, **run})
 
 
-def tallied(*histories: History) -> Tally:
+def tallied(*histories: History) -> Summary:
     events, runs = tables(*histories)
-    return tally(judge(events, runs), events, runs)
+    return Summary.of(judge(events, runs), events, runs)
 
 
 # L1-L3: gaps.
@@ -525,7 +525,7 @@ def test_one_locks_experience_is_no_other_locks_evidence():
         "never happened in by hand with another: denied",
     )
     assert verdicts.safety == "inconclusive"
-    apart = Tally()
+    apart = Summary()
     for history in (silent, calm, contended):
         apart.add(tallied(history))
     assert decide(apart) == verdicts
@@ -683,13 +683,13 @@ def test_a_tally_ranks_and_adds():
     broken.believes(broken.granted("n1", call=0, applied=1, returned=2), 2, 9)
     broken.believes(broken.granted("n2", call=0, applied=3, returned=4), 4, 8)
     events, runs = tables(stuck, broken, broken)
-    found = tally(judge(events, runs), events, runs)
+    found = Summary.of(judge(events, runs), events, runs)
     assert found.broken_runs == 2
     assert [finding.is_safety for finding in found.findings] == sorted(
         (finding.is_safety for finding in found.findings), reverse=True
     )
     assert {finding.clause for finding in found.findings} >= {"S3", "L5"}
-    found.add(tally(broken.judged(), *broken.tables()))
+    found.add(Summary.of(broken.judged(), *broken.tables()))
     assert (found.broken_runs, found.runs) == (3, 4)
 
 
@@ -786,8 +786,8 @@ def test_the_lowest_run_speaks_for_all_that_broke_alike():
     fine.granted("n1", call=0, applied=1, returned=2)
     batches = [tables(fine, fine, broken, broken), tables(fine, broken, broken, broken)]
     for order in (batches, batches[::-1]):
-        joined = Tally()
+        joined = Summary()
         for events, runs in order:
-            joined.add(tally(judge(events, runs), events, runs))
+            joined.add(Summary.of(judge(events, runs), events, runs))
         [found] = [finding for finding in joined.findings if finding.clause == "S3"]
         assert (found.run, found.similar) == (1, 4)

@@ -9,7 +9,7 @@ import pytest
 from lockref.history import Kind, Op, runs_table
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from tests.histories import History, tables, verdict
 
 TIMING = {
@@ -69,9 +69,9 @@ def test_a_lock_that_owes_reports_is_asked_without_a_guard():
 def test_one_run_that_was_asked_speaks_for_its_batch():
     """A batch in which some runs had beliefs and held is held; one of quiet runs alone is not, clause by clause."""
     mixed, silent = tables(busy(), quiet()), tables(quiet(), quiet())
-    told = decide(tally(judge(*mixed), *mixed))
+    told = decide(Summary.of(judge(*mixed), *mixed))
     assert (told.safety, told.clauses["S3"], told.clauses["S4"], told.clauses["L4"]) == ("held",) * 4
-    told = decide(tally(judge(*silent), *silent))
+    told = decide(Summary.of(judge(*silent), *silent))
     assert {told.clauses[name] for name in ("S3", "S4", "L4")} == {"not_applicable"}
     assert told.safety == "held"
 

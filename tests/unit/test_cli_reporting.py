@@ -14,7 +14,7 @@ from lockref.errors import CapabilityMissing, HistoryUnreadable
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.account import tallied_results
-from reports.checks.summary import Finding, Tally
+from reports.checks.summary import Finding, Summary
 from reports.formats.document import document_of
 from reports.formats.results import Clause, Results
 from reports.history_files import write_history
@@ -115,7 +115,7 @@ def test_only_a_simulation_has_a_seed(keep: Callable[[Finding], Stored] | None, 
     """A real run's number is no seed, and nobody is sent to repeat it."""
     finding = Finding(clause="S3", kind="", fault_kinds=(), run=7, at_ns=1, witness={})
     told = tallied_results(
-        Tally(findings=[finding], runs=8, broken_runs=1),
+        Summary(findings=[finding], runs=8, broken_runs=1),
         title="t",
         scenario="s",
         provider="p",

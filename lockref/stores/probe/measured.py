@@ -86,7 +86,7 @@ CONDITIONS: Final = {
 
 
 @dataclass(slots=True, kw_only=True)
-class Finding:
+class ConditionResult:
     """What became of one condition.
 
     detail: what was seen, where it was not simply kept. rounds: judged ones of a race; void: those in which nobody
@@ -142,15 +142,15 @@ class Measured:
     credentials: what a user must be told about the credentials that were sent; "" for nothing.
     """
 
-    findings: dict[str, Finding] = field(
-        default_factory=lambda: {name: Finding(condition=condition) for name, condition in CONDITIONS.items()}
+    findings: dict[str, ConditionResult] = field(
+        default_factory=lambda: {name: ConditionResult(condition=condition) for name, condition in CONDITIONS.items()}
     )
     versions_repeat: list[bool] = field(default_factory=list)
     request_ns: list[int] = field(default_factory=list)
     credentials: str = ""
 
     @property
-    def ignored(self) -> list[Finding]:
+    def ignored(self) -> list[ConditionResult]:
         """The conditions that the store ignored."""
         return [finding for finding in self.findings.values() if finding.status == "ignored"]
 
@@ -188,7 +188,7 @@ class Measured:
         return f"a request takes {_ms(ordered[len(ordered) // 2])}, at most {_ms(ordered[-1])} of {len(ordered)}"
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: ConditionResult) -> str:
     condition = finding.condition
     head = f"{condition.clause:<4} {condition.words}"
     if finding.status == "kept":

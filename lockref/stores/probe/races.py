@@ -17,7 +17,7 @@ from lockref.stores.probe.start_barrier import race
 
 if TYPE_CHECKING:
     from lockref.stores.probe.bounded_request import Asking
-    from lockref.stores.probe.measured import Finding
+    from lockref.stores.probe.measured import ConditionResult
 
 ROUNDS_DEFAULT: Final = 16
 RACES_NS_DEFAULT: Final = 1500 * NS_PER_MS
@@ -50,7 +50,7 @@ class Races:
         finally:
             self._store.delete(key)
 
-    def _repeat(self, name: str, round_: Callable[[Finding, int], None]) -> None:
+    def _repeat(self, name: str, round_: Callable[[ConditionResult, int], None]) -> None:
         """Rounds until there are enough, or no time for one more like the last."""
         finding, runtime = self._asking.found.findings[name], self._asking.runtime
         finding.racers = self._racers
@@ -65,7 +65,7 @@ class Races:
         if finding.guilty:
             finding.detail += f", in {finding.guilty} of {finding.rounds} rounds"
 
-    def _create_round(self, finding: Finding, number: int) -> None:
+    def _create_round(self, finding: ConditionResult, number: int) -> None:
         key = f"{self._base}-race-{number}"
         bodies = [_body("create", number, racer) for racer in range(self._racers)]
         try:
@@ -76,14 +76,14 @@ class Races:
         finally:
             self._store.delete(key)
 
-    def _replace_round(self, finding: Finding, key: str, number: int) -> None:
+    def _replace_round(self, finding: ConditionResult, key: str, number: int) -> None:
         before = self._current(key)
         bodies = [_body("replace", number, racer) for racer in range(self._racers)]
         replies = self._race_to_replace(key, bodies, before)
         self._require_answers("race to replace an object", replies)
         self._judge(finding, bodies, replies, self._asking.read(key), before=before.body)
 
-    def _delete_round(self, finding: Finding, key: str, number: int) -> None:
+    def _delete_round(self, finding: ConditionResult, key: str, number: int) -> None:
         """Half of the racers replace, half delete; not both kinds may win (C9)."""
         before = self._current(key)
         bodies = [_body("spare", number, racer) for racer in range((self._racers + 1) // 2)]
@@ -115,7 +115,7 @@ class Races:
 
     def _judge(
         self,
-        finding: Finding,
+        finding: ConditionResult,
         bodies: list[bytes],
         replies: list[WriteReply],
         after: ReadReply,
@@ -140,7 +140,7 @@ class Races:
         else:
             self._guilty(finding, "does not hold the winner's bytes after a race")
 
-    def _guilty(self, finding: Finding, detail: str) -> None:
+    def _guilty(self, finding: ConditionResult, detail: str) -> None:
         finding.guilty += 1
         finding.ignored(detail)
 

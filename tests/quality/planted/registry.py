@@ -70,9 +70,11 @@ def first_seed(bug: Bug, seeds: range) -> tuple[int, frozenset[str]] | None:
     scenario = load_scenario(bug.scenario)
     spec = bug.spec
     for at in range(seeds.start, seeds.stop, 10):
-        result = run_campaign(scenario, spec, range(at, min(at + 10, seeds.stop)), keep_runs=0, spared=scenario.spared)
+        result = run_campaign(
+            scenario, spec, range(at, min(at + 10, seeds.stop)), keep_runs=0, not_demanded=scenario.not_demanded
+        )
         broken: dict[int, set[str]] = {}
-        for finding in result.tally.findings:
+        for finding in result.summary.findings:
             broken.setdefault(finding.run, set()).add(finding.clause)
         for seed in sorted(broken):
             if broken[seed] & set(bug.clauses.split()):

@@ -12,7 +12,7 @@ from lockref.history import REQUESTS_PER_PROCESS, Kind, Op
 from lockref.stores.port import Outcome
 from reports.account import write_run
 from reports.checks import judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from reports.formats.exit_codes import code_of
 from reports.formats.results import Results, judged
 from reports.formats.speed import speed_lines
@@ -55,7 +55,7 @@ def fails(h: History, begin: int, end: int, *, outcome: Outcome = Outcome.AMBIGU
 
 def results(*histories: History) -> Results:
     events, runs = tables(*histories)
-    return judged(tally(judge(events, runs), events, runs), title="t", classes={}, events=len(events))
+    return judged(Summary.of(judge(events, runs), events, runs), title="t", classes={}, events=len(events))
 
 
 def silences(one: Results) -> list[tuple[float, float]]:
@@ -213,7 +213,7 @@ def test_requests_that_are_open_where_a_record_ends_are_no_loss() -> None:
     events, runs = tables(h)
     at = events["at_ns"].to_numpy()
     cut = events.filter(pa.array(at <= 9_003 * MS))
-    one = judged(tally(judge(cut, runs), cut, runs), title="t", classes={}, events=len(cut))
+    one = judged(Summary.of(judge(cut, runs), cut, runs), title="t", classes={}, events=len(cut))
     assert not one.is_store_lost
 
 

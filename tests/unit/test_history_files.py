@@ -12,7 +12,7 @@ from lockref.errors import HistoryUnreadable
 from lockref.history import Op, digests
 from reports.account import judged_history
 from reports.checks import decide, judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from reports.history_files import load_history, write_history, write_json_lines
 from reports.pipeline.inputs import find_sources
 from tests.histories import History, tables, verdict
@@ -60,7 +60,7 @@ def test_events_alone_get_runs_by_default(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "reason", "spared"),
+    ("line", "reason", "left"),
     [
         ("nonsense", "not JSON", []),
         ("[1,2]", "not a JSON object", []),
@@ -79,7 +79,7 @@ def test_events_alone_get_runs_by_default(tmp_path):
         ("[" * 100_000, "not JSON", []),
     ],
 )
-def test_a_line_that_is_no_event_is_set_aside_with_its_run(tmp_path, line, reason, spared):
+def test_a_line_that_is_no_event_is_set_aside_with_its_run(tmp_path, line, reason, left):
     """Damage in the middle is counted under a reason, and its run is not judged; every run, if none is named."""
     events, runs = two_runs()
     write_json_lines(tmp_path, events, runs)
@@ -87,11 +87,11 @@ def test_a_line_that_is_no_event_is_set_aside_with_its_run(tmp_path, line, reaso
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:3], line, *lines[3:]]) + "\n")
     read, described, notes = load_history(tmp_path)
-    assert read.to_pylist() == [row for row in events.to_pylist() if row["run"] in spared]
-    assert described["run"].to_pylist() == spared
+    assert read.to_pylist() == [row for row in events.to_pylist() if row["run"] in left]
+    assert described["run"].to_pylist() == left
     assert dict(notes.quarantined) == {reason: 1}
-    assert notes.damaged == {0, 1} - set(spared)
-    assert f"{2 - len(spared)} run" in notes.lines[1]
+    assert notes.damaged == {0, 1} - set(left)
+    assert f"{2 - len(left)} run" in notes.lines[1]
 
 
 def test_a_lost_line_accuses_nobody(tmp_path):
@@ -106,11 +106,11 @@ def test_a_lost_line_accuses_nobody(tmp_path):
     write_json_lines(tmp_path, events, runs)
     path = tmp_path / "events.jsonl"
     lines = path.read_text().splitlines()
-    assert decide(tally(judge(events, runs), events, runs)).safety == "held"
+    assert decide(Summary.of(judge(events, runs), events, runs)).safety == "held"
     for number, line in enumerate(lines):
         path.write_text("\n".join([*lines[:number], line[:30], *lines[number + 1 :]]) + "\n")
         read, described, notes = load_history(tmp_path)
-        found = tally(judge(read, described), read, described, damaged=len(notes.damaged))
+        found = Summary.of(judge(read, described), read, described, damaged=len(notes.damaged))
         verdicts = decide(found)
         assert (verdicts.safety, verdicts.liveness, found.damaged) == ("inconclusive", "not_applicable", 1)
         assert verdicts.reasons == ("1 run could not be judged: the record is damaged",)

@@ -11,16 +11,16 @@ from lockref.cli.main import run
 from lockref.history import Op
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
-from reports.checks.summary import Tally, tally
+from reports.checks.summary import Summary
 from tests.conditional_server import Bucket, serving
 from tests.histories import Held, History, tables
 
 S = 1_000_000_000
 
 
-def counts(*histories: History) -> Tally:
+def counts(*histories: History) -> Summary:
     events, runs = tables(*histories)
-    return tally(judge(events, runs), events, runs)
+    return Summary.of(judge(events, runs), events, runs)
 
 
 def contradicted(h: History) -> int:

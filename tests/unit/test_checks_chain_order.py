@@ -7,7 +7,7 @@ import pytest
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import decide, judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from tests.histories import History, tables, verdict
 
 
@@ -167,7 +167,7 @@ def test_an_undecided_clause_leaves_the_batch_open():
     h = real()
     h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
     h.granted("n2", call=5, applied=9, returned=10, if_version="somebody-elses")
-    counted = tally(h.judged(), *h.tables())
+    counted = Summary.of(h.judged(), *h.tables())
     verdicts = decide(counted)
     assert (verdicts.safety, verdicts.reasons) == ("inconclusive", ("S1, S5, S6, S7 could not be decided in 1 run",))
 

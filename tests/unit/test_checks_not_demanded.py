@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from reports.checks import judge
-from reports.checks.summary import Tally, tally
+from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from tests.histories import History, tables
 
-SPARED = frozenset({"S3"})
+NOT_DEMANDED = frozenset({"S3"})
 
 
 def late_write(*, with_tokens: bool) -> History:
@@ -24,9 +24,9 @@ def late_write(*, with_tokens: bool) -> History:
     return h
 
 
-def counted(*histories: History, spared: frozenset[str] = SPARED) -> Tally:
+def counted(*histories: History, not_demanded: frozenset[str] = NOT_DEMANDED) -> Summary:
     events, runs = tables(*histories)
-    return tally(judge(events, runs), events, runs, spared=spared)
+    return Summary.of(judge(events, runs), events, runs, not_demanded=not_demanded)
 
 
 def test_only_tokens_can_refuse_a_late_write_where_beliefs_may_overlap() -> None:
@@ -35,7 +35,7 @@ def test_only_tokens_can_refuse_a_late_write_where_beliefs_may_overlap() -> None
     assert [finding.clause for finding in with_tokens.findings if finding.clause in ("S3", "S4")] == ["S4"]
     assert not any(finding.clause in ("S3", "S4") for finding in without.findings)
     assert decide(without).clauses["S4"] == "not_applicable"
-    strict = counted(late_write(with_tokens=False), spared=frozenset())
+    strict = counted(late_write(with_tokens=False), not_demanded=frozenset())
     assert {"S3", "S4"} <= {finding.clause for finding in strict.findings}
 
 
