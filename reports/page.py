@@ -24,13 +24,6 @@ from reports.pipeline import analyse_each
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ANALYSED = frozenset({"latency", "outcomes", "fairness", "clients", "scatters", "quarantine", "provenance", "files"})
-"""Fields of `Results` that only an analysis of the kept histories knows, or that it has already joined with the run's.
-
-Every other field is the run's own: it judged all of its seeds, knows its store and named its failures. So a field that
-is added to `Results` is the run's until somebody says otherwise here, and no page loses it.
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -136,13 +129,13 @@ def _joined(analysed: Results, judged: Results) -> Results:
         drawn = seen.get((failure.clause, failure.run)) if failure.timeline is None else None
         if drawn is not None:
             failure.timeline, failure.begin_ns = drawn.timeline, drawn.begin_ns
-    notices = list(dict.fromkeys([*judged.notices, *analysed.notices, *_differences(analysed, judged)]))
-    measured = {name: getattr(analysed, name) for name in ANALYSED}
-    return judged.model_copy(update={**measured, "notices": notices})
+    joined = judged.judged_again(analysed)
+    notices = list(dict.fromkeys([*judged.notices, *analysed.notices, *_differences(analysed, judged, joined)]))
+    return joined.model_copy(update={"notices": notices})
 
 
-def _differences(analysed: Results, judged: Results) -> list[str]:
-    """What a reader must know where the kept histories are not all that the run judged."""
+def _differences(analysed: Results, judged: Results, joined: Results) -> list[str]:
+    """What a reader must know where the kept histories are not all that the run judged, or say something else."""
     found = []
     if judged.runs > analysed.runs:
         found.append(
@@ -153,7 +146,7 @@ def _differences(analysed: Results, judged: Results) -> list[str]:
             f"the kept record of {counted(analysed.damaged, 'run')} was damaged since it was judged: "
             "latencies, fairness and figures are without them"
         )
-    if analysed.verdict == "violated" != judged.verdict:
+    if joined.verdict != judged.verdict:
         found.append(
             f"the kept history, judged again, is violated ({analysed.statement}); the run said {judged.verdict}"
         )

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError, Location
 from lockref.whole import write_whole
 from reports.checks.measures.confidence import bound_95, wilson_95
-from reports.checks.spec import CLAUSES, VIOLATED, Verdict
+from reports.checks.spec import CLAUSES, SAFETY, VIOLATED, Verdict
 from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdict
 
 FORMAT = "lockref.results/1"
@@ -279,6 +279,13 @@ class Speed(_Part):
     per_client: list[ClientSpeed] = Field(default_factory=list)
 
 
+MEASURED: Final = "measured"
+"""Marks a field of `Results` that the pipeline measures from the kept histories, or has joined with the run's own."""
+
+JUDGED_FIELDS: Final = ("verdict", "liveness", "fairness_claims", "statement", "reasons", "clauses", "classes", "reach")
+"""What one call of the judge says of a set of runs; it is shown whole or not at all."""
+
+
 class Results(_Part):
     """The whole account.
 
@@ -309,16 +316,38 @@ class Results(_Part):
     classes: dict[str, int] = Field(default_factory=dict)
     reach: list[Reach] = Field(default_factory=list)
     failures: list[Failure] = Field(default_factory=list)
-    latency: list[Quantiles] = Field(default_factory=list)
-    outcomes: list[OutcomeCount] = Field(default_factory=list)
-    fairness: list[Fairness] = Field(default_factory=list)
-    clients: list[ClientCount] = Field(default_factory=list)
-    scatters: list[Scatter] = Field(default_factory=list)
-    quarantine: list[Quarantined] = Field(default_factory=list)
-    provenance: dict[str, Any] = Field(default_factory=dict)
+    latency: Annotated[list[Quantiles], MEASURED] = Field(default_factory=list)
+    outcomes: Annotated[list[OutcomeCount], MEASURED] = Field(default_factory=list)
+    fairness: Annotated[list[Fairness], MEASURED] = Field(default_factory=list)
+    clients: Annotated[list[ClientCount], MEASURED] = Field(default_factory=list)
+    scatters: Annotated[list[Scatter], MEASURED] = Field(default_factory=list)
+    quarantine: Annotated[list[Quarantined], MEASURED] = Field(default_factory=list)
+    provenance: Annotated[dict[str, Any], MEASURED] = Field(default_factory=dict)
     capabilities: dict[str, Any] = Field(default_factory=dict)
-    files: dict[str, str] = Field(default_factory=dict)
+    files: Annotated[dict[str, str], MEASURED] = Field(default_factory=dict)
     notices: list[str] = Field(default_factory=list)
+
+    @classmethod
+    def measured_fields(cls) -> frozenset[str]:
+        """The fields that are marked as `MEASURED`; every other field is the run's own account of itself."""
+        return frozenset(name for name, field in cls.model_fields.items() if MEASURED in field.metadata)
+
+    def judged_again(self, again: Results) -> Results:
+        """This account of a run, after the histories that it kept were measured, and judged once more, in `again`.
+
+        One verdict is shown, and the worse one counts: a violation that was seen outranks every doubt. The run has
+        judged all of its runs, so its verdict stands, unless a clause that it demands is broken in what it kept.
+        Then the verdict, the clauses and the failures shown are those of the kept histories.
+        """
+        # Where two beliefs may overlap, only tokens can keep late writes out (S4), and `again` has not asked for them.
+        open_clauses = {*self.not_demanded, *(["S4"] if "S3" in self.not_demanded else [])}
+        broken = {name for name, clause in again.clauses.items() if name in SAFETY and clause.violated}
+        is_excused = bool(broken) and broken <= open_clauses
+        is_worse = again.verdict == VIOLATED != self.verdict and not is_excused
+        names = {*self.measured_fields(), *((*JUDGED_FIELDS, "failures") if is_worse else ())}
+        joined = self.model_copy(update={name: getattr(again, name) for name in names})
+        assert joined.verdict == (again if is_worse else self).verdict, "a verdict of two judgements"
+        return joined
 
     @property
     def broken(self) -> dict[str, Clause]:

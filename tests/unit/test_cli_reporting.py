@@ -18,7 +18,7 @@ from reports.checks.summary import Finding, Summary
 from reports.formats.document import document_of
 from reports.formats.results import Clause, Results
 from reports.history_files import write_history
-from reports.page import ANALYSED, Part, _joined, write_report
+from reports.page import Part, _joined, write_report
 from scenarios.definition.load import load_scenario
 from scenarios.failures import Stored
 from scenarios.run import run_real
@@ -137,27 +137,39 @@ def test_a_statement_may_quote_strangers(capsys: pytest.CaptureFixture[str]) -> 
 def marked(who: str) -> Results:
     """Results whose every field says whose it is, by being an object of its own."""
     own = {name: [f"{who}'s {name}"] for name in Results.model_fields}
-    return Results.model_construct(**{**own, "runs": 1, "damaged": 0, "verdict": "held", "failures": []})
+    return Results.model_construct(**{**own, "runs": 1, "damaged": 0, "verdict": "held", "failures": [], "clauses": {}})
 
 
 def test_a_page_loses_nothing_that_the_run_knows() -> None:
     """Every field of `Results`, today's and tomorrow's, is the run's, except those that only an analysis can fill."""
     analysed, judged = marked("analysis"), marked("run")
     joined = _joined(analysed, judged)
-    assert set(Results.model_fields) > ANALYSED
+    measured = Results.measured_fields()
+    assert set(Results.model_fields) > measured > {"latency", "fairness", "quarantine"}
     for name in Results.model_fields:
         if name == "notices":
             assert joined.notices == [*judged.notices, *analysed.notices]
         else:
-            assert getattr(joined, name) is getattr(analysed if name in ANALYSED else judged, name), name
+            assert getattr(joined, name) is getattr(analysed if name in measured else judged, name), name
 
 
 def test_a_page_says_where_the_kept_history_differs_from_the_judged_one() -> None:
     """Damage since, a violation that the run did not see, and runs that were not kept are told, never joined away."""
     judged = Results(verdict="held", statement="0 violations", runs=10)
     analysed = Results(verdict="violated", statement="1 of 3 runs broke", runs=3, damaged=2)
-    told = "\n".join(_joined(analysed, judged).notices)
+    joined = _joined(analysed, judged)
+    assert (joined.verdict, joined.statement, joined.runs) == ("violated", "1 of 3 runs broke", 10)
+    told = "\n".join(joined.notices)
     assert "over 10 runs" in told
     assert "2 runs was damaged since" in told
     assert "judged again, is violated" in told
     assert _joined(Results(verdict="held", statement="", runs=10), judged).notices == []
+
+
+def test_a_clause_that_the_run_did_not_demand_decides_nothing_when_it_is_judged_again() -> None:
+    """The kept history breaks what no lock can keep there: the run's verdict stands, and no difference is told."""
+    clauses = {"S3": Clause(verdict="violated", runs=3, violated=1, is_demanded=False)}
+    judged = Results(verdict="held", statement="0 violations", runs=3, clauses=clauses)
+    broken = {name: Clause(verdict="violated", runs=3, violated=1) for name in ("S3", "S4")}
+    joined = _joined(Results(verdict="violated", statement="", runs=3, clauses=broken), judged)
+    assert (joined.verdict, joined.statement, joined.notices) == ("held", "0 violations", [])
