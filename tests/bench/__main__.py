@@ -1,4 +1,7 @@
-"""Run all benchmarks, or those named: `python -m tests.bench simulator checks lockcycle pipeline startup`."""
+"""Run all benchmarks, or those named: `python -m tests.bench simulator checks lockcycle pipeline startup`.
+
+`python -m tests.bench --before PATH` measures another checkout beside this one, see `compare`.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,42 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.bench.compare import ROWS, compare
 from tests.bench.figures import Figure
 
 PARTS = ("simulator", "checks", "lockcycle", "pipeline", "startup")
 RESULTS = Path(".lockref/bench.json")
+COMPARED = Path(".lockref/bench-before.json")
+
+
+def _machine() -> str:
+    """Which machine this is; printed with its load, which no figure is free of."""
+    machine = f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores"
+    print(f"{machine}, load {os.getloadavg()[0]:.1f}")
+    return machine
+
+
+def _compare(before: Path, names: list[str]) -> int:
+    unknown = sorted(set(names) - {row.name for row in ROWS})
+    if unknown:
+        print(f"no row {', '.join(unknown)}; there are {', '.join(row.name for row in ROWS)}", file=sys.stderr)
+        return 2
+    machine = _machine()
+    rows = compare(before, names)
+    COMPARED.parent.mkdir(exist_ok=True)
+    COMPARED.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    return 0
 
 
 def main(names: list[str]) -> int:
     """Measure, print a line for each figure, keep all in `.lockref/bench.json`."""
+    if names[:1] == ["--before"] and len(names) > 1:
+        return _compare(Path(names[1]), names[2:])
     unknown = sorted(set(names) - set(PARTS))
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
-    machine = f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores"
-    print(f"{machine}, load {os.getloadavg()[0]:.1f}")
+    machine = _machine()
     figures: dict[str, list[Figure]] = {}
     for name in names or PARTS:
         print(f"\n{name}")

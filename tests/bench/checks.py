@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from lockref.history import Kind, Op, Recorder, runs_table, to_table
 from lockref.stores.port import Outcome
 from reports.checks import judge
 from reports.checks.second_opinion.sweep import LockOp, Result, sweep
-from tests.bench.figures import Figure
+from tests.bench.figures import Figure, Spread, seconds, warm
 from tests.histories import Held, History
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -155,81 +154,75 @@ def _cycles(
     return h
 
 
-def growth(shape: Callable[[int], History], sizes: tuple[int, int] = (1_500, 12_000)) -> tuple[float, float, float]:
+def growth(shape: Callable[[int], History], sizes: tuple[int, int] = (1_500, 12_000)) -> tuple[Spread, Spread, Spread]:
     """The exponent with which judging grows between two sizes, and the seconds that each took."""
-    took = [seconds(*shape(size).tables()) for size in sizes]
-    return math.log(took[1] / took[0]) / math.log(sizes[1] / sizes[0]), took[0], took[1]
+    small, large = (judging(*shape(size).tables()) for size in sizes)
+    return exponent(small, large, sizes[1] / sizes[0]), small, large
 
 
-def seconds(events: pa.Table, runs: pa.Table) -> float:
-    """Best of a few: what the machine can do when it is left alone."""
-    best = math.inf
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        judge(events, runs)
-        best = min(best, time.perf_counter() - began)
-    return best
+def exponent(small: Spread, large: Spread, times_as_many: float) -> Spread:
+    """With which power of the size the time grows. 1: twice as much takes twice as long."""
+    return Spread(tuple(math.log(ratio) / math.log(times_as_many) for ratio in large.over(small).values))
 
 
-def sweep_seconds(operations: int) -> float:
-    """The second definition, in plain Python, on a legal history of one lock."""
+def judging(events: pa.Table, runs: pa.Table) -> Spread:
+    """Seconds to judge a history."""
+    return warm(lambda: seconds(lambda: judge(events, runs)), ROUNDS)
+
+
+def sweeping(operations: int) -> Spread:
+    """Seconds of the second definition, in plain Python, on a legal history of one lock."""
     ops = []
     for turn in range(operations // 2):
         at, client = 10 * turn, f"c{turn % CLIENTS}"
         ops.append(LockOp(client=client, result=Result.GRANTED, call_ns=at - 5, return_ns=at + 1, token=turn + 1))
         ops.append(LockOp(client=client, result=Result.RELEASED, call_ns=at + 2, return_ns=at + 8))
-    began = time.perf_counter()
-    found = sweep(ops)
-    took = time.perf_counter() - began
-    assert found is None
-    return took
+    assert sweep(ops) is None, "the history is legal"
+    return warm(lambda: seconds(lambda: sweep(ops)), ROUNDS)
 
 
 def measure() -> list[Figure]:
     """All figures of this part."""
     figures: list[Figure] = []
-    took: list[float] = []
+    took: list[Spread] = []
     for size in SIZES:
         events, runs = history(size)
-        took.append(seconds(events, runs))
+        took.append(judging(events, runs))
         is_largest = size == SIZES[-1]
         figures.append(
-            Figure(
-                name=f"judge {size:,} operations ({len(events):,} events), one run",
-                value=took[-1],
-                unit="s",
+            Figure.of(
+                f"judge {size:,} operations ({len(events):,} events), one run",
+                took[-1],
+                "s",
                 aim="<= 1 s" if is_largest else "",
-                is_met=took[-1] <= 1.0 if is_largest else None,
+                is_met=took[-1].median <= 1.0 if is_largest else None,
             )
         )
         del events, runs
-    exponent = math.log(took[-1] / took[0]) / math.log(SIZES[-1] / SIZES[0])
-    figures.append(
-        Figure(name="growth exponent of judging", value=exponent, unit="", aim="<= 1.2", is_met=exponent <= 1.2)
-    )
+    power = exponent(took[0], took[-1], SIZES[-1] / SIZES[0])
+    figures.append(Figure.of("growth exponent of judging", power, "", aim="<= 1.2", is_met=power.median <= 1.2))
     events, runs = history(100_000, runs=BATCH_RUNS)
-    per_run = seconds(events, runs) / BATCH_RUNS
+    per_run = judging(events, runs).times(1e6 / BATCH_RUNS)
     figures.append(
-        Figure(
-            name=f"judge a short run ({len(events) // BATCH_RUNS} events) in a batch of {BATCH_RUNS:,}",
-            value=per_run * 1e6,
-            unit="µs",
+        Figure.of(
+            f"judge a short run ({len(events) // BATCH_RUNS} events) in a batch of {BATCH_RUNS:,}",
+            per_run,
+            "µs",
             aim="<= 200 µs",
-            is_met=per_run <= 200e-6,
-            note="simulating one takes about 2 ms",
+            is_met=per_run.median <= 200,
         )
     )
     for name, shape in SHAPES.items():
-        exponent, small, large = growth(shape)
+        power, small, large = growth(shape)
         figures.append(
-            Figure(
-                name=f"growth exponent, {name}",
-                value=exponent,
-                unit="",
+            Figure.of(
+                f"growth exponent, {name}",
+                power,
+                "",
                 aim="<= 1.3",
-                is_met=exponent <= 1.3,
-                note=f"{small * 1e3:.0f} to {large * 1e3:.0f} ms for 8 times as many cycles",
+                is_met=power.median <= 1.3,
+                note=f"{small.times(1e3)} to {large.times(1e3)} ms for 8 times as many cycles",
             )
         )
-    figures.append(Figure(name="sweep 100,000 operations, plain Python", value=sweep_seconds(100_000), unit="s"))
+    figures.append(Figure.of("sweep 100,000 operations, plain Python", sweeping(100_000), "s"))
     return figures

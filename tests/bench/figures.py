@@ -1,7 +1,9 @@
 """One measured figure, and how `make bench` shows it.
 
-Figures are ratios measured in one run wherever an aim depends on them: the
-same machine, the same minute, A and B in turn.
+Every figure is warm and carries its spread. Work is measured several times
+after a first time that does not count, and the figure is the median. Where an
+aim compares two things, they are measured in turn: what slows the machine down
+slows both.
 """
 
 from __future__ import annotations
@@ -11,23 +13,80 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Several measurements of one thing."""
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        assert self.values, "nothing was measured"
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def least(self) -> float:
+        return min(self.values)
+
+    @property
+    def most(self) -> float:
+        return max(self.values)
+
+    def over(self, other: Spread) -> Spread:
+        """The ratio to another thing that was measured in turn with this one, round by round."""
+        return Spread(tuple(mine / its for mine, its in zip(self.values, other.values, strict=True)))
+
+    def times(self, factor: float) -> Spread:
+        """In another unit."""
+        return Spread(tuple(value * factor for value in self.values))
+
+    def __str__(self) -> str:
+        return f"{_number(self.median)} [{_number(self.least)} to {_number(self.most)}]"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """name, value and unit; `aim` in words and whether it is met, where there is one."""
+    """name, value and unit; `aim` in words and whether it is met, where there is one.
+
+    least, most: of the measurements whose median is the value; None where there is one only, and `note` says why.
+    """
 
     name: str
     value: float
     unit: str
+    least: float | None = None
+    most: float | None = None
     aim: str = ""
     is_met: bool | None = None
     note: str = ""
 
+    @classmethod
+    def of(
+        cls, name: str, spread: Spread, unit: str, *, aim: str = "", is_met: bool | None = None, note: str = ""
+    ) -> Figure:
+        """The figure of several measurements."""
+        return cls(
+            name=name,
+            value=spread.median,
+            unit=unit,
+            least=spread.least,
+            most=spread.most,
+            aim=aim,
+            is_met=is_met,
+            note=note,
+        )
+
     def line(self) -> str:
         mark = {None: " ", True: "✓", False: "✗"}[self.is_met]
+        spread = "" if self.least is None or self.most is None else f"[{_number(self.least)} to {_number(self.most)}]"
         aim = f"   aim {self.aim}" if self.aim else ""
         note = f"   ({self.note})" if self.note else ""
-        return f"{mark} {self.name:<58} {_number(self.value):>12} {self.unit:<12}{aim}{note}"
+        return f"{mark} {self.name:<58} {_number(self.value):>12} {self.unit:<8} {spread:<20}{aim}{note}"
 
 
 def _number(value: float) -> str:
@@ -41,7 +100,21 @@ def rate(work: Callable[[], int]) -> float:
     return done / (time.perf_counter() - began)
 
 
-def in_turn(first: Callable[[], float], second: Callable[[], float], rounds: int = 5) -> tuple[float, float]:
-    """Medians of two measurements taken A, B, A, B, …: what slows the machine down slows both."""
+def seconds(work: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def warm(measure: Callable[[], float], rounds: int = ROUNDS) -> Spread:
+    """Measure several times after a first time that does not count."""
+    measure()
+    return Spread(tuple(measure() for _ in range(rounds)))
+
+
+def in_turn(first: Callable[[], float], second: Callable[[], float], rounds: int = ROUNDS) -> tuple[Spread, Spread]:
+    """Two measurements taken A, B, A, B, … after a first pair that does not count."""
+    first(), second()
     pairs = [(first(), second()) for _ in range(rounds)]
-    return statistics.median(one for one, _ in pairs), statistics.median(other for _, other in pairs)
+    return Spread(tuple(one for one, _ in pairs)), Spread(tuple(other for _, other in pairs))

@@ -61,14 +61,15 @@ def measure() -> list[Figure]:
         store = open_store(server.uri, request_timeout_ns=5 * NS_PER_S)
         locked, raw = in_turn(lambda: _lock_cycles(store, "bench/lock"), lambda: _raw_cycles(store, "bench/raw"))
         store.close()
+        ratio = locked.over(raw)
         figures.append(
-            Figure(
-                name="lock cycle against its two raw conditional writes, ministack",
-                value=locked / raw,
-                unit="ratio",
+            Figure.of(
+                "lock cycle against its two raw conditional writes, ministack",
+                ratio,
+                "ratio",
                 aim="<= 1.1",
-                is_met=locked / raw <= 1.1,
-                note=f"{locked * 1e3:.2f} against {raw * 1e3:.2f} ms",
+                is_met=ratio.median <= 1.1,
+                note=f"{locked.times(1e3)} against {raw.times(1e3)} ms",
             )
         )
         for workload in WORKLOADS:

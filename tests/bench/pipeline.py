@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lockref.history import RUNS_SCHEMA
-from tests.bench.figures import Figure, in_turn
+from tests.bench.figures import Figure, Spread, in_turn, seconds, warm
 from tests.spark.histories import PLANTS, history
 
 SIZES = (1_000_000, 10_000_000)
@@ -69,11 +69,8 @@ def write_history(folder: Path, events_min: int) -> int:
     return copies * len(events)
 
 
-def _seconds(work: object) -> float:
-    assert callable(work)
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+def _rows_per_s(rows: int, took: Spread) -> Spread:
+    return Spread(tuple(rows / one for one in took.values))
 
 
 def measure(sizes: tuple[int, ...] = SIZES) -> list[Figure]:
@@ -89,7 +86,8 @@ def measure(sizes: tuple[int, ...] = SIZES) -> list[Figure]:
         began = time.perf_counter()
         spark = spark_session(Path(scratch) / "spark", is_long=True)
         spark.range(1000).selectExpr("id % 7 as k").groupBy("k").count().collect()
-        figures.append(Figure(name="session and first query", value=time.perf_counter() - began, unit="s"))
+        took = time.perf_counter() - began
+        figures.append(Figure(name="session and first query", value=took, unit="s", note="cold, there is but one"))
         for size in sizes:
             folder = Path(scratch) / f"h{size}"
             events = write_history(folder, size)
@@ -101,22 +99,23 @@ def measure(sizes: tuple[int, ...] = SIZES) -> list[Figure]:
                 ("exact wait quantiles", _SPARK_WAITS, _DUCK_WAITS),
             ):
                 of_spark, of_duck = in_turn(
-                    lambda ours=ours: _seconds(lambda: spark.sql(ours).collect()),  # type: ignore[misc]
-                    lambda theirs=theirs, pattern=pattern: _seconds(
+                    lambda ours=ours: seconds(lambda: spark.sql(ours).collect()),  # type: ignore[misc]
+                    lambda theirs=theirs, pattern=pattern: seconds(
                         lambda: duckdb.sql(theirs.format(path=pattern)).fetchall()
                     ),  # type: ignore[misc]
                     rounds=3,
                 )
-                note = f"{of_spark:.2f} s against {of_duck:.2f} s"
-                figures.append(
-                    Figure(name=f"{label}: {name}, Spark / DuckDB", value=of_spark / of_duck, unit="x", note=note)
-                )
-                figures.append(Figure(name=f"{label}: {name}", value=events / of_spark, unit="rows/s"))
-            spent = _seconds(lambda folder=folder: analyse([folder], Path(scratch) / "out", spark))  # type: ignore[misc]
-            note = f"{spent:.1f} s: verdicts, latencies, fairness, tables"
-            figures.append(Figure(name=f"{label}: the whole pipeline", value=events / spent, unit="rows/s", note=note))
+                note = f"{of_spark} s against {of_duck} s"
+                figures.append(Figure.of(f"{label}: {name}, Spark / DuckDB", of_spark.over(of_duck), "x", note=note))
+                figures.append(Figure.of(f"{label}: {name}", _rows_per_s(events, of_spark), "rows/s"))
+            spent = warm(
+                lambda folder=folder: seconds(lambda: analyse([folder], Path(scratch) / "out", spark)),  # type: ignore[misc]
+                rounds=2,
+            )
+            note = f"{spent} s: verdicts, latencies, fairness, tables"
+            figures.append(Figure.of(f"{label}: the whole pipeline", _rows_per_s(events, spent), "rows/s", note=note))
         block = history(["" for _ in range(_BLOCK_RUNS)])
-        alone = _seconds(lambda: judge(*block))
-        figures.append(Figure(name="the judge alone, in-process", value=len(block[0]) / alone, unit="rows/s"))
+        alone = warm(lambda: seconds(lambda: judge(*block)))
+        figures.append(Figure.of("the judge alone, in-process", _rows_per_s(len(block[0]), alone), "rows/s"))
         stop()
     return figures
