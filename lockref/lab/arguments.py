@@ -30,6 +30,9 @@ def shown(value: object) -> str:
 
 def require_key(call: str, key: object) -> None:
     """Raises ConfigError for what cannot be the key of an object."""
+    if key.__class__ is str and key and key.isascii():
+        # What nearly every key is.
+        return
     if not is_text(key) or not key:
         raise ConfigError(f"the lock's {call} was given the key {shown(key)}, expected text that is not empty")
 

@@ -157,8 +157,8 @@ class _Laboratory:
             )
             mine.append(client)
             self.clients.append((client, process))
-        left_ns = max(0, profile.last_start_ns - world.kernel.now_ns)
-        profile = replace(profile, last_start_ns=left_ns)
+        if world.kernel.now_ns:
+            profile = replace(profile, last_start_ns=max(0, profile.last_start_ns - world.kernel.now_ns))
         streams = [process.stream(f"workload/{task}") for task in tasks]
         live(life, mine, profile, streams)
         # The client has done its work; what its lock says about leaving changes nothing any more.

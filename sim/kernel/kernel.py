@@ -29,6 +29,7 @@ from sim.kernel.tasks import NEVER, NOT_WAITING, Task, TaskKilled
 __all__ = ["Budget", "Fifo", "Kernel", "RandomTies", "Replay", "RunEnd", "Schedule", "Task", "TaskKilled"]
 
 LAST_EVENTS = 10
+"""How many events a BudgetExceeded shows."""
 
 STILL_EVENTS = 100_000
 STILL_NS = 100_000_000
@@ -36,8 +37,6 @@ STILL_NS = 100_000_000
 
 UNWINDINGS_MAX = 20
 """How often a killed task is told to end before it is stopped where it is."""
-
-"""How many events a BudgetExceeded shows."""
 
 
 class RunEnd(StrEnum):
@@ -184,6 +183,7 @@ class Kernel:
 
         A loop with a bare `except` is in many a heartbeat, and dies with its process like any other.
         """
+        assert task is self.current, "a task unwinds on its own stack"
         task.unwindings += 1
         if task.unwindings <= UNWINDINGS_MAX:
             raise TaskKilled
@@ -196,6 +196,7 @@ class Kernel:
     def hold_point(self) -> None:
         """Stop here if the current task has just been paused. Called where a fault may strike inside a task."""
         task = self.current
+        assert task is not self._root, "the kernel itself cannot be paused"
         while task.hold_until_ns > self.now_ns and not task.is_killed:
             task.epoch += 1
             self._hold(task)
@@ -205,6 +206,7 @@ class Kernel:
 
     def _hold(self, task: Task) -> None:
         """Put off a paused task to the end of its pause."""
+        assert task.hold_until_ns > self.now_ns, "a task was put off to an instant that is over"
         if task.on_held is not None:
             task.on_held()
         task.due_ns = task.hold_until_ns
@@ -236,6 +238,7 @@ class Kernel:
         for task in self.tasks:
             if task.clock is clock and task.due_ns >= 0 and task.local_due_ns is not None:
                 task.due_ns = clock.true_at_mono(now, task.local_due_ns)
+                assert task.due_ns >= now, "a changed clock cannot make a timer due in the past"
                 self._push(task.due_ns, task, task.epoch)
 
     def kill(self, task: Task) -> None:
@@ -250,6 +253,7 @@ class Kernel:
 
     def _reap(self) -> None:
         """Unwind killed tasks on the kernel's stack: a greenlet that ends returns here, not to its killer."""
+        assert self.current is self._root, "a task cannot end another one on its own stack"
         while self._condemned:
             task = self._condemned.pop()
             if not task.is_started:
@@ -268,6 +272,7 @@ class Kernel:
 
     def expect_no_task(self) -> None:
         """The expected task has been started, or never will be."""
+        assert self._awaited > 0, "no task was expected"
         self._awaited -= 1
         self._stop_if_finished()
 
@@ -290,10 +295,12 @@ class Kernel:
 
     def task_ended(self, task: Task) -> None:
         """Told by each task as the last thing it does."""
+        assert task.is_done, "a task that goes on cannot have ended"
         for waiter, epoch in task.joiners:
             self.wake(waiter, epoch)
         task.joiners.clear()
         if not task.is_daemon:
+            assert self._awaited > 0, "more tasks ended than were awaited"
             self._awaited -= 1
             self._stop_if_finished()
 
@@ -308,6 +315,7 @@ class Kernel:
             another one begins meanwhile; None goes on until nothing is left.
         Raises BudgetExceeded, and whatever a task raised, with its name in a note.
         """
+        assert self.current is self._root, "a run cannot be begun from inside"
         self._until_ns = self._horizon_ns = horizon_ns = min(until_ns, self.budget.virtual_ns_max)
         self._linger_ns = linger_ns
         self._stop_if_finished()

@@ -10,8 +10,19 @@ from __future__ import annotations
 import hashlib
 import random  # noqa: TID251 - the one place where the simulator makes generators
 
-Stream = random.Random
-"""A seeded generator. Named here so that other modules need not import `random`."""
+
+class Stream(random.Random):
+    """A generator that is always seeded. Other modules need not import `random`.
+
+    Draws what `random.Random(seed)` draws. A run makes ten of them, and half of what `Random` does to make one is
+    asking what kind of thing its seed is. A copy is made without a seed and given its state.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        assert seed >= 0, "a negative seed would be taken for its absolute value"
+        super(random.Random, self).seed(seed)
+        self.gauss_next = None
+
 
 STREAMS_VERSION = 1
 """Stored with a failure: another number means that draws are derived in another way."""

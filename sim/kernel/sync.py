@@ -81,15 +81,27 @@ class SimMutex:
         if not self._is_locked:
             raise RuntimeError("release of a mutex that is not locked")
         self._is_locked = False
+        if self._waiters:
+            self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
         for task, epoch in waiters:
             self._kernel.wake(task, epoch)
 
+    # A `with` block around a few instructions is how locks use a mutex, so the free case makes no further call.
+
     def __enter__(self) -> SimMutex:
-        self.acquire()
+        if self._is_locked:
+            self.acquire()
+        else:
+            self._is_locked = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.release()
+        if self._waiters or not self._is_locked:
+            self.release()
+        else:
+            self._is_locked = False

@@ -109,6 +109,7 @@ class Task:
 
     def _start(self) -> None:
         """The first resume: a carrier is made on the kernel's stack, to which it will return."""
+        assert not self.is_started, "a task starts once"
         self.is_started = True
         carrier = self.kernel.carry(self._run, self.label())
         self.resume, self.park = carrier.resume, carrier.park

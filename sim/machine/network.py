@@ -9,12 +9,14 @@ request on that link, so that one more request elsewhere moves no other draw.
 from __future__ import annotations
 
 import hashlib
+import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from lockref.errors import ConfigError
 
 _BILLION = 1_000_000_000
+_WORDS = struct.Struct(">8I").unpack
 MS = 1_000_000
 
 
@@ -85,21 +87,25 @@ class Network:
 
     def draw(self, client: str, service: str, number: int) -> Draw:
         """The fate of request `number` from `client` to `service`."""
-        bits = int.from_bytes(
-            hashlib.blake2b(f"{client}/{service}/{number}".encode(), digest_size=32, key=self._key).digest(), "big"
-        )
+        digest = hashlib.blake2b(f"{client}/{service}/{number}".encode(), digest_size=32, key=self._key).digest()
+        sizes, duplicated, reply_lost, request_lost, back_late, out_late, back_bits, out_bits = _WORDS(digest)
         grid, low, span = self._grid_ns, self._low, self._span
-        out = (low + (bits & 0xFFFFFFFF) % span) * grid
-        back = (low + (bits >> 32 & 0xFFFFFFFF) % span) * grid
+        assert span > 0, "between the lowest and the highest latency lies at least one"
+        out = (low + out_bits % span) * grid
+        back = (low + back_bits % span) * grid
         if self._is_plain:
             return Draw(out, back, False, False, None)
         model = self.model
-        chance = [(bits >> shift & 0xFFFFFFFF) % _BILLION / _BILLION for shift in (64, 96, 128, 160, 192)]
-        size = (bits >> 224 & 0xFFFF, bits >> 240 & 0xFFFF)
         reorder_steps = model.reorder_ns // grid + 1
-        if chance[0] < model.reorder:
-            out += size[0] % reorder_steps * grid
-        if chance[1] < model.reorder:
-            back += size[1] % reorder_steps * grid
-        resend = (low + (size[0] ^ size[1]) % span) * grid if chance[4] < model.duplication else None
-        return Draw(out, back, chance[2] < model.loss, chance[3] < model.loss, resend)
+        if _chance(out_late) < model.reorder:
+            out += (sizes & 0xFFFF) % reorder_steps * grid
+        if _chance(back_late) < model.reorder:
+            back += (sizes >> 16) % reorder_steps * grid
+        is_duplicated = _chance(duplicated) < model.duplication
+        resend = (low + (sizes & 0xFFFF ^ sizes >> 16) % span) * grid if is_duplicated else None
+        return Draw(out, back, _chance(request_lost) < model.loss, _chance(reply_lost) < model.loss, resend)
+
+
+def _chance(bits: int) -> float:
+    """32 bits as a number from 0 to below 1."""
+    return bits % _BILLION / _BILLION

@@ -253,6 +253,7 @@ class Node:
         return not self.process.has_crashed
 
     def _new_process(self) -> Process:
+        assert self._incarnations == 0 or self.process.is_dead, "a machine runs one process at a time"
         self._incarnations += 1
         return Process(self, self._first_pid + self._incarnations, self._context)
 
@@ -314,6 +315,7 @@ class Node:
         called whenever a task would have run and does not. Called from a task
         that it holds, the call returns after the pause.
         """
+        assert for_ns >= 0, "a pause has no negative length"
         kernel = self._kernel
         until = kernel.now_ns + for_ns
         if until > self._holds.get(task, (0, None))[0]:
