@@ -8,6 +8,7 @@ from lockref.errors import ConfigError, did_you_mean
 from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from sim.services.service import Service
+from sim.services.table import TableService
 
 Make = Callable[[str, Mapping[str, str]], Service]
 """(dialect, options) -> a new service. Raises ConfigError for a dialect or an option that this kind does not know."""
@@ -18,7 +19,12 @@ def _object_store(dialect: str, options: Mapping[str, str]) -> Service:
     return ObjectStoreService(dialect_of(dialect or "s3"))
 
 
-SERVICE_KINDS: Mapping[str, Make] = {"object_store": _object_store}
+def _table(_dialect: str, options: Mapping[str, str]) -> Service:
+    require_options("table", options, known=())
+    return TableService()
+
+
+SERVICE_KINDS: Mapping[str, Make] = {"object_store": _object_store, "table": _table}
 """By the name of the port that speaks to it (`lockref.ports.PortKind.name`)."""
 
 
