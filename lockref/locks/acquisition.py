@@ -8,31 +8,16 @@ The call says no only where it knows (S7).
 
 from __future__ import annotations
 
-from typing import Generic, Protocol
+from typing import TYPE_CHECKING, Generic
 
 from lockref.errors import OutcomeUnknown, StoreRejected
-from lockref.locks.cell import Cell, Purpose, describe
-from lockref.locks.cleanup import Cleanup
-from lockref.locks.gate import Gate
-from lockref.locks.notices import Notices
-from lockref.locks.rules import (
-    Attempt,
-    Lease,
-    LeaseTerms,
-    R,
-    Reason,
-    Refusal,
-    Reserved,
-    Sight,
-    Step,
-    Stored,
-    Take,
-    Tokens,
-    Wait,
-)
-from lockref.locks.waiting import Shortcut, Waiting
+from lockref.locks.cell import Purpose, describe
+from lockref.locks.values import Attempt, Lease, R, Reason, Refusal, Reserved, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS
 from lockref.stores.port import Outcome, Version
+
+if TYPE_CHECKING:
+    from lockref.locks.client import LeaseClient
 
 _ROUNDS_MAX = 4
 """Looks and writes of one pass over the lock before it pauses."""
@@ -41,61 +26,19 @@ _LAST_LOOK_NS = 5 * NS_PER_MS
 """A waiter's last look begins this long before its time is up."""
 
 
-class Contender(Protocol[R]):
-    """The lock, as one of its acquiring calls sees it."""
-
-    owner: str
-    terms: LeaseTerms
-    poll_interval_ns: int
-    cell: Cell[R]
-    gate: Gate
-    cleanup: Cleanup[R]
-    waiting: Waiting
-    tokens: Tokens[R]
-    shortcut: Shortcut[R]
-    notices: Notices
-
-    def new_attempt(self, known: Stored[R], reserved: Reserved) -> Attempt[R]:
-        """The acquiring write on `known`, stamped now."""
-        ...
-
-    def begin(self, first: Lease[R]) -> bool:
-        """Begin the tenure of a write that landed; False if it is too late to be believed (H3)."""
-        ...
-
-    def pause(self, duration_ns: int) -> None:
-        """Wait, and raise if the lock was closed meanwhile."""
-        ...
-
-    def enter(self, until_ns: int) -> bool:
-        """Become the one task of this process that may contend and hold; False if the time is up first (H9)."""
-        ...
-
-    def holds(self) -> bool:
-        """Has this process the lock?"""
-        ...
-
-    def forget(self) -> list[Attempt[R]]:
-        """The present tenure, if any, is over; its writes."""
-        ...
-
-
 class Acquisition(Generic[R]):
-    """One acquiring call: its limits, its writes, and what it has learned.
+    """One acquiring call: its limits, its writes, and what it has learned."""
 
-    waits_until_ns: how long the caller waits for somebody else to finish.
-    deadline_ns: the same, but at least one request timeout: how long to find
-        out what is not known yet, such as the fate of a write (S7).
-    """
-
-    def __init__(self, lock: Contender[R], timeout_ns: int) -> None:
-        self.lock = lock
-        self.cell = lock.cell
-        self.rules = lock.cell.rules
-        self.runtime = lock.cell.runtime
+    def __init__(self, client: LeaseClient[R], timeout_ns: int) -> None:
+        self.client = client
+        self.cell = client.cell
+        self.rules = client.cell.rules
+        self.runtime = client.cell.runtime
         now_ns = self.runtime.monotonic_ns()
+        # How long the caller waits for somebody else to finish.
         self.waits_until_ns = now_ns + timeout_ns
-        self.deadline_ns = now_ns + max(timeout_ns, lock.terms.request_timeout_ns)
+        # The same, but at least one request: how long to find out what is not known yet, as the fate of a write (S7).
+        self.deadline_ns = now_ns + max(timeout_ns, client.terms.request_timeout_ns)
         # All writes of this call, in order; a look recognises any of them (H5).
         self.attempts: list[Attempt[R]] = []
         # A write of ours stands in the store, or may yet, without being our grant.
@@ -111,37 +54,47 @@ class Acquisition(Generic[R]):
 
     def run(self) -> bool:
         """True: granted. False: somebody else's lease was seen. Raises OutcomeUnknown if nothing definite was (S7)."""
-        if not self.lock.enter(self.waits_until_ns):
-            if self.lock.holds():
-                return False
-            # S7: the other task is still contending, so nobody is known to have it.
-            raise OutcomeUnknown(f"locking {self.cell.key}: another task of this process is busy with it; try again")
-        self.lock.cleanup.take_over()
-        return self.contend()
+        is_granted = False
+        try:
+            if not self.client.enter(self.waits_until_ns):
+                tenure = self.client.tenure
+                if tenure is not None and tenure.is_in_force():
+                    return False
+                # S7: the other task is still contending, so nobody is known to have it.
+                raise OutcomeUnknown(
+                    f"locking {self.cell.key}: another task of this process is busy with it; try again"
+                )
+            self.client.cleanup.take_over()
+            is_granted = self.contend()
+            return is_granted
+        finally:
+            if not is_granted:
+                self.stop()
 
     def stop(self) -> None:
         """The call ends without a grant, perhaps by a Ctrl-C: leave nothing behind that could become one (L6)."""
-        lock = self.lock
-        if not lock.gate.is_mine():
+        client = self.client
+        if not client.gate.is_mine():
             # It ended before it was this task's turn.
             return
         try:
             unsettled = list(self.attempts) if self.is_unresolved else []
             # A write may have landed, and the call have ended before its caller was told.
-            unsettled += lock.forget()
+            unsettled += client.forget()
             # Before another task of this process may enter: its writes are none of these.
-            lock.cleanup.abandon(self.attempts, unsettled=unsettled)
+            client.cleanup.abandon(self.attempts, unsettled=unsettled)
         finally:
-            lock.gate.leave()
-        lock.notices.metric("lock.acquire.failure")
+            client.gate.leave()
+        client.notices.metric("lock.acquire.failure")
 
     def contend(self) -> bool:
         """Passes over the lock, with pauses, until it is granted, denied or out of time (L5)."""
+        client = self.client
         # E34: a client that has just released lets those look who have been waiting, a moment and no longer.
         now_ns = self.runtime.monotonic_ns()
-        step_back_ns = min(self.lock.waiting.begin(now_ns), (self.waits_until_ns - now_ns) // 2)
+        step_back_ns = min(client.waiting.begin(now_ns), (self.waits_until_ns - now_ns) // 2)
         if step_back_ns > 0:
-            self.lock.pause(step_back_ns)
+            client.gate.pause(step_back_ns)
         while True:
             self.passes += 1
             pause_ns = self.make_pass()
@@ -152,16 +105,20 @@ class Acquisition(Generic[R]):
             if (self.waits_until_ns if is_denied else self.deadline_ns) - now_ns <= _LAST_LOOK_NS:
                 if is_denied:
                     return False
-                raise self._unknown()
+                what = "a write of ours may have landed and is being undone"
+                what = what if self.is_unresolved else "nobody was seen to hold it"
+                trouble = self.trouble or "no time left"
+                raise OutcomeUnknown(f"locking {self.cell.key}: not granted, and {what} ({trouble}); try again")
             # The last look falls just before the end of the caller's time.
             left_ns = self.waits_until_ns - now_ns
             if left_ns <= _LAST_LOOK_NS:
                 left_ns = self.deadline_ns - now_ns
-            self.lock.pause(min(pause_ns, left_ns - _LAST_LOOK_NS))
+            client.gate.pause(min(pause_ns, left_ns - _LAST_LOOK_NS))
 
     def make_pass(self) -> int | None:
         """Look, decide, write, until there is a reason to pause. None: granted; else the pause."""
-        known = self.lock.shortcut.take()
+        client = self.client
+        known = client.shortcut.take()
         if known is not None:
             # This write relies on a remembered version, not on a fresh read. If the store refuses it, we still do
             # not know that somebody else holds the lock (S7).
@@ -175,14 +132,14 @@ class Acquisition(Generic[R]):
                     # H16: a read that failed is tried again while the caller has time.
                     break
             own = self.rules.recognise(known.record, self.attempts)
-            if own is not None and known.version is not None and self.lock.begin(Lease(known.version, own)):
+            if own is not None and known.version is not None and client.begin(Lease(known.version, own)):
                 return None
             decision = self.decide(known)
             if isinstance(decision, Wait):
                 return self._pause_ns(known, decision)
             if self._is_over():
                 break
-            reserved = self.lock.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
+            reserved = client.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
             if reserved is Refusal.LOST_RACE:
                 known = None
                 continue
@@ -195,18 +152,18 @@ class Acquisition(Generic[R]):
                 break
             if step is Step.LOOK and self.has_lost_race and self.runtime.monotonic_ns() < self.waits_until_ns:
                 # Most likely somebody was quicker just now: look when that grant should end, not at once.
-                return self.lock.waiting.pause_after_lost_race_ns()
+                return client.waiting.pause_after_lost_race_ns()
             if step is Step.GONE:
                 known = Stored(None, None)
             elif step is Step.DONE and version is not None:
-                if self.lock.begin(Lease(version, attempt)):
+                if client.begin(Lease(version, attempt)):
                     return None
                 # H3: it came too late to be believed. It is our own to take again.
                 known = Stored(version, attempt.record)
         self.failures += 1
         pause_ns = self.rules.backoff_ns(self.failures, self.runtime.random.uniform(0.5, 1.0))
         # Never longer than a poll, so that a release is noticed in time whatever happened before (L3).
-        return min(pause_ns, self.lock.poll_interval_ns)
+        return min(pause_ns, client.poll_interval_ns)
 
     def is_late(self) -> bool:
         """The caller's time is up (L5)."""
@@ -232,37 +189,34 @@ class Acquisition(Generic[R]):
             # A released record tells of nobody: it may be what another client's cleanup left (H6).
             is_live = stored.record is not None and not stored.record.is_released
             self.has_seen_other = self.has_seen_other or (self.is_informed and is_live)
-        self.lock.shortcut.looked(stored)
+        self.client.shortcut.looked(stored)
         self.is_informed = True
         return stored
 
     def decide(self, known: Stored[R]) -> Take | Wait:
         """May the lock be taken? A lease that has lapsed is taken over only β after its end (H1, E3)."""
-        decision = self.rules.decide(
-            known,
-            owner=self.lock.owner,
-            own_nonces={write.record.nonce for write in (*self.lock.cleanup.orphans, *self.attempts)},
-            now_wall_ns=self.runtime.wall_ns(),
-            terms=self.lock.terms,
-        )
+        nonces = {write.record.nonce for write in (*self.client.cleanup.orphans, *self.attempts)}
+        owner, terms, now_ns = self.client.writer.owner, self.client.terms, self.runtime.wall_ns()
+        decision = self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
         if isinstance(decision, Take) and decision.reason is Reason.LAPSED:
-            self.lock.notices.metric("lock.dangling")
+            self.client.notices.metric("lock.dangling")
         return decision
 
     def _pause_ns(self, known: Stored[R], wait: Wait) -> int:
         """H20: how long to wait before the next look; never beyond the end of the lease in the way."""
         assert known.record is not None, "nobody waits for an absent record"
         self.has_seen_other = True
-        self.lock.notices.metric("lock.acquired.others.error")
-        return self.lock.waiting.pause_ns(known.record, now_wall_ns=self.runtime.wall_ns(), lapses_in_ns=wait.for_ns)
+        self.client.notices.metric("lock.acquired.others.error")
+        now_ns = self.runtime.wall_ns()
+        return self.client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=wait.for_ns)
 
     def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Version | None]:
         """One acquiring write on what is known; what its answer means, and the version that it made."""
-        attempt = self.lock.new_attempt(known, reserved)
+        attempt = self.client.writer.attempt(known, reserved)
         # Entered before it leaves: whatever becomes of it, an exception included, it may land (H6).
         self.attempts.append(attempt)
         was_unresolved, self.is_unresolved = self.is_unresolved, True
-        self.lock.cleanup.add([attempt])
+        self.client.cleanup.add([attempt])
         reply = self.cell.swap(attempt.if_version, attempt.record, Purpose.ACQUIRE)
         step = self.rules.next_step(reply)
         if step is Step.DONE:
@@ -273,23 +227,13 @@ class Acquisition(Generic[R]):
             is_refused = reply.outcome is Outcome.PRECONDITION_FAILED
             self.has_lost_race = is_refused and self.is_informed and not was_unresolved
             if is_refused:
-                self.lock.notices.metric("lock.acquire.precondition.failure")
-        else:
-            # It did not land.
-            self.is_unresolved = was_unresolved
-            if step is Step.REFUSED:
-                raise StoreRejected(
-                    f"locking {self.cell.key}: the store refused the write ({self.trouble}): "
-                    f"give this client the right to write there, or choose another store"
-                )
-        return step, reply.version
-
-    def _unknown(self) -> OutcomeUnknown:
-        what = (
-            "a write of ours may have landed and is being undone"
-            if self.is_unresolved
-            else "nobody was seen to hold it"
-        )
-        return OutcomeUnknown(
-            f"locking {self.cell.key}: not granted, and {what} ({self.trouble or 'no time left'}); try again"
-        )
+                self.client.notices.metric("lock.acquire.precondition.failure")
+            return step, None
+        # It did not land.
+        self.is_unresolved = was_unresolved
+        if step is Step.REFUSED:
+            raise StoreRejected(
+                f"locking {self.cell.key}: the store refused the write ({self.trouble}): "
+                f"give this client the right to write there, or choose another store"
+            )
+        return step, None

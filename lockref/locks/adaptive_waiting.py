@@ -30,7 +30,7 @@ the waiter slower, never the lock unsafe. Nothing here reads a clock.
 
 from __future__ import annotations
 
-from lockref.locks.rules import Record
+from lockref.locks.values import Record
 from lockref.runtime import NS_PER_MS, MonoNs, Runtime
 
 FLOOR_NS = 5 * NS_PER_MS

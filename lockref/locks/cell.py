@@ -25,7 +25,8 @@ from typing import Generic, Protocol
 
 from lockref.errors import CorruptRecord, LockError, StoreRejected
 from lockref.locks.notices import Notices
-from lockref.locks.rules import Attempt, R, Rules, Sight, Stored
+from lockref.locks.rules import Rules
+from lockref.locks.values import Attempt, R, Sight, Stored
 from lockref.runtime import NS_PER_S, Runtime
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
 

@@ -17,8 +17,9 @@ from enum import Enum
 from typing import Generic
 
 from lockref.locks.cell import Cell, Purpose
-from lockref.locks.rules import Attempt, LeaseTerms, R, Sight, Step, Stored, free_at_wall_ns
+from lockref.locks.rules import free_at_wall_ns
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import Attempt, LeaseTerms, R, Sight, Step, Stored
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 

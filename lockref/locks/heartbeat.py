@@ -21,16 +21,13 @@ from collections.abc import Callable
 from typing import Generic
 
 from lockref.locks.cell import Cell, Purpose
-from lockref.locks.rules import Attempt, Lease, LeaseTerms, R, Sight, Step
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import Attempt, Lease, LeaseTerms, R, Sight, Step
 from lockref.runtime import MonoNs
 
 
 class Heartbeat(Generic[R]):
-    """Keeps one grant alive and says when it ended. Used once.
-
-    new_renewal: the write that extends a lease. on_renewed: told of each renewal that counts.
-    """
+    """Keeps one grant alive and says when it ended. Used once. new_renewal: the write that extends a lease."""
 
     def __init__(
         self,
@@ -39,7 +36,6 @@ class Heartbeat(Generic[R]):
         cell: Cell[R],
         terms: LeaseTerms,
         new_renewal: Callable[[Lease[R]], Attempt[R]],
-        on_renewed: Callable[[Tenure[R]], None],
         name: str,
     ) -> None:
         self.tenure = tenure
@@ -47,7 +43,6 @@ class Heartbeat(Generic[R]):
         self.terms = terms
         self.runtime = cell.runtime
         self._new_renewal = new_renewal
-        self._on_renewed = on_renewed
         self._name = name
         self._failures = 0
 
@@ -150,7 +145,7 @@ class Heartbeat(Generic[R]):
         if not self.tenure.extend(extended):
             return None
         self._failures = 0
-        self._on_renewed(self.tenure)
+        self.cell.notices.renewed(self.tenure.grant(), extended.attempt.sent, self.tenure.remaining_ns())
         return MonoNs(extended.attempt.sent.mono_ns + self.terms.renew_interval_ns)
 
     def _later(self) -> MonoNs:

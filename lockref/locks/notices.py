@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from enum import StrEnum
+from typing import Protocol, TypeVar
 
 from lockref.errors import LockLost
+from lockref.locks.values import Moment
 from lockref.provider import Grant, LockEvent, LockEventKind, LockListener, hears_metrics
+from lockref.runtime import NS_PER_S, WallNs
 
 LOG = logging.getLogger("lockref")
 LOG.addHandler(logging.NullHandler())
@@ -29,14 +32,35 @@ LossCallback = Callable[[LockLost], None]
 _T = TypeVar("_T")
 
 
+class AuditState(StrEnum):
+    """What a record of the audit reports."""
+
+    START = "START"
+    RENEW = "RENEW"
+    END = "END"
+
+
+class Audit(Protocol):
+    """Who takes the tenures of a lock down, off the lock's path (H25)."""
+
+    def note(self, state: AuditState, *, owner: str, began_ns: WallNs, at_ns: WallNs) -> None:
+        """Take down one record and return at once."""
+        ...
+
+
 class Notices:
     """Tells everybody who wants to know about one lock.
 
     key: names the lock in the log.
     """
 
-    def __init__(self, key: str, *, listener: LockListener | None, on_loss: LossCallback | None) -> None:
+    def __init__(
+        self, key: str, *, listener: LockListener | None, on_loss: LossCallback | None, audit: Audit | None = None
+    ) -> None:
         self._key = key
+        self._audit = audit
+        # When the write of the present grant was sent: it names the grant's file of the audit.
+        self._began_ns = WallNs(0)
         self._listener = listener
         self._on_loss = on_loss
 
@@ -50,11 +74,33 @@ class Notices:
         if self._listener is not None and hears_metrics(self._listener):
             self._call("listener", self._listener, LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
 
-    def granted(self, grant: Grant) -> None:
-        """A call has been granted the lock. Hudi counts its attempts so, too."""
+    def granted(self, grant: Grant, sent: Moment) -> None:
+        """A call has been granted the lock by a write sent at `sent`. Hudi counts attempts only here, too."""
         self.metric("lock.acquire.attempts")
         self.metric("lock.acquire.success")
         self.tell(LockEventKind.GRANTED, grant)
+        self._began_ns = sent.wall_ns
+        self._write_down(AuditState.START, grant.owner, sent)
+
+    def renewed(self, grant: Grant, sent: Moment, remaining_ns: int) -> None:
+        """A renewal sent at `sent` counts."""
+        self.metric("lock.expiration.deadline", remaining_ns / NS_PER_S)
+        self.tell(LockEventKind.RENEWED, grant)
+        self._write_down(AuditState.RENEW, grant.owner, sent)
+
+    def freed(self, owner: str, ended: Moment) -> None:
+        """A release that began at `ended` has landed."""
+        self.metric("lock.release.success")
+        self._write_down(AuditState.END, owner, ended)
+
+    def released(self, grant: Grant) -> None:
+        """A grant was given back as it should be."""
+        self.tell(LockEventKind.RELEASED, grant)
+
+    def _write_down(self, state: AuditState, owner: str, at: Moment) -> None:
+        """H25: one line of audit; hands over and returns."""
+        if self._audit is not None:
+            self._audit.note(state, owner=owner, began_ns=self._began_ns, at_ns=at.wall_ns)
 
     def lost(self, grant: Grant, error: LockLost) -> None:
         """H12: the grant has ended while it was wanted."""

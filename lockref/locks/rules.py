@@ -17,228 +17,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any
 
-from lockref.errors import ConfigError
+from lockref.locks.values import (
+    Attempt,
+    Deadline,
+    LeaseTerms,
+    Moment,
+    R,
+    Reason,
+    Record,
+    Sight,
+    Step,
+    Stored,
+    Take,
+    Wait,
+)
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.stores.port import Outcome, Version, WriteReply
 
-REQUEST_TIMEOUT_NS_MAX = 5 * NS_PER_S
-"""No single request deserves to be waited for longer, however slow the heartbeat (H18)."""
-
 _BACKOFF_FIRST_NS, _BACKOFF_NS_MAX = 50 * NS_PER_MS, 2 * NS_PER_S
-
-
-class Record(Protocol):
-    """What a lease needs of a stored record, whatever its bytes.
-
-    expiry_ns: wall time up to which nobody may take over. nonce: tells two writes of one owner apart (H22).
-    token: the fencing token; None where the writer gave none.
-    """
-
-    @property
-    def owner(self) -> str | None: ...
-    @property
-    def token(self) -> int | None: ...
-    @property
-    def nonce(self) -> str | None: ...
-    @property
-    def is_released(self) -> bool: ...
-    @property
-    def expiry_ns(self) -> int: ...
-    def freed(self, nonce: str) -> Self:
-        """The record that gives this one back: same owner, expiry and token, released."""
-
-
-R = TypeVar("R", bound=Record)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseTerms:
-    """How long a lease lasts and who leaves room for whose clock. Durations in nanoseconds.
-
-    validity_ns: L, from the moment before the write was sent. renew_interval_ns: r.
-    margin_ns: M, by how much a holder stops earlier than its record says.
-    buffer_ns: β, by how much a contender starts later than the record says.
-    request_timeout_ns: how long one request to the store may take.
-
-    Two clients exclude each other while their wall clocks differ by at most β + M (H1).
-    """
-
-    validity_ns: int
-    renew_interval_ns: int
-    margin_ns: int
-    buffer_ns: int
-    request_timeout_ns: int
-
-    def __post_init__(self) -> None:
-        if min(self.renew_interval_ns, self.request_timeout_ns) <= 0 or min(self.margin_ns, self.buffer_ns) < 0:
-            raise ConfigError(
-                f"a lease renewed every {self.renew_interval_ns} ns with request timeout {self.request_timeout_ns} ns, "
-                f"margin {self.margin_ns} ns and buffer {self.buffer_ns} ns: "
-                f"the first two must be positive, the others not negative"
-            )
-        if self.margin_ns + self.renew_interval_ns >= self.validity_ns:
-            raise ConfigError(
-                f"a lease of {self.validity_ns} ns ends {self.margin_ns} ns early and is renewed every "
-                f"{self.renew_interval_ns} ns: it would end before its first renewal; raise the validity"
-            )
-
-    @staticmethod
-    def default_request_timeout_ns(renew_interval_ns: int) -> int:
-        """A third of the renew interval, a few seconds at most: three tries before a renewal is late (H18)."""
-        return max(1, min(renew_interval_ns // 3, REQUEST_TIMEOUT_NS_MAX))
-
-
-# The values below are made several times in every cycle. They are not frozen, because a frozen dataclass takes
-# twice as long to make; nobody changes one, and tests/docs/test_the_lock.py sees to it.
-
-
-@dataclass(slots=True)
-class Moment:
-    """Both clocks of one process, read together."""
-
-    wall_ns: WallNs
-    mono_ns: MonoNs
-
-
-@dataclass(slots=True)
-class Deadline:
-    """Until when a holder may believe: an instant on each clock, the earlier one counts (H1)."""
-
-    wall_ns: WallNs
-    mono_ns: MonoNs
-
-    def has_passed(self, now: Moment) -> bool:
-        """Inclusive: at the deadline itself the holder must already have stopped."""
-        return now.mono_ns >= self.mono_ns or now.wall_ns >= self.wall_ns
-
-    def remaining_ns(self, now: Moment) -> int:
-        return max(0, min(self.mono_ns - now.mono_ns, self.wall_ns - now.wall_ns))
-
-
-@dataclass(slots=True, kw_only=True)
-class Attempt(Generic[R]):
-    """A write that makes or extends our lease if it lands.
-
-    record: what is written; its nonce makes the attempt recognisable (H5).
-    sent: both clocks before the request left (M22). deadline: until when we may believe if it lands.
-    wall_estimate_ns: what the wall clock should have shown, see `estimate_wall`.
-    if_version: the precondition; None for "the object is absent".
-    """
-
-    record: R
-    sent: Moment
-    deadline: Deadline
-    wall_estimate_ns: int
-    if_version: Version | None
-
-
-@dataclass(slots=True)
-class Lease(Generic[R]):
-    """What a holder lives on: the version it must replace, and the attempt that made it."""
-
-    version: Version
-    attempt: Attempt[R]
-
-    @property
-    def deadline(self) -> Deadline:
-        return self.attempt.deadline
-
-
-@dataclass(slots=True)
-class Stored(Generic[R]):
-    """What a read showed. Both None: there is no such object."""
-
-    version: Version | None
-    record: R | None
-
-
-class Reason(Enum):
-    """Why a lock may be taken."""
-
-    ABSENT = "absent"
-    RELEASED = "released"
-    LAPSED = "lapsed"
-    OWN = "own"
-
-
-@dataclass(frozen=True, slots=True)
-class Take:
-    """Nobody's lease is in the way: write, on condition that nothing changes."""
-
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Somebody's lease is. `for_ns`: wall time until it lapses unless it is renewed or released."""
-
-    for_ns: int
-
-
-class Step(Enum):
-    """What to do next after the store's answer to a conditional write (A5: each answer its own branch).
-
-    DONE     it landed
-    LOOK     read before deciding: perhaps it landed, or somebody else's write did
-    GONE     there is no object at all
-    AGAIN    it did not land; the same request may be sent again later
-    REFUSED  it did not land and never will
-    """
-
-    DONE = "done"
-    LOOK = "look"
-    GONE = "gone"
-    AGAIN = "again"
-    REFUSED = "refused"
-
-
-class Sight(Enum):
-    """What a look showed a client with open writes.
-
-    UNKNOWN    no definite answer
-    NO_RECORD  bytes that are no record
-    """
-
-    ABSENT = "absent"
-    UNCHANGED = "unchanged"
-    OURS = "ours"
-    RELEASED_BY_US = "released by us"
-    OTHER = "other"
-    NO_RECORD = "no record"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """A token that may be used, and the mark at or above it; both None where this grant cannot be fenced."""
-
-    token: int | None
-    mark: int | None
-
-
-UNFENCED = Reserved(None, None)
-
-
-class Refusal(Enum):
-    """Why there is no token now.
-
-    LOST_RACE  somebody else has raised the mark: look at the record again
-    TROUBLE    no definite answer, or throttled: try again after a pause
-    """
-
-    LOST_RACE = "lost race"
-    TROUBLE = "trouble"
-
-
-class Tokens(Protocol[R]):
-    """Where fencing tokens come from."""
-
-    def reserve(self, stored: Stored[R], *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
-        """The token of the grant that replaces `stored`, above `seen`. is_over: no further request may begin (L5)."""
-        ...
 
 
 def next_step(reply: WriteReply) -> Step:

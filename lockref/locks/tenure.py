@@ -1,31 +1,96 @@
-"""A grant in the holder's hands: until when may it act, and how does it learn of the end?
+"""A grant in a task's hands: who in this process may have it, until when, and how does it learn of the end?
 
-The holder's own deadline decides (H1, H2): L − M after its last landed write
-was *sent*, on two clocks, whichever says "stop" first. No answer of the store
-prolongs that except a renewal that landed in time, and once the guard has said
-no it stays no. Losing a grant is signalled once, and never after its unlock.
-
-One `Tenure` is one grant, from its write to its unlock. It is replaced, never
-reused, so it is its own epoch: whoever comes late with an old one changes
-nothing (H11, H12).
+`Gate` lets one task of this process at a time contend and hold (H9). `Tenure`
+is one grant, from its write to its unlock. The holder's own deadline decides
+(H1, H2): L − M after its last landed write was *sent*, on two clocks, whichever
+says "stop" first. A tenure is replaced, never reused, so it is its own epoch:
+whoever comes late with an old one changes nothing (H11, H12).
 """
 
 from __future__ import annotations
 
 from typing import Generic
 
-from lockref.errors import LockLost
+from lockref.errors import LockError, LockForked, LockLost
 from lockref.locks.notices import Notices
-from lockref.locks.rules import Attempt, Lease, Moment, R
+from lockref.locks.values import Attempt, Lease, Moment, R
 from lockref.provider import Grant
-from lockref.runtime import Runtime
+from lockref.runtime import Runtime, Task
+
+
+class Gate:
+    """One task at a time, in the process that made the lock, until it is shut. depth: how often its user entered."""
+
+    def __init__(self, runtime: Runtime, key: str) -> None:
+        self.runtime = runtime
+        self.key = key
+        self.user: Task | None = None
+        self.depth = 0
+        self.process_id = runtime.process_id()
+        self._idle = runtime.event()
+        self._shut = runtime.event()
+        self._mutex = runtime.mutex()
+
+    def is_mine(self) -> bool:
+        return self.user is not None and self.user == self.runtime.current_task()
+
+    def try_enter(self) -> bool:
+        """Become the user. A user that died inside has no claim any more (H13), nor an earlier call of this task."""
+        me = self.runtime.current_task()
+        with self._mutex:
+            if self.user is None or self.user == me or not self.user.is_alive():
+                self.user, self.depth = me, 1
+                self._idle.clear()
+                return True
+            return False
+
+    def wait(self, timeout_ns: int) -> None:
+        """Until the user has left, or the time is up. Raises as `check_open`."""
+        self._idle.wait(timeout_ns)
+        self.check_open()
+
+    def set_depth(self, depth: int) -> None:
+        """H9: the user has entered once more, or left one level."""
+        assert depth >= 0, "nobody leaves more often than it entered"
+        self.depth = depth
+
+    def leave(self) -> None:
+        """Let another task of this process in."""
+        with self._mutex:
+            self.user, self.depth = None, 0
+        self._idle.set()
+
+    def shut(self) -> None:
+        """The lock is closed: whoever waits is woken, and nobody enters any more."""
+        self._shut.set()
+
+    def pause(self, duration_ns: int) -> None:
+        """Wait between two requests. Raises as `check_open`."""
+        self._shut.wait(duration_ns)
+        self.check_open()
+
+    def check_open(self) -> None:
+        """Raises LockError for a lock that was closed, LockForked in a forked child."""
+        self.check_process()
+        if self._shut.is_set():
+            raise LockError(f"locking {self.key} with a lock that is closed: make a new one")
+
+    def check_process(self) -> None:
+        """H9: a forked child shares owner and memory with its parent; only one of them may act. Raises LockForked."""
+        if self.is_forked():
+            raise LockForked(
+                f"using the lock {self.key} in process {self.runtime.process_id()}, a forked child of the process "
+                f"{self.process_id} that made it: only the parent may act; make a new lock in the child"
+            )
+
+    def is_forked(self) -> bool:
+        return self.runtime.process_id() != self.process_id
 
 
 class Tenure(Generic[R]):
     """One grant of the task that makes it.
 
-    first: the write that landed. key: names the lock in messages. `loss` is set when the grant is lost, `stopped`
-    when it needs its heartbeat no more.
+    `loss` is set when the grant is lost, `stopped` when it needs its heartbeat no more.
     """
 
     def __init__(self, first: Lease[R], *, key: str, runtime: Runtime, notices: Notices) -> None:
@@ -33,6 +98,7 @@ class Tenure(Generic[R]):
         self.runtime = runtime
         self.notices = notices
         self.task = runtime.current_task()
+        self.process_id = runtime.process_id()
         self.lease = first
         self.granted_at = first.attempt.sent
         # Renewals that were sent and whose fate is open.
@@ -47,11 +113,8 @@ class Tenure(Generic[R]):
         self.is_announced = False
         # Given back or withdrawn: nobody believes in it any more, and nobody is told of a loss.
         self.has_ended = False
-        self.process_id = runtime.process_id()
         # Guards the state for a few instructions; never held during I/O or waiting (H11).
         self._mutex = runtime.mutex()
-
-    # ---- what the holder asks ----
 
     def is_in_force(self) -> bool:
         """H1, H2: evaluated at use. A no is latched, so that no late renewal turns it into a yes."""
@@ -77,19 +140,12 @@ class Tenure(Generic[R]):
 
     def grant(self) -> Grant:
         """The grant as its holder is shown it."""
-        lease = self.lease
-        return Grant(
-            owner=lease.attempt.record.owner or "",
-            token=self.token,
-            version=lease.version,
-            deadline_ns=lease.deadline.mono_ns,
-        )
+        owner, deadline = self.lease.attempt.record.owner or "", self.lease.deadline
+        return Grant(owner=owner, token=self.token, version=self.lease.version, deadline_ns=deadline.mono_ns)
 
     def writes(self) -> list[Attempt[R]]:
         """Every write of this grant that may stand in the store: the last to land, and those whose fate is open."""
         return [self.lease.attempt, *self.pending]
-
-    # ---- what happens to it ----
 
     def announce(self) -> bool:
         """H3: the last thing before the caller is told yes. False: too late to be believed (E9, E10)."""
@@ -140,8 +196,5 @@ class Tenure(Generic[R]):
     def loss_error(self, found: str = "") -> LockLost:
         """What its holder is told. found: what a release has found, where nobody had noticed the loss before."""
         reason = self.loss_reason or found or "the lease ended before it could be renewed"
-        return LockLost(
-            f"holding {self.key} with token {self.token}: lost, {reason}; stop protected work now",
-            token=self.token,
-            reason=reason,
-        )
+        message = f"holding {self.key} with token {self.token}: lost, {reason}; stop protected work now"
+        return LockLost(message, token=self.token, reason=reason)

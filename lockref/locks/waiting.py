@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lockref.locks.rules import R, Record, Stored
+from lockref.locks.values import R, Record, Stored
 from lockref.runtime import MonoNs
 
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
 from lockref.errors import ConfigError
+from lockref.locks.notices import AuditState
 from lockref.runtime import NS_PER_MS, Runtime, WallNs
 from lockref.stores.port import ObjectStore, Outcome
 
@@ -33,14 +33,6 @@ QUEUE_MAX: Final = 256
 """Records waiting to be written; beyond this the oldest file is given up, never the lock."""
 
 _FIELDS: Final = ("transactionStartTime", "lockHeld", "state", "lockExpiration", "ownerId", "timestamp")
-
-
-class AuditState(StrEnum):
-    """What a record reports."""
-
-    START = "START"
-    RENEW = "RENEW"
-    END = "END"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

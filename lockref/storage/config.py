@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from lockref.errors import ConfigError, did_you_mean
-from lockref.locks.rules import LeaseTerms
+from lockref.locks.values import LeaseTerms
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 

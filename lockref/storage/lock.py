@@ -22,26 +22,24 @@ and a reader needed all of them for any step.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from types import TracebackType
 from typing import ClassVar, Self
 
-from lockref.errors import LockError, LockForked, LockLost, LockNotHeld, LockTimeout, ReleaseFailed
-from lockref.locks.cleanup import Ending
+from lockref.errors import LockError, LockNotHeld, LockTimeout
+from lockref.locks.client import LeaseClient
 from lockref.locks.notices import LossCallback, Notices
-from lockref.locks.rules import Attempt, Lease, Moment, Reserved, Stored
 from lockref.locks.tenure import Tenure
-from lockref.provider import Grant, LockContext, LockEventKind, LockListener
+from lockref.provider import Grant, LockContext, LockListener
 from lockref.runtime import NS_PER_S, Event, Runtime, ThreadRuntime
 from lockref.storage import lockfile
-from lockref.storage.audit import AuditState, AuditTrail
+from lockref.storage.audit import AuditTrail
 from lockref.storage.config import StorageLockConfig, laboratory_options
 from lockref.storage.lockfile import LockFile
 from lockref.storage.operations import repair
 from lockref.storage.parts import Parts
 from lockref.storage.place import key_in
-from lockref.stores.port import ObjectStore, Version
+from lockref.stores.port import ObjectStore
 from lockref.stores.probe.selftest import ensure_usable
 
 
@@ -88,28 +86,40 @@ class StorageLock:
         self.runtime = runtime = runtime or ThreadRuntime()
         key = key or key_in(store, config.base_path)
         self.terms = config.terms(request_timeout_ns)
-        self.poll_interval_ns = config.poll_interval_ns
         self._store = store
-        self._audit = audit
-        self._process_id = runtime.process_id()
-        # H22: one owner per instance, whatever the process or host.
-        self.owner = lockfile.owner_id(runtime.token_bytes(16))
-        self._task_name = f"lockref-{self.owner[:6]}"
         parts = self.parts
-        self.notices = Notices(key, listener=listener, on_loss=on_loss)
+        # H22: one owner per instance, whatever the process or host.
+        self.owner = parts.owner(runtime)
+        self.notices = Notices(key, listener=listener, on_loss=on_loss, audit=audit)
         self.rules = parts.rules
         self.cell = parts.cell(
             store, key, serialize=lockfile.serialize, parse=lockfile.parse, rules=self.rules, runtime=runtime,
             notices=self.notices,
         )  # fmt: skip
-        self.gate = parts.gate(runtime)
-        self.cleanup = parts.cleanup(self.cell, terms=self.terms, name=f"{self._task_name}-cleanup")
-        self.waiting = parts.waiting(config.poll_interval_ns, config.validity_ns, runtime)
-        self.tokens = parts.tokens(store, key, new_nonce=self.cell.new_nonce, on_void=self.notices.fencing_is_void)
-        self.shortcut = parts.shortcut()
-        self.tenure: Tenure[LockFile] | None = None
-        self._last_loss = runtime.event()
-        self._closing = runtime.event()
+        self.gate = parts.gate(runtime, key)
+        self.cleanup = parts.cleanup(self.cell, terms=self.terms, name=f"lockref-{self.owner[:6]}-cleanup")
+        self.client = LeaseClient(
+            cell=self.cell,
+            terms=self.terms,
+            poll_interval_ns=config.poll_interval_ns,
+            writer=parts.writer(
+                self.owner, terms=self.terms, rules=self.rules, runtime=runtime, new_nonce=self.cell.new_nonce
+            ),
+            gate=self.gate,
+            cleanup=self.cleanup,
+            waiting=parts.waiting(config.poll_interval_ns, config.validity_ns, runtime),
+            tokens=parts.tokens(store, key, new_nonce=self.cell.new_nonce, on_void=self.notices.fencing_is_void),
+            shortcut=parts.shortcut(),
+            notices=self.notices,
+            new_acquisition=parts.acquisition,
+            new_tenure=parts.tenure,
+            new_heartbeat=parts.heartbeat,
+        )
+
+    @property
+    def tenure(self) -> Tenure[LockFile] | None:
+        """The grant of this client that has not been given back, in force or not; None if there is none."""
+        return self.client.tenure
 
     @classmethod
     def from_context(cls, context: LockContext) -> Self:
@@ -149,7 +159,7 @@ class StorageLock:
 
         Raises LockLost, LockNotHeld if nothing was locked, LockForked in a forked child of the process that locked.
         """
-        self._check_process()
+        self.gate.check_process()
         tenure = self.tenure
         if tenure is None:
             raise LockNotHeld(f"asserting that {self.cell.key} is held, but this client has not locked it")
@@ -175,7 +185,7 @@ class StorageLock:
     @property
     def loss(self) -> Event:
         """Set when the latest grant is lost; each grant has an event of its own (H12)."""
-        return self._last_loss
+        return self.client.loss
 
     # ---- lock ----
 
@@ -192,116 +202,7 @@ class StorageLock:
         return self._acquire(round(timeout_s * NS_PER_S))
 
     def _acquire(self, timeout_ns: int) -> bool:
-        self._check_usable()
-        call = self.parts.acquisition(self, timeout_ns)
-        depth = self.gate.depth
-        try:
-            if self._re_enter():
-                return True
-        except LockLost:
-            self.cleanup.start()
-            raise
-        except BaseException:
-            # An entry that is broken off counts for nothing (H9).
-            if self.gate.is_mine():
-                self.gate.set_depth(depth)
-            raise
-        is_granted = False
-        try:
-            is_granted = call.run()
-            return is_granted
-        finally:
-            # Here and not in `run`: a Ctrl-C between the two would leave a grant that nobody was told of (H6).
-            if not is_granted:
-                call.stop()
-
-    def _re_enter(self) -> bool:
-        """H9: the owner task may lock again; a grant that it lost unnoticed is reported once, then forgotten."""
-        tenure = self.tenure
-        if tenure is None or tenure.task != self.runtime.current_task():
-            return False
-        if tenure.is_in_force():
-            self.gate.set_depth(self.gate.depth + 1)
-            return True
-        # Nobody believes in it any more: it is undone instead of left to lapse (H6).
-        self._disown(tenure)
-        self.gate.leave()
-        raise tenure.loss_error()
-
-    def enter(self, until_ns: int) -> bool:
-        """H9: one task of this process at a time; the others wait for it, or are told no."""
-        while True:
-            tenure = self.tenure
-            if tenure is not None and not tenure.task.is_alive():
-                tenure.lose("the task that locked it has ended without unlocking")
-            if self.gate.try_enter():
-                # A grant of a task that died inside is left to lapse, for its work may go on elsewhere (H13).
-                self.forget()
-                return True
-            left_ns = until_ns - self.runtime.monotonic_ns()
-            if left_ns <= 0:
-                return False
-            self.gate.wait(min(left_ns, self.terms.renew_interval_ns))
-            self._check_usable()
-
-    def new_attempt(self, known: Stored[LockFile], reserved: Reserved) -> Attempt[LockFile]:
-        """The acquiring write on `known`, stamped before it leaves (H1, M22)."""
-        sent = self._now()
-        until_ms = self.rules.valid_until_ms(sent.wall_ns, self.terms)
-        return self._attempt(sent, sent.wall_ns, until_ms, reserved.token, reserved.mark, known.version)
-
-    def new_renewal(self, current: Lease[LockFile]) -> Attempt[LockFile]:
-        """The write that extends `current`: validUntil never falls (H19), the token stays (H21)."""
-        sent, previous = self._now(), current.attempt
-        estimate_ns = self.rules.estimate_wall(previous, sent, self.terms)
-        until_ms = self.rules.renewed_valid_until_ms(previous, estimate_ns, self.terms)
-        record = previous.record
-        return self._attempt(sent, estimate_ns, until_ms, record.fence, record.mark, current.version)
-
-    def _attempt(
-        self,
-        sent: Moment,
-        wall_estimate_ns: int,
-        until_ms: int,
-        token: int | None,
-        mark: int | None,
-        if_version: Version | None,
-    ) -> Attempt[LockFile]:
-        return Attempt(
-            record=LockFile(self.owner, until_ms, False, self.cell.new_nonce(), token, mark),
-            sent=sent,
-            deadline=self.rules.deadline_after(sent, self.terms),
-            wall_estimate_ns=wall_estimate_ns,
-            if_version=if_version,
-        )
-
-    def begin(self, first: Lease[LockFile]) -> bool:
-        """Begin the tenure of a write that landed; False if it is too late to be believed (H3)."""
-        tenure = self.parts.tenure(first, key=self.cell.key, runtime=self.runtime, notices=self.notices)
-        heartbeat = self.parts.heartbeat(
-            tenure, cell=self.cell, terms=self.terms, new_renewal=self.new_renewal, on_renewed=self._renewed,
-            name=self._task_name,
-        )  # fmt: skip
-        # From here on a call that ends without a grant forgets the tenure, for instance because no heartbeat
-        # could be started (H10) or because of a Ctrl-C.
-        self.tenure, self._last_loss = tenure, tenure.loss
-        heartbeat.start()
-        # A lock that another task has closed meanwhile gives no grant.
-        self._check_usable()
-        if not tenure.announce():
-            self.forget()
-            return False
-        self.waiting.won()
-        self.notices.granted(tenure.grant())
-        self._note(AuditState.START, tenure, tenure.granted_at)
-        self.cleanup.settle_all()
-        return True
-
-    def _renewed(self, tenure: Tenure[LockFile]) -> None:
-        left_ns = tenure.lease.deadline.remaining_ns(self._now())
-        self.notices.metric("lock.expiration.deadline", left_ns / NS_PER_S)
-        self.notices.tell(LockEventKind.RENEWED, tenure.grant())
-        self._note(AuditState.RENEW, tenure, tenure.lease.attempt.sent)
+        return self.client.acquire(timeout_ns)
 
     # ---- unlock ----
 
@@ -312,89 +213,7 @@ class StorageLock:
         that does not hold it (H9), ReleaseFailed if the store could not be told
         (H24): the protected work is done then, and others wait for one validity at most.
         """
-        tenure = self.tenure
-        depth = self.gate.depth
-        try:
-            self._leave_one_level()
-        except LockError:
-            raise
-        except BaseException:
-            if tenure is not None and tenure is self.tenure and tenure.task == self.runtime.current_task():
-                # Broken off before anything was done. The caller has left its critical section all the same.
-                self.gate.set_depth(depth - 1)
-                if depth == 1:
-                    self._end_use(tenure)
-            raise
-
-    def _leave_one_level(self) -> None:
-        self._check_process()
-        tenure = self.tenure
-        if tenure is None or tenure.task != self.runtime.current_task():
-            raise LockNotHeld(f"unlocking {self.cell.key}, which this task has not locked: fix the calling code")
-        if self.gate.depth > 1:
-            self.gate.set_depth(self.gate.depth - 1)
-            return
-        was_held = tenure.is_in_force()
-        try:
-            self._disown(tenure)
-            self._give_back(tenure, was_held=was_held)
-        finally:
-            self._end_use(tenure)
-
-    def _disown(self, tenure: Tenure[LockFile]) -> None:
-        """H7: from here on nobody believes, whatever becomes of the release."""
-        if self.tenure is tenure:
-            # Ours to undo until the store has told that the release landed.
-            self.cleanup.add(tenure.writes())
-            self.forget()
-
-    def forget(self) -> list[Attempt[LockFile]]:
-        """The present tenure, if any, is over: nobody believes in it, nobody renews it. Returns its writes."""
-        tenure = self.tenure
-        if tenure is None:
-            return []
-        tenure.end()
-        self.tenure = None
-        return tenure.writes()
-
-    def _end_use(self, tenure: Tenure[LockFile]) -> None:
-        """However the unlock ended, by a Ctrl-C or an error too: what may be left in the store is undone (H6)."""
-        try:
-            self._disown(tenure)
-            self.cleanup.start_for(tenure.writes())
-        finally:
-            self.gate.leave()
-
-    def _give_back(self, tenure: Tenure[LockFile], *, was_held: bool) -> None:
-        ended = self._now()
-        held_ns = ended.mono_ns - tenure.granted_at.mono_ns
-        self.waiting.held(held_ns)
-        self.notices.metric("lock.acquire.duration", held_ns / NS_PER_S)
-        if tenure.is_superseded:
-            self.cleanup.settle(tenure.writes())
-            raise tenure.loss_error()
-        ending, left = self.cleanup.release(tenure)
-        if ending is Ending.UNKNOWN:
-            # Still ours to undo: it goes on in the background until the lease lapses.
-            self.notices.metric("lock.release.failure")
-        else:
-            self.cleanup.settle(tenure.writes())
-        if ending is Ending.FREED:
-            if left is not None:
-                self.shortcut.released(left)
-            self.notices.metric("lock.release.success")
-            self.waiting.released(self.runtime.monotonic_ns())
-            self._note(AuditState.END, tenure, ended)
-        if not was_held:
-            raise tenure.loss_error()
-        if ending is Ending.SUPERSEDED:
-            raise tenure.loss_error("on release it was found deleted, or in somebody else's hands")
-        if ending is Ending.UNKNOWN:
-            raise ReleaseFailed(
-                f"unlocking {self.cell.key}: the store did not take the release; the protected work is done, do not "
-                f"repeat it. Others wait until the lease lapses, {self.terms.validity_ns / NS_PER_S:g} s at most"
-            )
-        self.notices.tell(LockEventKind.RELEASED, tenure.grant())
+        self.client.release()
 
     def __enter__(self) -> Self:
         """Wait for a grant as long as a lease may last. Raises LockTimeout where `lock` says False."""
@@ -424,27 +243,14 @@ class StorageLock:
         is undone once before this returns, and otherwise in the background.
         In a forked child it does nothing: the lock is the parent's (H9).
         """
-        if self.runtime.process_id() != self._process_id:
-            return
-        self._closing.set()
-        tenure = self.tenure
-        if tenure is not None:
-            if tenure.task == self.runtime.current_task():
-                self.gate.set_depth(1)
-                with contextlib.suppress(LockError):
-                    self.unlock()
-            else:
-                tenure.lose("the lock was closed by another task")
-        self.cleanup.finish()
+        if not self.gate.is_forked():
+            self.client.close()
 
     def exit_hook(self) -> None:
         """For the end of the process: a grant still in use is marked lost and left to lapse (H14, U16)."""
-        if self.runtime.process_id() != self._process_id:
-            return
-        if self.tenure is not None:
-            self.tenure.lose("the process ends inside the critical section")
-            self.forget()
-        self.close()
+        if not self.gate.is_forked():
+            self.client.abandon()
+            self.client.close()
 
     # ---- for operators ----
 
@@ -454,7 +260,7 @@ class StorageLock:
         True: done. False: nothing to repair, or somebody else was quicker.
         Raises OutcomeUnknown if the store gave no definite answer.
         """
-        self._check_process()
+        self.gate.check_process()
         return repair(self.cell, self.owner)
 
     def self_test(self) -> None:
@@ -463,31 +269,3 @@ class StorageLock:
         Errors: CapabilityMissing, BackendUnavailable; see `lockref.stores.probe.selftest`.
         """
         ensure_usable(self._store, self.cell.key.rpartition("/")[0], runtime=self.runtime)
-
-    # ---- may this object still be used? ----
-
-    def pause(self, duration_ns: int) -> None:
-        """Wait, between two passes of a call; raises LockError if the lock was closed meanwhile."""
-        self._closing.wait(duration_ns)
-        self._check_usable()
-
-    def _check_process(self) -> None:
-        if self.runtime.process_id() != self._process_id:
-            # H9: a forked child shares owner and memory with its parent; only one of them may act.
-            raise LockForked(
-                f"using the lock {self.cell.key} in process {self.runtime.process_id()}, a forked child of the process "
-                f"{self._process_id} that made it: only the parent may act; make a new lock in the child"
-            )
-
-    def _check_usable(self) -> None:
-        self._check_process()
-        if self._closing.is_set():
-            raise LockError(f"locking {self.cell.key} with a lock that is closed: make a new one")
-
-    def _now(self) -> Moment:
-        return Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
-
-    def _note(self, state: AuditState, tenure: Tenure[LockFile], at: Moment) -> None:
-        """H25: one line of audit; hands over and returns."""
-        if self._audit is not None:
-            self._audit.note(state, owner=self.owner, began_ns=tenure.granted_at.wall_ns, at_ns=at.wall_ns)

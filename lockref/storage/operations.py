@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lockref.errors import OutcomeUnknown
 from lockref.locks.cell import Cell, Purpose, describe
-from lockref.locks.rules import Step
+from lockref.locks.values import Step
 from lockref.runtime import NS_PER_MS
 from lockref.storage import lockfile
 from lockref.storage.lockfile import LockFile

@@ -18,15 +18,22 @@ from lockref.locks.acquisition import Acquisition
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.cell import Cell
 from lockref.locks.cleanup import Cleanup
-from lockref.locks.gate import Gate
+from lockref.locks.client import LeaseClient, Writer
 from lockref.locks.heartbeat import Heartbeat
-from lockref.locks.rules import Rules, Tokens
-from lockref.locks.tenure import Tenure
+from lockref.locks.rules import Rules
+from lockref.locks.tenure import Gate, Tenure
+from lockref.locks.values import Tokens
 from lockref.locks.waiting import Shortcut, Waiting
 from lockref.runtime import Runtime
 from lockref.storage.fence import FenceMark
-from lockref.storage.lockfile import LockFile
+from lockref.storage.lockfile import LockFile, owner_id
 from lockref.storage.shortcut import RememberedVersion
+from lockref.storage.writer import LockFileWriter
+
+
+def new_owner(runtime: Runtime) -> str:
+    """An owner that nobody else has: a random UUID, as Hudi's (H22)."""
+    return owner_id(runtime.token_bytes(16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +41,11 @@ class Parts:
     """The rules, and who makes each part: a class, or a function with the arguments of that class."""
 
     rules: Rules = field(default_factory=Rules)
+    owner: Callable[[Runtime], str] = new_owner
     cell: Callable[..., Cell[LockFile]] = Cell
-    gate: Callable[[Runtime], Gate] = Gate
-    acquisition: Callable[..., Acquisition[LockFile]] = Acquisition
+    writer: Callable[..., Writer[LockFile]] = LockFileWriter
+    gate: Callable[[Runtime, str], Gate] = Gate
+    acquisition: Callable[[LeaseClient[LockFile], int], Acquisition[LockFile]] = Acquisition
     tenure: Callable[..., Tenure[LockFile]] = Tenure
     heartbeat: Callable[..., Heartbeat[LockFile]] = Heartbeat
     cleanup: Callable[..., Cleanup[LockFile]] = Cleanup

@@ -11,7 +11,7 @@ Optional: a lock without it reads before each acquiring write.
 
 from __future__ import annotations
 
-from lockref.locks.rules import Stored
+from lockref.locks.values import Stored
 from lockref.storage.lockfile import LockFile
 
 
