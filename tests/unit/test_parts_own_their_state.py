@@ -1,0 +1,48 @@
+"""A part of a lock owns its state: nobody else writes it.
+
+Asked of the source, not of a run: in `lockref/locks` and `lockref/storage` an
+attribute is assigned through `self` alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lockref
+
+_HOUSE = Path(lockref.__file__).parent
+SOURCES = sorted(path for room in ("locks", "storage") for path in (_HOUSE / room).rglob("*.py"))
+
+
+def foreign_writes(source: str) -> Iterator[str]:
+    """`line: name` of each attribute that is written or deleted on something other than `self`."""
+    for node in ast.walk(ast.parse(source)):
+        is_write = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
+        if is_write and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            yield f"{node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
+            yield f"{node.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(_HOUSE)))
+def test_no_attribute_is_written_from_outside(path):
+    """Each class writes its own attributes, and no other's."""
+    assert list(foreign_writes(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["tenure.lease = x", "self.tenure.count += 1", "a, lock.b = 1, 2", "del lock.tenure", "setattr(lock, 'a', 1)"],
+)
+def test_a_write_from_outside_is_seen(line):
+    """The question itself: every form of writing to somebody else's attribute."""
+    assert len(list(foreign_writes(line))) == 1
+
+
+def test_a_lock_inherits_no_layers():
+    """`StorageLock` is composed: it has no base class of ours, and says so in its method resolution order."""
+    assert [base.__module__ for base in lockref.StorageLock.__mro__[1:] if base.__module__.startswith("lockref")] == []
