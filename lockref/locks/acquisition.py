@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from lockref.errors import OutcomeUnknown, StoreRejected
-from lockref.locks.cell import Purpose, describe
+from lockref.locks.cell import Purpose
 from lockref.locks.values import Attempt, Lease, R, Reason, Refusal, Reserved, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS
 from lockref.stores.port import Outcome, Version
@@ -221,7 +221,7 @@ class Acquisition(Generic[R]):
         step = self.rules.next_step(reply)
         if step is Step.DONE:
             return step, reply.version
-        self.trouble = describe(reply)
+        self.trouble = reply.in_words()
         if step is Step.LOOK:
             # H5: neither a lost answer nor a 412 tells who has it now.
             is_refused = reply.outcome is Outcome.PRECONDITION_FAILED

@@ -1,19 +1,13 @@
 """One record under compare-and-set: look, swap, and settle.
 
-A *cell* is one object in a store that answers conditional writes. Everything a
-lock asks of its store passes here. Nothing is decided about the lock: a cell
-says what is stored, sends one write on one condition, and finds out what became
-of writes whose answers left that open.
+A *cell* is one object in a store that answers conditional writes. Nothing is
+decided about the lock here. `settle` is the one place where an open write is
+looked up (H5): a lost answer and a refused condition have the same cure, which
+is to read, and to compare what is found with what we wrote.
 
-`settle` is the one place where an open write is looked up (H5). A lost answer
-and a refused condition have the same cure: read, and compare what is found
-with what we wrote. Acquiring, renewing, releasing and cleaning up differ only
-in what they do with the finding.
-
-Prior art: Curator and kazoo recognise their own create by a prefix in its name
-when the answer is lost; here a nonce in the record does the same for every
-write. Rejected: retrying a write without a look, which takes the echo of our
-own first write for somebody else's (A2).
+Prior art: Curator and kazoo recognise their own create by a prefix in its name;
+here a nonce in the record does the same for every write. Rejected: to repeat a
+write without a look, which takes the echo of our own write for somebody else's (A2).
 """
 
 from __future__ import annotations
@@ -21,14 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, Protocol
+from typing import Generic, Protocol, TypeVar
 
 from lockref.errors import CorruptRecord, LockError, StoreRejected
 from lockref.locks.notices import Notices
 from lockref.locks.rules import Rules
 from lockref.locks.values import Attempt, R, Sight, Stored
-from lockref.runtime import NS_PER_S, Runtime
+from lockref.runtime import Runtime
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+
+Reply = TypeVar("Reply", ReadReply, WriteReply)
 
 
 class ConditionalStore(Protocol):
@@ -102,16 +98,13 @@ class Cell(Generic[R]):
 
         Raises CorruptRecord (H17), StoreRejected.
         """
-        started_ns = self.runtime.monotonic_ns()
-        reply = self.store.read(self.key)
-        self.notices.metric("lock.request.latency", (self.runtime.monotonic_ns() - started_ns) / NS_PER_S)
+        reply = self._timed(self.store.read, self.key)
         if reply.outcome is Outcome.REJECTED:
             raise StoreRejected(
                 f"reading {self.key}: the store refused ({reply.status} {reply.reason}): "
                 f"give this client the right to read there, or choose another store"
             )
         if reply.outcome is not Outcome.APPLIED:
-            self.notices.metric("lock.state.unknown")
             return None
         if reply.body is None:
             return Stored(None, None)
@@ -125,25 +118,27 @@ class Cell(Generic[R]):
         Never without a condition: such a write would destroy a successor's grant (S6).
         """
         body = self.serialize(record)
-        started_ns = self.runtime.monotonic_ns()
         if if_version is None:
-            reply = self.store.put_if_absent(self.key, body)
+            reply = self._timed(self.store.put_if_absent, self.key, body)
         else:
-            reply = self.store.put_if_version(self.key, body, if_version)
-        self.notices.metric("lock.request.latency", (self.runtime.monotonic_ns() - started_ns) / NS_PER_S)
+            reply = self._timed(self.store.put_if_version, self.key, body, if_version)
         if reply.outcome is Outcome.APPLIED:
             self.token_max = max(self.token_max, record.token or 0)
-        elif reply.outcome is Outcome.AMBIGUOUS:
-            self.notices.metric("lock.state.unknown")
-        elif reply.outcome is Outcome.THROTTLED:
-            self.notices.metric("lock.throttled")
+        return reply
+
+    def _timed(self, request: Callable[..., Reply], *arguments: object) -> Reply:
+        if not self.notices.hears_metrics():
+            return request(*arguments)
+        started_ns = self.runtime.monotonic_ns()
+        reply = request(*arguments)
+        self.notices.asked(reply, self.runtime.monotonic_ns() - started_ns)
         return reply
 
     def settle(self, writes: Sequence[Attempt[R]], *, expected: Version | None, released: R | None = None) -> Found[R]:
-        """Look up what became of open writes: one read (H5, H7).
+        """Look up what became of open writes, by one read (H5, H7).
 
-        writes: ours that may have landed on `expected` or after it. released: the released record that we have been
-        writing, if any. Raises nothing: a refusal and bytes that are no record are in the answer's `error`.
+        writes: ours that may have landed on `expected`, or after it. released: the released record that we have been
+        writing, if any. A refusal, and bytes that are no record, are in the answer's `error`.
         """
         try:
             stored = self.look()
@@ -157,13 +152,3 @@ class Cell(Generic[R]):
         own = self.rules.recognise(stored.record, writes) if sight is Sight.OURS else None
         assert own is not None or sight is not Sight.OURS, "a sight of ours without a write of ours"
         return Found(sight, stored, own)
-
-
-def describe(reply: WriteReply) -> str:
-    """An answer in words, for messages."""
-    parts = [reply.outcome.name.lower().replace("_", " ")]
-    if reply.status is not None:
-        parts.append(str(reply.status))
-    if reply.reason:
-        parts.append(reply.reason)
-    return " ".join(parts)

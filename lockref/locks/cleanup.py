@@ -2,12 +2,10 @@
 
 A release is written until its fate is known, for a bounded time (H7). What is
 left then, and what a failed acquisition may have left, are *orphaned writes*:
-they may stand in the store, or may still land there, and nobody believes in
-them. They are undone in the background (H6), and lapse by themselves after one
-validity.
-
-A write is entered here before it is sent, and an ended grant before it is
-released, so that no exception can lose one.
+they may stand in the store, or may still land, and nobody believes in them.
+They are undone in the background (H6), and lapse by themselves. A write is
+entered here before it is sent, and an ended grant before it is released, so
+that no exception can lose one.
 """
 
 from __future__ import annotations
@@ -35,10 +33,7 @@ class Ending(Enum):
 
 
 class Cleanup(Generic[R]):
-    """Writes released records: over a grant that is given back, and over orphaned writes.
-
-    name: of the background task.
-    """
+    """Writes released records: over a grant that is given back, and over orphans. name: of the background task."""
 
     def __init__(self, cell: Cell[R], *, terms: LeaseTerms, name: str) -> None:
         self.cell = cell
@@ -50,8 +45,6 @@ class Cleanup(Generic[R]):
         self._epoch = 0
         self._mutex = self.runtime.mutex()
 
-    # ---- give a grant back ----
-
     def release(self, tenure: Tenure[R]) -> tuple[Ending, Stored[R] | None]:
         """H7: write the released record until its fate is known; each lost answer is looked up.
 
@@ -61,7 +54,9 @@ class Cleanup(Generic[R]):
         version = tenure.lease.version
         body = tenure.lease.attempt.record.freed(cell.new_nonce())
         has_lost_answer = False
-        deadline_ns = self.runtime.monotonic_ns() + self._release_budget_ns()
+        # As long as three requests may take, at least a second, never beyond a validity (L5).
+        budget_ns = min(self.terms.validity_ns, max(3 * self.terms.request_timeout_ns, NS_PER_S))
+        deadline_ns = self.runtime.monotonic_ns() + budget_ns
         for number in range(1, _RELEASE_TRIES_MAX + 1):
             reply = cell.swap(version, body, Purpose.RELEASE)
             match rules.next_step(reply):
@@ -96,14 +91,8 @@ class Cleanup(Generic[R]):
             self.runtime.sleep(pause_ns)
         return Ending.UNKNOWN, None
 
-    def _release_budget_ns(self) -> int:
-        """How long an unlock tries: as long as three requests may take, at least a second, never beyond a validity."""
-        return min(self.terms.validity_ns, max(3 * self.terms.request_timeout_ns, NS_PER_S))
-
     def _backoff_ns(self, failures: int) -> int:
         return self.cell.rules.backoff_ns(failures, self.runtime.random.uniform(0.5, 1.0))
-
-    # ---- which writes are orphaned ----
 
     def add(self, writes: Sequence[Attempt[R]]) -> None:
         """These may stand in the store from now on without being anybody's grant (H6)."""
@@ -132,8 +121,6 @@ class Cleanup(Generic[R]):
                     kept.append(write)
             self.orphans = kept
         self.start()
-
-    # ---- undo them ----
 
     def take_over(self) -> None:
         """A call of this lock begins: it deals with the orphans itself, so the background task ends."""

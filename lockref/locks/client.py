@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Generic, Protocol
+from dataclasses import dataclass
+from typing import Generic
 
 from lockref.errors import LockError, LockLost, LockNotHeld, ReleaseFailed
 from lockref.locks.acquisition import Acquisition
@@ -29,50 +30,31 @@ from lockref.locks.cleanup import Cleanup, Ending
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.notices import Notices
 from lockref.locks.tenure import Gate, Tenure
-from lockref.locks.values import Attempt, Lease, LeaseTerms, Moment, R, Reserved, Stored, Tokens
+from lockref.locks.values import Attempt, Lease, LeaseTerms, Moment, R, Tokens, Writer
 from lockref.locks.waiting import Shortcut, Waiting
 from lockref.runtime import NS_PER_S
 
 
-class Writer(Protocol[R]):
-    """Makes the records of one owner, with both clocks read before the write leaves (H1, M22)."""
-
-    owner: str
-
-    def attempt(self, known: Stored[R], reserved: Reserved) -> Attempt[R]:
-        """The acquiring write on `known`."""
-        ...
-
-    def renewal(self, current: Lease[R]) -> Attempt[R]:
-        """The write that extends `current`: its expiry never falls (H19), its token stays (H21)."""
-        ...
-
-
+@dataclass(eq=False, kw_only=True)
 class LeaseClient(Generic[R]):
     """Contends for one record, holds it and gives it back, for the tasks of one process."""
 
-    def __init__(
-        self,
-        *,
-        cell: Cell[R],
-        terms: LeaseTerms,
-        poll_interval_ns: int,
-        writer: Writer[R],
-        gate: Gate,
-        cleanup: Cleanup[R],
-        waiting: Waiting,
-        tokens: Tokens[R],
-        shortcut: Shortcut[R],
-        notices: Notices,
-        new_acquisition: Callable[[LeaseClient[R], int], Acquisition[R]],
-        new_tenure: Callable[..., Tenure[R]],
-        new_heartbeat: Callable[..., Heartbeat[R]],
-    ) -> None:
-        self.cell, self.terms, self.poll_interval_ns, self.writer = cell, terms, poll_interval_ns, writer
-        self.gate, self.cleanup, self.waiting = gate, cleanup, waiting
-        self.tokens, self.shortcut, self.notices = tokens, shortcut, notices
-        self.new_acquisition, self.new_tenure, self.new_heartbeat = new_acquisition, new_tenure, new_heartbeat
-        self.runtime = cell.runtime
+    cell: Cell[R]
+    terms: LeaseTerms
+    poll_interval_ns: int
+    writer: Writer[R]
+    gate: Gate
+    cleanup: Cleanup[R]
+    waiting: Waiting
+    tokens: Tokens[R]
+    shortcut: Shortcut[R]
+    notices: Notices
+    new_acquisition: Callable[[LeaseClient[R], int], Acquisition[R]]
+    new_tenure: Callable[..., Tenure[R]]
+    new_heartbeat: Callable[..., Heartbeat[R]]
+
+    def __post_init__(self) -> None:
+        self.runtime = self.cell.runtime
         self.tenure: Tenure[R] | None = None
         # Of the latest grant, that of a grant which is over included.
         self.loss = self.runtime.event()

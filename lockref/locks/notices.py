@@ -22,6 +22,7 @@ from lockref.errors import LockLost
 from lockref.locks.values import Moment
 from lockref.provider import Grant, LockEvent, LockEventKind, LockListener, hears_metrics
 from lockref.runtime import NS_PER_S, WallNs
+from lockref.stores.port import Outcome, ReadReply, WriteReply
 
 LOG = logging.getLogger("lockref")
 LOG.addHandler(logging.NullHandler())
@@ -73,6 +74,21 @@ class Notices:
         """One of Hudi's metrics, by Hudi's name."""
         if self._listener is not None and hears_metrics(self._listener):
             self._call("listener", self._listener, LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
+
+    def hears_metrics(self) -> bool:
+        """Is anybody told of metrics? Asked each time, for a listener may change its mind."""
+        return self._listener is not None and hears_metrics(self._listener)
+
+    def asked(self, reply: ReadReply | WriteReply, duration_ns: int) -> None:
+        """A request about the lock object was answered."""
+        self.metric("lock.request.latency", duration_ns / NS_PER_S)
+        is_unclear = reply.outcome is Outcome.AMBIGUOUS
+        if isinstance(reply, ReadReply):
+            is_unclear = reply.outcome not in (Outcome.APPLIED, Outcome.REJECTED)
+        elif reply.outcome is Outcome.THROTTLED:
+            self.metric("lock.throttled")
+        if is_unclear:
+            self.metric("lock.state.unknown")
 
     def granted(self, grant: Grant, sent: Moment) -> None:
         """A call has been granted the lock by a write sent at `sent`. Hudi counts attempts only here, too."""

@@ -227,3 +227,17 @@ class Tokens(Protocol[R]):
     def reserve(self, stored: Stored[R], *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
         """The token of the grant that replaces `stored`, above `seen`. is_over: no further request may begin (L5)."""
         ...
+
+
+class Writer(Protocol[R]):
+    """Makes the records of one owner, with both clocks read before the write leaves (H1, M22)."""
+
+    owner: str
+
+    def attempt(self, known: Stored[R], reserved: Reserved) -> Attempt[R]:
+        """The acquiring write on `known`."""
+        ...
+
+    def renewal(self, current: Lease[R]) -> Attempt[R]:
+        """The write that extends `current`: its expiry never falls (H19), its token stays (H21)."""
+        ...

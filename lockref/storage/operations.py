@@ -6,7 +6,7 @@ import atexit
 from typing import TYPE_CHECKING
 
 from lockref.errors import OutcomeUnknown
-from lockref.locks.cell import Cell, Purpose, describe
+from lockref.locks.cell import Cell, Purpose
 from lockref.locks.values import Step
 from lockref.runtime import NS_PER_MS
 from lockref.storage import lockfile
@@ -37,7 +37,7 @@ def repair(cell: Cell[LockFile], owner: str) -> bool:
         case Step.LOOK | Step.GONE if reply.outcome is not Outcome.AMBIGUOUS:
             return False
         case _:
-            raise OutcomeUnknown(f"repairing {cell.key}: {describe(reply)}; look at it and try again")
+            raise OutcomeUnknown(f"repairing {cell.key}: {reply.in_words()}; look at it and try again")
 
 
 def release_at_exit(lock: StorageLock) -> None:

@@ -18,11 +18,11 @@ from lockref.locks.acquisition import Acquisition
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.cell import Cell
 from lockref.locks.cleanup import Cleanup
-from lockref.locks.client import LeaseClient, Writer
+from lockref.locks.client import LeaseClient
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.rules import Rules
 from lockref.locks.tenure import Gate, Tenure
-from lockref.locks.values import Tokens
+from lockref.locks.values import Tokens, Writer
 from lockref.locks.waiting import Shortcut, Waiting
 from lockref.runtime import Runtime
 from lockref.storage.fence import FenceMark

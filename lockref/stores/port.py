@@ -55,6 +55,15 @@ class WriteReply:
     def __post_init__(self) -> None:
         assert (self.version is not None) <= (self.outcome is Outcome.APPLIED), "only an applied write has a version"
 
+    def in_words(self) -> str:
+        """The answer for messages."""
+        parts = [self.outcome.name.lower().replace("_", " ")]
+        if self.status is not None:
+            parts.append(str(self.status))
+        if self.reason:
+            parts.append(self.reason)
+        return " ".join(parts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadReply:
