@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lockref.locks.heartbeat import Heartbeat
@@ -290,13 +290,13 @@ class Rig:
         """One more client on the same machine and store."""
         options = {"listener": self.events.append, "on_loss": self.losses.append, **more}
         lock = self.cls(self.store, config=self.config, runtime=self.runtime, **options)
-        make_heartbeat = lock.parts.heartbeat
+        make_heartbeat = lock.client.new_heartbeat
 
         def make_and_keep(tenure: Tenure[LockFile], **parts: Any) -> Heartbeat[LockFile]:
             heartbeat = self._heartbeats[tenure] = make_heartbeat(tenure, **parts)
             return heartbeat
 
-        lock.parts = replace(lock.parts, heartbeat=make_and_keep)  # type: ignore[misc]
+        lock.client.new_heartbeat = make_and_keep
         return lock
 
     def twin(self) -> Any:
@@ -345,7 +345,7 @@ class Rig:
 
     def be_courteous(self, duration_ns: int) -> None:
         """Let `lock` step back for so long after each of its releases, whatever it has learned of others."""
-        self.lock.waiting.courtesy_ns = lambda: duration_ns
+        self.lock.client.waiting.courtesy_ns = lambda: duration_ns
 
     def live(self, owner: str | None = "somebody", *, for_ms: int = 10_000, fence: int | None = None) -> LockFile:
         """A live record of somebody else."""

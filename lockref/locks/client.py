@@ -136,20 +136,6 @@ class LeaseClient(Generic[R]):
         Raises LockLost if the grant had ended before, LockNotHeld for a task that does not hold it, ReleaseFailed if
         the store could not be told (H24): the protected work is done then.
         """
-        tenure, depth = self.tenure, self.gate.depth
-        try:
-            self._leave_one_level()
-        except LockError:
-            raise
-        except BaseException:
-            if tenure is not None and tenure is self.tenure and tenure.task == self.runtime.current_task():
-                # Broken off before anything was done. The caller has left its critical section all the same.
-                self.gate.set_depth(depth - 1)
-                if depth == 1:
-                    self._end_use(tenure)
-            raise
-
-    def _leave_one_level(self) -> None:
         self.gate.check_process()
         tenure = self.tenure
         if tenure is None or tenure.task != self.runtime.current_task():
@@ -163,6 +149,13 @@ class LeaseClient(Generic[R]):
             self._give_back(tenure, was_held=was_held)
         finally:
             self._end_use(tenure)
+
+    def break_off(self, tenure: Tenure[R] | None, depth: int) -> None:
+        """A Ctrl-C or its like struck a release. The caller has left its critical section all the same (H6)."""
+        if tenure is not None and tenure is self.tenure and tenure.task == self.runtime.current_task():
+            self.gate.set_depth(depth - 1)
+            if depth == 1:
+                self._end_use(tenure)
 
     def _disown(self, tenure: Tenure[R]) -> None:
         """H7: from here on nobody believes, whatever becomes of the release."""

@@ -191,7 +191,7 @@ class StorageLock:
 
     def try_lock(self) -> bool:
         """One attempt; returns within two request timeouts. False: somebody else has it."""
-        return self._acquire(0)
+        return self.client.acquire(0)
 
     def lock(self, timeout_s: float) -> bool:
         """Wait for a grant; returns within `timeout_s` and one request timeout (L5).
@@ -199,10 +199,7 @@ class StorageLock:
         At least one attempt is made, and finished: below one request timeout that may take longer than waiting may.
         False: somebody else's lease was seen; OutcomeUnknown: nothing definite was.
         """
-        return self._acquire(round(timeout_s * NS_PER_S))
-
-    def _acquire(self, timeout_ns: int) -> bool:
-        return self.client.acquire(timeout_ns)
+        return self.client.acquire(round(timeout_s * NS_PER_S))
 
     # ---- unlock ----
 
@@ -213,11 +210,18 @@ class StorageLock:
         that does not hold it (H9), ReleaseFailed if the store could not be told
         (H24): the protected work is done then, and others wait for one validity at most.
         """
-        self.client.release()
+        tenure, depth = self.client.tenure, self.gate.depth
+        try:
+            self.client.release()
+        except LockError:
+            raise
+        except BaseException:
+            self.client.break_off(tenure, depth)
+            raise
 
     def __enter__(self) -> Self:
         """Wait for a grant as long as a lease may last. Raises LockTimeout where `lock` says False."""
-        if not self._acquire(self.terms.validity_ns + self.terms.buffer_ns):
+        if not self.client.acquire(self.terms.validity_ns + self.terms.buffer_ns):
             raise LockTimeout(f"locking {self.cell.key}: somebody else held it all the time; wait longer with lock()")
         return self
 

@@ -6,13 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockref.locks.rules import (
-    Attempt,
-    LeaseTerms,
-    Moment,
-    Sight,
-    Stored,
-    Take,
-    Wait,
     deadline_after,
     decide,
     estimate_wall,
@@ -21,6 +14,7 @@ from lockref.locks.rules import (
     sight,
     valid_until_ms,
 )
+from lockref.locks.values import Attempt, LeaseTerms, Moment, Sight, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.lockfile import LockFile, parse, parse_strictly_as_hudi, serialize
 from lockref.stores.port import Version

@@ -13,7 +13,8 @@ import pytest
 from lockref.errors import ConfigError, DeterminismError
 from lockref.lab.loading import provider_from
 from lockref.locks.cell import Cell, Purpose
-from lockref.locks.rules import Rules, Step
+from lockref.locks.rules import Rules
+from lockref.locks.values import Step
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS
 from lockref.storage.lock import StorageLock

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from lockref.errors import LockError, OutcomeUnknown
-from lockref.locks.rules import Refusal, Reserved, Stored
+from lockref.locks.values import Refusal, Reserved, Stored
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
 from lockref.storage.fence import BLOCK, FenceMark, fence_key

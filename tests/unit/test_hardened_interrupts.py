@@ -95,7 +95,7 @@ PROGRAMS = {
 }
 
 THE_GRANT_STANDS = (
-    "return StorageLock._acquire",
+    "return LeaseClient.acquire",
     "return StorageLock.lock",
     "return StorageLock.__enter__",
     "call StorageLock.unlock",

@@ -8,17 +8,6 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.locks.rules import (
-    Attempt,
-    Deadline,
-    Lease,
-    LeaseTerms,
-    Moment,
-    Reason,
-    Sight,
-    Step,
-    Stored,
-    Take,
-    Wait,
     deadline_after,
     decide,
     estimate_wall,
@@ -32,6 +21,7 @@ from lockref.locks.rules import (
     sight,
     valid_until_ms,
 )
+from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Reason, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply

@@ -12,8 +12,9 @@ from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Purpose
 from lockref.locks.cleanup import Cleanup, Ending
 from lockref.locks.heartbeat import Heartbeat
-from lockref.locks.rules import UNFENCED, Attempt, Lease, Reason, Reserved, Step, Stored, Take, Wait, decide, next_step
+from lockref.locks.rules import Rules, decide, next_step
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import UNFENCED, Attempt, Lease, Reason, Reserved, Step, Stored, Take, Wait
 from lockref.provider import Grant
 from lockref.runtime import NS_PER_S, MonoNs
 from lockref.storage.lock import StorageLock
@@ -158,10 +159,10 @@ class _ByOwner(Acquisition[LockFile]):
     def make_pass(self) -> int | None:
         stored = self.cell.look()
         record = None if stored is None else stored.record
-        is_mine = record is not None and record.owner == self.lock.owner and not record.expired
+        is_mine = record is not None and record.owner == self.client.writer.owner and not record.expired
         if is_mine and stored is not None and stored.version is not None:
-            attempt = self.attempts[-1] if self.attempts else self.lock.new_attempt(stored, UNFENCED)
-            if self.lock.begin(Lease(stored.version, dataclasses.replace(attempt, record=record))):
+            attempt = self.attempts[-1] if self.attempts else self.client.writer.attempt(stored, UNFENCED)
+            if self.client.begin(Lease(stored.version, dataclasses.replace(attempt, record=record))):
                 return None
         return super().make_pass()
 
@@ -182,11 +183,7 @@ def _own_by_name(stored: Stored[LockFile], *, owner: str, **known: Any) -> Take 
 class SameOwnerEverywhere(StorageLock):
     """The owner id is the application's name: every client takes the others' record for its own (M23, H22)."""
 
-    parts = other_rules(decide=_own_by_name)
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.owner = "etl-job"
+    parts = other(rules=Rules(decide=_own_by_name), owner=lambda _runtime: "etl-job")
 
 
 class _CorruptIsFree(WritesApart):

@@ -9,7 +9,7 @@ from typing import Any
 
 from lockref.errors import CorruptRecord
 from lockref.locks.cell import Cell
-from lockref.locks.rules import Stored
+from lockref.locks.values import Stored
 from lockref.provider import RecordView
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

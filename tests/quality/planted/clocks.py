@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from lockref.locks import rules
-from lockref.locks.rules import Attempt, Deadline, Lease, LeaseTerms, Moment, Reason, Stored, Take, Wait
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Reason, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime, WallNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

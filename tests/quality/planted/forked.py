@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lockref.errors import LockNotHeld
-from lockref.locks.tenure import Tenure
+from lockref.locks.tenure import Gate, Tenure
 from lockref.provider import LockContext
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
@@ -52,15 +52,21 @@ class ChildBelieves(StorageLock):
     parts = other(tenure=_LooksAtClocksOnly)
 
 
-class ChildReleases(StorageLock):
-    """A child's unlock gives its parent's lock back: same owner, same version (H9, S6)."""
-
-    def _check_process(self) -> None:
+class _AsksNobody(Gate):
+    def check_process(self) -> None:
         """Whoever has this object may use it."""
 
 
-class ChildIsTheOwner(ChildReleases, ChildBelieves):
+class ChildReleases(StorageLock):
+    """A child's unlock gives its parent's lock back: same owner, same version (H9, S6)."""
+
+    parts = other(gate=_AsksNobody)
+
+
+class ChildIsTheOwner(StorageLock):
     """A child is the owner in every respect (H9, E33)."""
+
+    parts = other(gate=_AsksNobody, tenure=_LooksAtClocksOnly)
 
 
 class PlainChild(PlainLock):

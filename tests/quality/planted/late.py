@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from lockref.locks.heartbeat import Heartbeat
-from lockref.locks.rules import Attempt, Lease, Moment
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import Attempt, Lease, Moment
 from lockref.runtime import MonoNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

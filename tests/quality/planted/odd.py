@@ -11,8 +11,9 @@ from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Cell, Purpose
 from lockref.locks.cleanup import Cleanup
 from lockref.locks.heartbeat import Heartbeat
-from lockref.locks.rules import Attempt, Lease, Moment, Reason, Stored, Take, Wait, recognise
+from lockref.locks.rules import recognise
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import Attempt, Lease, Moment, Reason, Stored, Take, Wait
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs
 from lockref.storage.lock import StorageLock
@@ -153,7 +154,7 @@ class _CountsFromFirstSight(Acquisition[LockFile]):
         holder = None if known.record is None else (known.record.owner, known.record.fence)
         if holder != self.holder:
             self.holder, self.since_ns = holder, now_ns
-        if isinstance(decision, Wait) and now_ns - self.since_ns > self.lock.terms.validity_ns:
+        if isinstance(decision, Wait) and now_ns - self.since_ns > self.client.terms.validity_ns:
             return Take(Reason.LAPSED)
         return decision
 
@@ -228,13 +229,13 @@ class _GivesUp(Cleanup[LockFile]):
 class _Adopts(Acquisition[LockFile]):
     def make_pass(self) -> int | None:
         stored = look_or_none(self.cell)
-        cleanup = self.lock.cleanup
+        cleanup = self.client.cleanup
         assert isinstance(cleanup, _GivesUp)
         stray = None if stored is None else recognise(stored.record, cleanup.given_up)
         if stored is not None and stored.version is not None and stray is not None:
             now = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
-            fresh = dataclasses.replace(stray, sent=now, deadline=self.rules.deadline_after(now, self.lock.terms))
-            if self.lock.begin(Lease(stored.version, fresh)):
+            fresh = dataclasses.replace(stray, sent=now, deadline=self.rules.deadline_after(now, self.client.terms))
+            if self.client.begin(Lease(stored.version, fresh)):
                 return None
         return super().make_pass()
 

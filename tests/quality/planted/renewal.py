@@ -8,8 +8,8 @@ from typing import Any
 
 from lockref.locks.cell import Purpose
 from lockref.locks.heartbeat import Heartbeat
-from lockref.locks.rules import Attempt, Deadline, Lease
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import Attempt, Deadline, Lease
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

@@ -7,7 +7,8 @@ from typing import Any
 
 from lockref.locks.acquisition import Acquisition
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
-from lockref.locks.rules import Reason, Refusal, Reserved, Stored, Take, Wait, decide, next_token
+from lockref.locks.rules import decide, next_token
+from lockref.locks.values import Reason, Refusal, Reserved, Stored, Take, Wait
 from lockref.storage.fence import FenceMark
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from lockref.locks.rules import Lease
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import Lease
 from lockref.provider import LockContext, LockEvent, LockEventKind
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
