@@ -54,22 +54,14 @@ class Acquisition(Generic[R]):
 
     def run(self) -> bool:
         """True: granted. False: somebody else's lease was seen. Raises OutcomeUnknown if nothing definite was (S7)."""
-        is_granted = False
-        try:
-            if not self.client.enter(self.waits_until_ns):
-                tenure = self.client.tenure
-                if tenure is not None and tenure.is_in_force():
-                    return False
-                # S7: the other task is still contending, so nobody is known to have it.
-                raise OutcomeUnknown(
-                    f"locking {self.cell.key}: another task of this process is busy with it; try again"
-                )
-            self.client.cleanup.take_over()
-            is_granted = self.contend()
-            return is_granted
-        finally:
-            if not is_granted:
-                self.stop()
+        if not self.client.enter(self.waits_until_ns):
+            tenure = self.client.tenure
+            if tenure is not None and tenure.is_in_force():
+                return False
+            # S7: the other task is still contending, so nobody is known to have it.
+            raise OutcomeUnknown(f"locking {self.cell.key}: another task of this process is busy with it; try again")
+        self.client.cleanup.take_over()
+        return self.contend()
 
     def stop(self) -> None:
         """The call ends without a grant, perhaps by a Ctrl-C: leave nothing behind that could become one (L6)."""

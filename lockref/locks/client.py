@@ -18,12 +18,11 @@ and every step had to be read in all of them.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
-from lockref.errors import LockError, LockLost, LockNotHeld, ReleaseFailed
+from lockref.errors import LockLost, LockNotHeld, ReleaseFailed
 from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Cell
 from lockref.locks.cleanup import Cleanup, Ending
@@ -77,7 +76,13 @@ class LeaseClient(Generic[R]):
             if self.gate.is_mine():
                 self.gate.set_depth(depth)
             raise
-        return call.run()
+        is_granted = False
+        try:
+            is_granted = call.run()
+            return is_granted
+        finally:
+            if not is_granted:
+                call.stop()
 
     def _re_enter(self) -> bool:
         """H9: the owner task may lock again; a grant that it lost unnoticed is reported once, then forgotten."""
@@ -210,22 +215,3 @@ class LeaseClient(Generic[R]):
                 f"repeat it. Others wait until the lease lapses, {self.terms.validity_ns / NS_PER_S:g} s at most"
             )
         self.notices.released(tenure.grant())
-
-    def close(self) -> None:
-        """Give back what the calling task holds; a grant of another task is lost, not released (U16)."""
-        self.gate.shut()
-        tenure = self.tenure
-        if tenure is not None:
-            if tenure.task == self.runtime.current_task():
-                self.gate.set_depth(1)
-                with contextlib.suppress(LockError):
-                    self.release()
-            else:
-                tenure.lose("the lock was closed by another task")
-        self.cleanup.finish()
-
-    def abandon(self) -> None:
-        """H14: the process ends inside the critical section; the grant is lost and left to lapse (U16)."""
-        if self.tenure is not None:
-            self.tenure.lose("the process ends inside the critical section")
-            self.forget()

@@ -19,7 +19,7 @@ from lockref.runtime import Runtime, Task
 
 
 class Gate:
-    """One task at a time, in the process that made the lock, until it is shut. depth: how often its user entered."""
+    """One task at a time, in the process that made the lock, until it is closed. depth: how often its user entered."""
 
     def __init__(self, runtime: Runtime, key: str) -> None:
         self.runtime = runtime
@@ -28,7 +28,8 @@ class Gate:
         self.depth = 0
         self.process_id = runtime.process_id()
         self._idle = runtime.event()
-        self._shut = runtime.event()
+        # Set once the lock is closed: whoever waits is woken, and nobody enters any more.
+        self.closing = runtime.event()
         self._mutex = runtime.mutex()
 
     def is_mine(self) -> bool:
@@ -60,31 +61,24 @@ class Gate:
             self.user, self.depth = None, 0
         self._idle.set()
 
-    def shut(self) -> None:
-        """The lock is closed: whoever waits is woken, and nobody enters any more."""
-        self._shut.set()
-
     def pause(self, duration_ns: int) -> None:
         """Wait between two requests. Raises as `check_open`."""
-        self._shut.wait(duration_ns)
+        self.closing.wait(duration_ns)
         self.check_open()
 
     def check_open(self) -> None:
         """Raises LockError for a lock that was closed, LockForked in a forked child."""
         self.check_process()
-        if self._shut.is_set():
+        if self.closing.is_set():
             raise LockError(f"locking {self.key} with a lock that is closed: make a new one")
 
     def check_process(self) -> None:
         """H9: a forked child shares owner and memory with its parent; only one of them may act. Raises LockForked."""
-        if self.is_forked():
+        if self.runtime.process_id() != self.process_id:
             raise LockForked(
                 f"using the lock {self.key} in process {self.runtime.process_id()}, a forked child of the process "
                 f"{self.process_id} that made it: only the parent may act; make a new lock in the child"
             )
-
-    def is_forked(self) -> bool:
-        return self.runtime.process_id() != self.process_id
 
 
 class Tenure(Generic[R]):

@@ -22,6 +22,7 @@ and a reader needed all of them for any step.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from types import TracebackType
 from typing import ClassVar, Self
@@ -247,14 +248,27 @@ class StorageLock:
         is undone once before this returns, and otherwise in the background.
         In a forked child it does nothing: the lock is the parent's (H9).
         """
-        if not self.gate.is_forked():
-            self.client.close()
+        if self.runtime.process_id() != self.gate.process_id:
+            return
+        self.gate.closing.set()
+        tenure = self.client.tenure
+        if tenure is not None:
+            if tenure.task == self.runtime.current_task():
+                self.gate.set_depth(1)
+                with contextlib.suppress(LockError):
+                    self.unlock()
+            else:
+                tenure.lose("the lock was closed by another task")
+        self.cleanup.finish()
 
     def exit_hook(self) -> None:
         """For the end of the process: a grant still in use is marked lost and left to lapse (H14, U16)."""
-        if not self.gate.is_forked():
-            self.client.abandon()
-            self.client.close()
+        if self.runtime.process_id() != self.gate.process_id:
+            return
+        if self.client.tenure is not None:
+            self.client.tenure.lose("the process ends inside the critical section")
+            self.client.forget()
+        self.close()
 
     # ---- for operators ----
 
