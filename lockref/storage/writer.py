@@ -11,7 +11,7 @@ from lockref.storage.lockfile import LockFile
 
 
 class LockFileWriter:
-    """Makes the writes of one owner. Both clocks are read before the write leaves (H1, M22)."""
+    """Makes the writes of one owner."""
 
     def __init__(
         self, owner: str, *, terms: LeaseTerms, rules: Rules, runtime: Runtime, new_nonce: Callable[[], str]
@@ -23,7 +23,7 @@ class LockFileWriter:
         self.new_nonce = new_nonce
 
     def attempt(self, known: Stored[LockFile], reserved: Reserved) -> Attempt[LockFile]:
-        """The acquiring write on `known`."""
+        """The acquiring write on `known`. Both clocks are read before it leaves (H1, M22)."""
         sent = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
         until_ms = self.rules.valid_until_ms(sent.wall_ns, self.terms)
         return Attempt(

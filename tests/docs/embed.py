@@ -1,4 +1,4 @@
-"""`make docs`: put the example lock into the document that explains it."""
+"""`make docs`: put the example locks into the document that explains them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import re
 from tests.docs import ROOT
 
 GUIDE = ROOT / "docs" / "bring-your-own-lock.md"
-EXAMPLE = ROOT / "docs" / "examples" / "lease_lock.py"
-_PLACE = re.compile(r"(<!-- examples/lease_lock\.py -->\n).*?(<!-- end -->)", re.DOTALL)
+EXAMPLES = ("lease_lock.py", "variants.py")
 
 
 def main() -> None:
-    """Replace what stands between the two marks by the file, to the letter."""
-    code = f"```python\n{EXAMPLE.read_text(encoding='utf-8')}```\n"
-    before = GUIDE.read_text(encoding="utf-8")
-    after = _PLACE.sub(lambda found: found[1] + code + found[2], before)
-    assert _PLACE.search(before), f"{GUIDE.name} has no place for the example"
-    GUIDE.write_text(after, encoding="utf-8")
+    """Replace what stands between two marks by the file that the first mark names, to the letter."""
+    text = GUIDE.read_text(encoding="utf-8")
+    for name in EXAMPLES:
+        code = f"```python\n{(ROOT / 'docs' / 'examples' / name).read_text(encoding='utf-8')}```\n"
+        place = re.compile(rf"(<!-- examples/{re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        assert place.search(text), f"{GUIDE.name} has no place for {name}"
+        text = place.sub(lambda found, code=code: found[1] + code + found[2], text)  # type: ignore[misc]
+    GUIDE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

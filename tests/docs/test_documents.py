@@ -11,6 +11,7 @@ import pytest
 
 from lockref.cli.main import run
 from tests.docs import DOCUMENTS, ROOT, blocks
+from tests.docs.embed import EXAMPLES
 
 COMMAND = re.compile(r"^lockref .+")
 PLACES = re.compile(r"\[[^\]]+\]\(([^)#\s]+)\)")
@@ -108,10 +109,11 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert not missing
 
 
-def test_the_whole_lock_is_shown_as_it_is() -> None:
-    """docs/bring-your-own-lock.md shows the example file to the letter, so that copying either gives the same."""
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_shown_as_it_is(name: str) -> None:
+    """docs/bring-your-own-lock.md shows the example files to the letter, so that copying either gives the same."""
     shown = [text for language, text in blocks(ROOT / "docs" / "bring-your-own-lock.md") if language == "python"]
-    assert (ROOT / "docs" / "examples" / "lease_lock.py").read_text(encoding="utf-8") in shown
+    assert (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8") in shown
 
 
 def test_the_scenario_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:

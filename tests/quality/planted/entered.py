@@ -143,7 +143,7 @@ class CloseStopsBelievingOnly(StorageLock):
     """Close clears what the lock knows; the heartbeat has a copy of that and renews on (L1, U16)."""
 
     def close(self) -> None:
-        tenure, self.tenure = self.tenure, None
+        tenure, self.client.tenure = self.tenure, None
         if tenure is not None and not tenure.has_lapsed:
             tenure.end()
             self.runtime.spawn(lambda: self._keep(tenure), name="heartbeat-left")

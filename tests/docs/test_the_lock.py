@@ -1,0 +1,81 @@
+"""docs/the-lock.md says which function does which step, by which clause: all of that is in the source."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from lockref.lab.loading import load_provider
+from scenarios.campaign import run_campaign
+from scenarios.definition.load import load_scenario
+from tests.docs import ROOT
+
+PAGE = (ROOT / "docs" / "the-lock.md").read_text(encoding="utf-8")
+_TIE = re.compile(r"`(lockref/\S+\.py): ([\w.]+)`")
+_CLAUSE = re.compile(r"\b[A-Z]{1,2}\d+\b")
+_FILE = re.compile(r"`(lockref/\S+\.py)`")
+
+TIES = [
+    (path, name, tuple(_CLAUSE.findall(row.split("|")[-3])))
+    for row in PAGE.splitlines()
+    if row.startswith("|")
+    for path, name in _TIE.findall(row)
+]
+CORE = re.search(r"The core is .*?\n\n((?:- .*\n(?:  .*\n)*)+)", PAGE)
+
+CORE_FILES_MAX = 7
+CORE_LINES_MAX = 1_400
+
+
+def source_of(path: str, name: str) -> str:
+    """The source of a function or class in a file, with its comments. Empty where there is none."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    found: ast.AST | None = ast.parse(text)
+    for part in name.split("."):
+        inner = [node for node in ast.iter_child_nodes(found) if getattr(node, "name", None) == part]
+        if not inner:
+            return ""
+        found = inner[0]
+    return ast.get_source_segment(text, found) or ""
+
+
+def test_the_page_ties_its_steps() -> None:
+    """A change of the page's form must not leave these tests without anything to ask."""
+    assert len(TIES) > 30
+    assert all(clauses for _, _, clauses in TIES)
+
+
+@pytest.mark.parametrize(("path", "name", "clauses"), TIES, ids=[f"{name} {path[-12:]}" for path, name, _ in TIES])
+def test_a_step_is_where_the_page_says(path: str, name: str, clauses: tuple[str, ...]) -> None:
+    """The function exists, and each clause of the step is named in its source."""
+    source = source_of(path, name)
+    assert source, f"{path} has no {name}"
+    assert [clause for clause in clauses if not re.search(rf"\b{clause}\b", source)] == []
+
+
+def test_files_that_the_page_names_exist() -> None:
+    """The optional ones, too."""
+    assert [path for path in _FILE.findall(PAGE) if not (ROOT / path).is_file()] == []
+
+
+def test_the_core_is_as_small_as_the_page_says() -> None:
+    """What somebody must read who ports the lock: seven files, and no more lines than are told."""
+    assert CORE is not None
+    files = re.findall(r"^- `(lockref/\S+\.py)`", CORE[1], re.MULTILINE)
+    lines = sum(len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in files)
+    told = re.search(r"seven files of ([\d,]+) lines", PAGE)
+    assert told is not None
+    assert len(files) <= CORE_FILES_MAX
+    assert lines <= int(told[1].replace(",", "")) <= CORE_LINES_MAX
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "clause"), [("ForgetfulRelease", "swarm", "S6"), ("Boastful", "e06", "S3")]
+)
+def test_a_shown_variant_is_caught(name: str, scenario: str, clause: str) -> None:
+    """Each variant of the guide is the reference but for one part, and a clause says which promise it breaks."""
+    spec = load_provider(f"{ROOT / 'docs' / 'examples' / 'variants.py'}:{name}")
+    result = run_campaign(load_scenario(scenario), spec, range(1, 11), keep_runs=0)
+    assert clause in {finding.clause for finding in result.tally.findings}
