@@ -42,6 +42,8 @@ EVENTS, RUNS = "events", "runs"
 CHUNKS: Final = "chunks"
 """The folder of a campaign's finished chunks (`scenarios.checkpoint`), in that of its results."""
 SUFFIXES: Final = ("parquet", "jsonl")
+EVENT_NAMES: Final = (EVENTS, "history")
+"""What a file of events in a run folder may be called, the usual name first."""
 HISTORIES: Final = tuple(f"{EVENTS}.{suffix}" for suffix in SUFFIXES)
 """Names under which a folder holds a history."""
 REQUIRED: Final = ("run", "at_ns", "node", "kind")
@@ -110,13 +112,13 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
     notes = Notes()
     if is_unfinished(path):
         return _unfinished(path, notes)
-    events_path, runs_path = _locate(path)
-    if _is_parquet(events_path):
-        events = _history_columns(_read_parquet(events_path), events_path, notes)
+    files = find_history(path)
+    if files.is_parquet:
+        events = _history_columns(_read_parquet(files.events), files.events, notes)
     else:
-        events = _read_lines(events_path, notes)
+        events = _read_lines(files.events, notes)
     events = _numbered(events, notes)
-    runs = _inferred(events, notes) if runs_path is None else _read_runs(runs_path)
+    runs = _inferred(events, notes) if files.runs is None else _read_runs(files.runs)
     runs = _marked(runs, notes)
     if notes.nameless:
         notes.damaged.update(runs["run"].to_pylist())
@@ -167,16 +169,39 @@ def _without_runs(table: pa.Table, damaged: set[int]) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(table["run"], value_set=pa.array(sorted(damaged), pa.int64()))))
 
 
-def _locate(path: Path) -> tuple[Path, Path | None]:
+@dataclass(frozen=True, slots=True)
+class HistoryFiles:
+    """Where one history lies: its events (a file, or a folder of part files), and what describes its runs, if anything.
+
+    is_parquet: the events are Parquet; else they are JSON lines.
+    """
+
+    events: Path
+    runs: Path | None
+    is_parquet: bool
+
+
+def find_history(path: Path) -> HistoryFiles:
+    """The files of the history at `path`: a run folder, or a file or folder of events. Both readers ask here.
+
+    Raises HistoryUnreadable where there is none, and for a file that is called Parquet and is something else.
+    """
     if not path.exists():
         raise HistoryUnreadable(f"{path} does not exist: name a run folder, a .parquet or a .jsonl file")
-    if path.is_dir():
-        for suffix in SUFFIXES:
-            events = path / f"{EVENTS}.{suffix}"
-            if events.exists():
-                return events, runs_beside(events)
-        raise HistoryUnreadable(f"{path} holds no {EVENTS}.parquet and no {EVENTS}.jsonl: name a run folder")
-    return path, runs_beside(path)
+    events = path
+    if path.is_dir() and path.suffix != ".parquet":
+        found = [path / f"{name}.{suffix}" for suffix in SUFFIXES for name in EVENT_NAMES]
+        present = [each for each in found if each.exists()]
+        if not present:
+            holds = ", ".join(sorted(entry.name for entry in path.iterdir())[:10]) or "nothing"
+            raise HistoryUnreadable(
+                f"{path} holds no {EVENTS}.parquet and no {EVENTS}.jsonl (it holds {holds}): name a run folder"
+            )
+        events = present[0]
+    is_parquet = _is_parquet(events)
+    if events.suffix == ".parquet" and not is_parquet:
+        raise HistoryUnreadable(f"{events} is not Parquet although its name says so, or it was cut off while written")
+    return HistoryFiles(events=events, runs=runs_beside(events), is_parquet=is_parquet)
 
 
 def runs_beside(events: Path) -> Path | None:
@@ -298,6 +323,40 @@ def _lines(path: Path) -> Iterator[tuple[bytes, bool]]:
     with path.open("rb") as file:
         while line := file.readline(LINE_BYTES_MAX):
             yield line, line.endswith(b"\n")
+
+
+@dataclass(frozen=True, slots=True)
+class TornTail:
+    """A final line that was being written when its writer died; `run` is that of the line before."""
+
+    text: str
+    run: int | None
+
+
+def torn_tail(path: Path) -> TornTail | None:
+    """The unfinished last line of a JSON-lines file, or None, for a reader that does not go through it in order.
+
+    Damage elsewhere is not looked at here, and a folder of part files has no last line.
+    """
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - LINE_BYTES_MAX))
+        lines = file.read().decode("utf-8", errors="replace").split("\n")
+    if not lines[-1].strip() or _as_object(lines[-1]) is not None:
+        return None
+    before = _as_object(lines[-2]) if len(lines) > 1 else None
+    run = before.get("run") if before else None
+    return TornTail(text=lines[-1], run=run if isinstance(run, int) else None)
+
+
+def _as_object(line: str | bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _read_lines(path: Path, notes: Notes) -> pa.Table:

@@ -98,7 +98,7 @@ def _bytes(sources: Sequence[Source]) -> int:
     paths = [
         path
         for source in sources
-        for path in ([source.events] if source.events.is_file() else source.events.rglob("*"))
+        for path in ([source.files.events] if source.files.events.is_file() else source.files.events.rglob("*"))
     ]
     return sum(path.stat().st_size for path in paths)
 

@@ -22,8 +22,8 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code 
 from pyspark.sql import types as T  # noqa: N812
 
 from lockref.history import ENUM_COLUMNS, INTEGER_COLUMNS, RUNS_SCHEMA, SCHEMA
-from reports.history_files import CLOCK_MAX_NS, CLOCK_MIN_NS, CLOCKS, RUN_MAX
-from reports.pipeline.inputs import Source, torn_tail
+from reports.history_files import CLOCK_MAX_NS, CLOCK_MIN_NS, CLOCKS, RUN_MAX, torn_tail
+from reports.pipeline.inputs import Source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +109,7 @@ def _checked_events(spark: SparkSession, source: Source) -> DataFrame:
     The expressions are SQL text: built as `Column` objects, each of their parts
     is a call to the JVM, and several sources take seconds before anything is read.
     """
-    raw = _raw_parquet(spark, source) if source.suffix == "parquet" else _raw_jsonl(spark, source)
+    raw = _raw_parquet(spark, source) if source.files.is_parquet else _raw_jsonl(spark, source)
     problems = ["case when _corrupt is not null then 'not a JSON object' end"]
     typed = [f"{source.index} as _source", "_corrupt"]
     for name in COLUMNS:
@@ -161,7 +161,7 @@ def _plain_type(found: pa.DataType) -> T.DataType | None:
 
 def _raw_parquet(spark: SparkSession, source: Source) -> DataFrame:
     """Columns by name; one that is absent, or of a type that cannot be meant, reads as null or as its text."""
-    read = _read_parquet(spark, source.events)
+    read = _read_parquet(spark, source.files.events)
     present = {field.name: field.dataType for field in read.schema.fields}
     columns = []
     for name in COLUMNS:
@@ -175,8 +175,8 @@ def _raw_parquet(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def _raw_jsonl(spark: SparkSession, source: Source) -> DataFrame:
-    lines = spark.read.text(str(source.events)).where(F.trim("value") != "")
-    torn = torn_tail(source.events)
+    lines = spark.read.text(str(source.files.events)).where(F.trim("value") != "")
+    torn = torn_tail(source.files.events)
     if torn is not None:
         lines = lines.where(F.col("value") != F.lit(torn.text))
     # Every field is read as text, so that a wrong type is seen instead of becoming null.
@@ -187,17 +187,17 @@ def _raw_jsonl(spark: SparkSession, source: Source) -> DataFrame:
 
 def _runs(spark: SparkSession, source: Source) -> DataFrame:
     """The runs of a source with `source` and `problem`."""
-    if source.runs is None:
+    if source.files.runs is None:
         return _runs_inferred(spark, source)
-    if source.runs.suffix == ".parquet":
-        read = _read_parquet(spark, source.runs)
+    if source.files.runs.suffix == ".parquet":
+        read = _read_parquet(spark, source.files.runs)
         present = set(read.columns)
         texts = read.selectExpr(
             *(f"`{name}`" if name in present else f"null as `{name}`" for name in RUNS_SCHEMA.names)
         )
         typed = [f"try_cast(`{field.name}` as {field.dataType.simpleString()})" for field in RUNS_FIELDS]
     else:
-        lines = spark.read.text(str(source.runs)).where(F.trim("value") != "")
+        lines = spark.read.text(str(source.files.runs)).where(F.trim("value") != "")
         texts = lines.select(F.from_json("value", _RUNS_JSON).alias("record")).select("record.*")
         typed = [
             f"from_json(`{field.name}`, '{field.dataType.simpleString()}')"
@@ -206,7 +206,7 @@ def _runs(spark: SparkSession, source: Source) -> DataFrame:
             for field in RUNS_FIELDS
         ]
     rows = texts.selectExpr(*(f"{value} as `{field.name}`" for value, field in zip(typed, RUNS_FIELDS, strict=True)))
-    torn = torn_tail(source.events) if source.suffix == "jsonl" else None
+    torn = torn_tail(source.files.events) if not source.files.is_parquet else None
     is_torn = f"run <=> {torn.run}" if torn is not None and torn.run is not None else "false"
     out_of_range = f"run not between 0 and {RUN_MAX}"
     given = {
