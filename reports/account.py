@@ -59,7 +59,7 @@ class StoredFailure(Protocol):
     def shown(self) -> ShownFailure | None: ...
 
 
-def tallied_results(
+def summarised_results(
     summary: Summary,
     *,
     title: str,
@@ -187,7 +187,7 @@ def judged_history(
         not_demanded=frozenset(earlier.not_demanded) if earlier else frozenset(),
     )
     about = runs.select(["run", "seed", "world", "scenario", "provider"]).to_pylist()
-    results = tallied_results(
+    results = summarised_results(
         counted,
         title=str(history),
         scenario=", ".join(sorted({row["scenario"] for row in about})),

@@ -20,8 +20,18 @@ import pyarrow as pa
 from lockref.history import ABSENT, IF_ABSENT, Kind, Op, Recorder, detail, runs_table, to_table
 from lockref.stores.port import Outcome
 from reports.checks import Judgement, judge
+from reports.checks.summary import Summary
 
 LOCK = "table.lock"
+TIMING = {
+    "validity_ns": 100,
+    "poll_interval_ns": 10,
+    "request_timeout_ns": 5,
+    "wait_timeout_ns": 400,
+    "drift_bound_ns": 0,
+    "faults_end_ns": 0,
+}
+"""Hand-over within 10 + 2 · 5 = 20; a grant within 120 of the last write; a call within 405."""
 
 
 @dataclass(frozen=True)
@@ -237,6 +247,17 @@ def tables(*histories: History) -> tuple[pa.Table, pa.Table]:
         for number, history in enumerate(histories)
     ]  # fmt: skip
     return to_table([history.recorder() for history in histories]), runs_table(rows)
+
+
+def timed(**run: object) -> History:
+    """A history of a run with the timing above."""
+    return History(run={**TIMING, **run})
+
+
+def summarised(*histories: History) -> Summary:
+    """What the judge says of these histories, added up."""
+    events, runs = tables(*histories)
+    return Summary.of(judge(events, runs), events, runs)
 
 
 def verdict(judgement: Judgement, clause: str, run: int = 0) -> dict[str, Any]:

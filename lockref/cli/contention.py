@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lockref.cli.results import say_results
 from lockref.errors import BackendUnavailable
 from lockref.history import history_digest
-from reports.account import add_thresholds, check_line, tallied_results, write_run
+from reports.account import add_thresholds, check_line, summarised_results, write_run
 from scenarios.backends import BACKENDS
 from scenarios.definition.thresholds import judged_thresholds
 from scenarios.worlds.contention import contend_on
@@ -60,7 +60,7 @@ def contend(
         progress=lambda text: console.progress(text, force=True),
     )
     outcome = done.outcome
-    results = tallied_results(
+    results = summarised_results(
         done.summary,
         title=f"{scenario.name} on {backend if backend in BACKENDS else done.server} under {spec.name}",
         scenario=scenario.name,

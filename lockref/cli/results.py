@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lockref.cli.console import Console, printable
-from reports.account import judged_history, tallied_results
+from reports.account import judged_history, summarised_results
 from reports.checks.verdicts import counted
 from reports.formats.document import document_of
 from reports.formats.exit_codes import code_of, gate, worst
@@ -33,7 +33,7 @@ def campaign_results(
     campaign: CampaignResult, *, provenance: Mapping[str, object], store_failure: Callable[[Finding], StoredFailure]
 ) -> Results:
     """The account of a campaign of seeds."""
-    return tallied_results(
+    return summarised_results(
         campaign.summary,
         title=f"{campaign.scenario.name} under {campaign.provider}",
         scenario=campaign.scenario.name,

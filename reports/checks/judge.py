@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.checks.classes import checks_tokens, class_table
-from reports.checks.clauses.answers import check_honesty
+from reports.checks.clauses.answers import check_answers
 from reports.checks.clauses.belief import check_belief_exclusion
 from reports.checks.clauses.effect import check_effect_exclusion
 from reports.checks.clauses.fairness import check_fairness, fairness_table
@@ -147,19 +147,17 @@ def _judge(case: Case) -> Judgement:
             undecided=holed,
         ),
         Ruling(
-            check_honesty(truth, operations, case.call_of_grant, case.disturbances, case.shown),
+            check_answers(truth, operations, case.call_of_grant, case.disturbances, case.contradictions),
             excused=unreadable,
-            undecided=[*holed, (case.shown.runs(case.runs.count), CONTRADICTED)],
+            undecided=[*holed, (case.contradictions.runs(case.runs.count), CONTRADICTED)],
         ),
     ]
     count = case.runs.count
     broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}
     rulings = [*safety, *check_liveness(case), *check_fairness(case)]
+    pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
     return Judgement(
-        verdicts=with_damaged(
-            verdict_table(case.runs.number, pointed_at_store(rulings, safety[0].violations, truth, case.shown)),
-            case.records.damaged,
-        ),
+        verdicts=with_damaged(verdict_table(case.runs.number, pointed), case.records.damaged),
         classes=class_table(
             case.runs.number,
             overlapped=broken["S3"],
@@ -171,7 +169,7 @@ def _judge(case: Case) -> Judgement:
         grants=grants_table(truth),
         tenures=tenures_table(case),
         records=case.records.table,
-        answers=answers_table(case.answers, case.runs, truth, case.shown),
+        answers=answers_table(case.answers, case.runs, truth, case.contradictions),
         speeds=speed_table(case),
     )
 

@@ -1,4 +1,4 @@
-"""Vacuity: did what was to be tested happen at all?
+"""Situations: did what was to be tested happen at all?
 
 A run in which nobody contended proves nothing about contention. Each situation
 is counted per run from the history itself; a scenario names those without

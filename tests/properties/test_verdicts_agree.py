@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockref.history import runs_table, to_table
-from reports.account import tallied_results
+from reports.account import summarised_results
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
 from reports.checks.facts.integrity import RECORD_SCHEMA
@@ -129,7 +129,7 @@ def on_spark(runs: list[Run], losses: tuple[int, int]) -> Results:
 
 
 def told(counted: Summary) -> Results:
-    return tallied_results(counted, title="t", scenario="s", provider="p", provenance={})
+    return summarised_results(counted, title="t", scenario="s", provider="p", provenance={})
 
 
 @given(runs=RUNS, losses=LOSSES)

@@ -21,10 +21,15 @@ import pytest
 from tests.quality import test_sweep_agrees as differential
 from tests.unit import (
     test_checks_chain_order,
+    test_checks_fairness,
     test_checks_grant_clauses,
+    test_checks_grant_sources,
+    test_checks_liveness,
     test_checks_loss_notice,
-    test_checks_progress,
+    test_checks_measures,
     test_checks_safety_core,
+    test_checks_situations,
+    test_checks_summary,
     test_checks_unasked,
 )
 
@@ -32,7 +37,12 @@ SUITES = (
     test_checks_safety_core,
     test_checks_grant_clauses,
     test_checks_chain_order,
-    test_checks_progress,
+    test_checks_fairness,
+    test_checks_grant_sources,
+    test_checks_liveness,
+    test_checks_measures,
+    test_checks_situations,
+    test_checks_summary,
     test_checks_loss_notice,
     test_checks_unasked,
 )
@@ -104,6 +114,15 @@ JUDGE_MUTANTS = [
     ("clauses.fairness", "counts > allowed[run]", "counts >= allowed[run]"),
     ("facts.chain_order", "if views and write.content not in told:", "if views:"),
     ("facts.chain_order", "return write.is_delete and condition == _ABSENT", "return True"),
+    ("facts.assignment", "((owner == holder) | (owner == NO_TEXT))", "(owner == NO_TEXT)"),
+    ("facts.assignment", "((owner == holder) | (owner == NO_TEXT))", "(owner == holder)"),
+    ("facts.assignment", "has_live = last_live >= begin", "has_live = last_live >= 0"),
+    ("facts.assignment", "found: Flags = ends & first", "found: Flags = ends"),
+    ("facts.sessions", "ends[index] = crashed + int(validity[which])", "ends[index] = crashed"),
+    ("facts.sessions", "landed = (answer >= 0) & (", "landed = (answer >= 0) | ("),
+    ("facts.operations", "(operations.return_row[call] > row)", "(operations.return_row[call] < row)"),
+    ("clauses.takeover", "& grants.lapses", ""),
+    ("clauses.liveness", "kept = np.where(grants.lapses, last_write, valid)", "kept = last_write"),
 ]  # fmt: skip
 
 SWEEP_MUTANTS = [

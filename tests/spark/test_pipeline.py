@@ -335,7 +335,7 @@ def test_a_file_without_one_event_is_no_history(spark: SparkSession, tmp_path: P
 
 
 def test_demanded_situations_that_never_happened_leave_it_open(spark: SparkSession, tmp_path: Path) -> None:
-    """Vacuity: a scenario that demands a crash and has none is inconclusive, and says what is missing."""
+    """Situations: a scenario that demands a crash and has none is inconclusive, and says what is missing."""
     events, runs = history([""], must_happen=["grant", "crash"])
     results = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
     assert results["verdict"] == "inconclusive"

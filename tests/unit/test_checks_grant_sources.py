@@ -6,7 +6,7 @@ import pytest
 
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
-from reports.checks import Judgement, judge
+from reports.checks import Judgement, judge, judge_with_handoffs
 from reports.checks.facts.protocols import SOURCES
 from tests.histories import LOCK, Held, History, tables, verdict
 from tests.service_histories import FAIR, TIMING, Service, assigned, mixed, queued
@@ -159,6 +159,55 @@ def test_a_state_that_another_participant_keeps_ends_nothing():
     h.says(9, "", by="controller", op=Op.DELETE)
     h.says(10, "n2", by="n2", op=Op.RELEASE)
     assert grants(h.judged()) == [("n2", 2, 9, "deleted")]
+
+
+def test_what_is_said_of_one_lock_ends_nothing_of_another():
+    """A participant that has one lock gives back another, which it never had: that one has no grant to end."""
+    h = Service("assignment")
+    h.run["lock_protocols"]["a second lock"] = "assignment"
+    h.says(2, "n1", by="n1")
+    h.lock = "a second lock"
+    h.says(4, "n1", by="n1", op=Op.RELEASE)
+    judgement = h.judged()
+    assert grants(judgement) == [("n1", 2, None, "open")]
+    assert {row["situation"]: row["count"] for row in judgement.reach.to_pylist()}["release"] == 0
+
+
+def test_what_is_given_back_twice_is_released_once():
+    """The second state that gives one grant back gives nothing back."""
+    h = Service("assignment")
+    h.says(2, "n1", by="n1")
+    h.says(4, "n1", by="n1", op=Op.RELEASE)
+    h.says(5, "n1", by="n1", op=Op.RELEASE)
+    judgement = h.judged()
+    assert {row["situation"]: row["count"] for row in judgement.reach.to_pylist()}["release"] == 1
+
+
+@BY_SOURCE
+@IN_BOTH_WORLDS
+def test_a_handoff_is_measured_from_release_to_grant(story, is_simulated):
+    """Whoever waited when the lock was given back ends the hand-off when it has the lock."""
+    _, handoffs = judge_with_handoffs(*tables(story(is_simulated=is_simulated)))
+    assert handoffs.select(["node", "after"]).to_pylist() == [{"node": "n2", "after": "release"}]
+
+
+def test_a_write_without_an_answer_says_nothing():
+    """In a real run a state counts if its writer was told that it had landed."""
+    h = Service("assignment", is_simulated=False)
+    h.write("n1", Op.WRITE, sent=2, owner="n1", if_version="", reply=Outcome.AMBIGUOUS)
+    assert grants(h.judged()) == []
+
+
+@pytest.mark.parametrize(("at", "broken"), [(50, set()), (112, set()), (150, {"L2"})])
+def test_a_dead_participants_lock_goes_on_within_the_session_timeout(at, broken):
+    """L2: a controller that sees the death at once is not too early (S5), one that sleeps beyond the bound is late."""
+    h = Service("assignment")
+    h.acquires("n1", 0, 3)
+    h.says(2, "n1", by="n1")
+    h.fault("n1", 10, "crash", "begin")
+    h.says(at, "n2", by="n2")
+    h.acquires("n2", 5, at + 1)
+    assert broken_clauses(h.judged()) == broken
 
 
 def test_a_state_written_again_is_no_new_grant():

@@ -37,7 +37,7 @@ def test_a_clean_handover_holds_everywhere():
 
 
 def test_no_events_at_all_is_judged_without_complaint():
-    """A run that recorded nothing has nothing to break; vacuity says the rest."""
+    """A run that recorded nothing has nothing to break; situations says the rest."""
     assert verdict(History().judged(), "S1")["verdict"] == "held"
 
 

@@ -13,7 +13,7 @@ from lockref.cli.results import say_results
 from lockref.errors import CapabilityMissing, HistoryUnreadable
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from reports.account import tallied_results
+from reports.account import summarised_results
 from reports.checks.summary import Finding, Summary
 from reports.formats.document import document_of
 from reports.formats.results import Clause, Results
@@ -114,7 +114,7 @@ def test_the_document_speaks_for_every_scenario() -> None:
 def test_only_a_simulation_has_a_seed(keep: Callable[[Finding], Stored] | None, seed: int | None) -> None:
     """A real run's number is no seed, and nobody is sent to repeat it."""
     finding = Finding(clause="S3", kind="", fault_kinds=(), run=7, at_ns=1, witness={})
-    told = tallied_results(
+    told = summarised_results(
         Summary(findings=[finding], runs=8, broken_runs=1),
         title="t",
         scenario="s",

@@ -110,7 +110,7 @@ def test_what_could_not_be_decided_does_not_hold() -> None:
 
 
 def test_what_never_happened_is_named() -> None:
-    """Vacuity: a demanded situation with count 0, or without a row, makes the batch prove nothing."""
+    """Situations: a demanded situation with count 0, or without a row, makes the batch prove nothing."""
     batch = counted([(1, "S1", "held")], {"contention": 0})
     assert list(batch.unreached[PARTY]) == ["contention", "fault:pause"]
     assert list(surprises(SCENARIO, "nobody", batch)) == ["contention never happened", "fault:pause never happened"]

@@ -1,4 +1,4 @@
-"""Honest answers: does what a call returned agree with what was so during the call (S7)?
+"""Answers: does what a call returned agree with what was so during the call (S7)?
 
     granted   the caller's own grant was in force at some instant of the call
     denied    somebody else's was, and none of the caller's own was left behind
@@ -8,11 +8,11 @@
 A grant is in force from its write until it is released, replaced or deleted;
 for a *denial* it counts at most until its validity is over everywhere, that is
 until the stamp plus twice the clock bound (a careful contender adds the bound,
-and its clock may be behind by as much). Raising is always honest.
+and its clock may be behind by as much). A call that raises claims nothing, so it is never wrong.
 
 Almost every denial is settled by intervals. The others are looked at one by one
 (`reports.checks.clauses.denials`): the store may have shown a stale state, the
-contender's clock may be further behind than declared (late, not dishonest), the
+contender's clock may be further behind than declared (it is late, but it says what it sees), the
 caller may have lost a race against a write that is no grant, or the grant may
 be its own, from before its process crashed.
 """
@@ -36,9 +36,9 @@ from reports.checks.facts.segments import renumber
 from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
 
-GRANTED, DENIED, LEFT_BEHIND, RELEASED_NOT, TOLD_TOKEN, SHOWN_TOKEN = range(6)
+GRANTED, DENIED, LEFT_BEHIND, NOT_RELEASED, RETURNED_TOKEN, SHOWN_TOKEN = range(6)
 KINDS = ("false grant", "false denial", "own grant denied", "false release", "wrong token", "wrong token shown")
-LIES = (
+TEXTS = (
     "granted, but no grant of the caller was in force during the call",
     "denied, but nobody else's grant was in force during the call",
     "denied, but the call left a grant of its own in force",
@@ -120,10 +120,12 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
     return (last >= first) & (other <= last)
 
 
-def check_honesty(
+def check_answers(
     truth: Truth, operations: Operations, called_in: Ints, disturbances: Disturbances, contradictions: Contradictions
 ) -> Violations:
-    """S7: one violation per dishonest return. `called_in`: per grant, the call that sent it (`call_of_grant`).
+    """S7: one violation per return that says what was not so.
+
+    called_in: per grant, the call that sent it (`call_of_grant`).
 
     Nobody is accused of an answer that came after the store had begun to contradict itself about that lock.
     """
@@ -134,36 +136,36 @@ def check_honesty(
     granted = np.flatnonzero(operations.is_granted & readable)
     behind = operations.grant[granted]
     over = np.where(behind >= 0, grants_end(truth, behind), -FOREVER)
-    lies = [(GRANTED, granted[(behind < 0) | (over < operations.call_at_ns[granted])])]
+    wrong = [(GRANTED, granted[(behind < 0) | (over < operations.call_at_ns[granted])])]
 
     # Where somebody unrecorded writes, it may be that one's grant.
     denied = np.flatnonzero(operations.is_denied & readable & ~truth.has_holes[operations.run])
     force_end = force_end_ns(truth)
     unexplained = denied[~meets_another_grant(truth, operations, denied, until=force_end)]
-    lies.append((DENIED, unexplained[~_are_excused(truth, operations, disturbances, unexplained, force_end)]))
+    wrong.append((DENIED, unexplained[~_are_excused(truth, operations, disturbances, unexplained, force_end)]))
 
     own = np.flatnonzero(called_in >= 0)
     call = called_in[own]
     left = operations.is_denied[call] & readable[call]
     still = np.where(grants.end_lo_ns[own] == ABSENT, FOREVER, grants.end_lo_ns[own]) > operations.return_at_ns[call]
-    lies.append((LEFT_BEHIND, np.unique(call[left & still])))
+    wrong.append((LEFT_BEHIND, np.unique(call[left & still])))
 
-    lies.append((RELEASED_NOT, _false_releases(truth, operations, readable)))
-    lies.append((TOLD_TOKEN, granted[_is_wrong_token(truth, operations, granted, operations.token[granted])]))
-    shown = _wrong_tokens_shown(truth, operations, readable)
-    lies.append((SHOWN_TOKEN, operations.by_request[events.request_keys(shown)]))
-    what = np.concatenate([np.full(len(which), lie) for lie, which in lies])
-    bad = np.concatenate([which for _, which in lies]).astype(np.int64)
+    wrong.append((NOT_RELEASED, _false_releases(truth, operations, readable)))
+    wrong.append((RETURNED_TOKEN, granted[_is_wrong_token(truth, operations, granted, operations.token[granted])]))
+    carried = _wrong_tokens_carried(truth, operations, readable)
+    wrong.append((SHOWN_TOKEN, operations.by_request[events.request_keys(carried)]))
+    what = np.concatenate([np.full(len(which), kind) for kind, which in wrong])
+    bad = np.concatenate([which for _, which in wrong]).astype(np.int64)
     # The row that tells of it: the return, or the protected write that carried the token.
     row = operations.return_row[bad]
-    row[len(bad) - len(shown) :] = shown
+    row[len(bad) - len(carried) :] = carried
 
     def witness(index: int) -> dict[str, Any]:
         one = int(bad[index])
         seq = events.integers("seq")
         return {
-            **(_describe_tokens(truth, operations, one, int(row[index])) if what[index] >= TOLD_TOKEN else {}),
-            "text": LIES[int(what[index])],
+            **(_describe_tokens(truth, operations, one, int(row[index])) if what[index] >= RETURNED_TOKEN else {}),
+            "text": TEXTS[int(what[index])],
             "kind": KINDS[int(what[index])],
             "lock": events.text("lock", int(operations.lock[one])),
             "node": events.text("node", int(operations.node[one])),
@@ -186,7 +188,7 @@ def _is_wrong_token(truth: Truth, operations: Operations, which: Ints, token: In
     return wrong
 
 
-def _wrong_tokens_shown(truth: Truth, operations: Operations, readable: Flags) -> Ints:
+def _wrong_tokens_carried(truth: Truth, operations: Operations, readable: Flags) -> Ints:
     """EFFECT rows, the first of each tenure, that carried a token which neither the record nor the return named."""
     events = truth.events
     rows = events.rows(Kind.EFFECT)
@@ -212,7 +214,7 @@ def _describe_tokens(truth: Truth, operations: Operations, one: int, row: int) -
 def _are_excused(
     truth: Truth, operations: Operations, disturbances: Disturbances, which: Ints, force_end: Ints
 ) -> Flags:
-    """Per denial of `which`: it was honest, although no interval explains it."""
+    """Per denial of `which`: it was right, although no interval explains it."""
     if len(which) == 0:
         return np.zeros(0, dtype=np.bool_)
     everything = np.arange(len(truth.grants.first))

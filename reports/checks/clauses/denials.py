@@ -67,7 +67,7 @@ class Excuses:
             self._example[int(changes.group[position]), int(changes.version[position])] = position
 
     def excuse(self, one: int) -> bool:
-        """True if this denied call, which met no other's grant, was honest all the same."""
+        """True if this denied call, which met no other's grant, was right all the same."""
         events = self._truth.events
         answers = self._answers(one)
         op, outcome = events.numbers("op")[answers], events.numbers("outcome")[answers]

@@ -22,7 +22,7 @@ import numpy as np
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
-from reports.checks.clauses.loss_notice import check_told, was_asked
+from reports.checks.clauses.loss_notice import check_loss_notices, was_asked
 from reports.checks.clauses.waiting import crash_after, unserved_waits
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
@@ -46,7 +46,7 @@ def check_liveness(case: Case) -> list[Ruling]:
     bounds = Bounds(case)
     gaps = _gap_rulings(case, bounds)
     orphans, hidden_ends = _check_no_orphans(case, bounds)
-    losses, hidden_losses = check_told(case, bounds)
+    losses, hidden_losses = check_loss_notices(case, bounds)
     no_end = [(~bounds.has_end, NO_FAULTS_END)]
     unread = [(~case.truth.is_readable, "the lock's records cannot be decoded, so grants are unknown")]
     untimed = [(~bounds.has_validity, NO_TIMING)]

@@ -1,4 +1,4 @@
-"""Told: does a holder learn in time that it has lost its grant, and is it told of no loss that never was (L4)?
+"""Loss notices: does a holder learn in time that it has lost its grant, and of no loss that never was (L4)?
 
 Three questions about one tenure:
 
@@ -36,7 +36,7 @@ from reports.checks.rulings import Violations
 CLAIM = "L4"
 """Of a provider that reports every loss to its listener."""
 
-TOO_LATE, NEVER_TOLD, WITHOUT_CAUSE = range(3)
+TOO_LATE, NOT_REPORTED, WITHOUT_CAUSE = range(3)
 KINDS = ("told too late", "loss not reported", "told without cause")
 
 
@@ -70,10 +70,10 @@ def was_asked(case: Case) -> Flags:
     return asked
 
 
-def check_told(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
+def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
     """L4: one violation per tenure and kind; and per run, whether a loss may have a cause that a hole hides."""
-    dropped, hidden = _told_without_cause(case)
-    parts = [_told_too_late(case), _never_told(case, bounds), dropped]
+    dropped, hidden = _let_go_without_cause(case)
+    parts = [_believed_too_late(case), _not_reported(case, bounds), dropped]
     kind = np.concatenate([np.full(len(part.operation), part.kind) for part in parts])
     operation, at_ns, due_ns, row = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("operation", "at_ns", "due_ns", "row")
@@ -121,7 +121,7 @@ def _nothing(kind: int) -> _Found:
     return _Found(kind, none, none, none, none)
 
 
-def _told_too_late(case: Case) -> _Found:
+def _believed_too_late(case: Case) -> _Found:
     """Tenures whose guard said yes after their deadline."""
     tenures, grants = case.tenures, case.truth.grants
     if len(grants.first) == 0:
@@ -134,13 +134,13 @@ def _told_too_late(case: Case) -> _Found:
     return _Found(TOO_LATE, tenures.operation[known], tenures.last_ns[known], end, tenures.last_row[known])
 
 
-def _never_told(case: Case, bounds: Bounds) -> _Found:
+def _not_reported(case: Case, bounds: Bounds) -> _Found:
     """Tenures of locks that claim to report losses, lost and not reported by the deadline and one request timeout."""
     operations, grants = case.operations, case.truth.grants
     claimed = _claims_reports(case)
     acquires = np.flatnonzero(operations.is_granted & (operations.grant >= 0) & claimed[operations.run])
     if len(acquires) == 0:
-        return _nothing(NEVER_TOLD)
+        return _nothing(NOT_REPORTED)
     grant, run = operations.grant[acquires], operations.run[acquires]
     end = grants.valid_until_true_ns[grant]
     due = np.where(end == ABSENT, 0, end + _allowance_ns(case, grant)) + bounds.request_ns[run]
@@ -154,7 +154,7 @@ def _never_told(case: Case, bounds: Bounds) -> _Found:
         for one in silent.tolist()
         if _was_awake_and_silent(case, int(acquires[one]), int(due[one]), int(reported_ns[one]), int(over[one]))
     ]
-    return _Found(NEVER_TOLD, acquires[bad], due[bad], end[bad], np.full(len(bad), -1, dtype=np.int64))
+    return _Found(NOT_REPORTED, acquires[bad], due[bad], end[bad], np.full(len(bad), -1, dtype=np.int64))
 
 
 def _was_awake_and_silent(case: Case, acquire: int, due: int, reported: int, over: int) -> bool:
@@ -167,7 +167,7 @@ def _was_awake_and_silent(case: Case, acquire: int, due: int, reported: int, ove
     return min(reported, until) > due + paused
 
 
-def _told_without_cause(case: Case) -> tuple[_Found, Flags]:
+def _let_go_without_cause(case: Case) -> tuple[_Found, Flags]:
     """Tenures whose guard said no, or whose loss was reported, while a renewal that had landed was good for long.
 
     And per run: some such grant may have been ended by somebody whom nobody recorded.

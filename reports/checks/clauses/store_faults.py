@@ -110,9 +110,9 @@ def pointed_at_store(
     """
     # A client may act on a write before the answer is on record: from its sending on.
     begun = _firsts(broken.run, truth.changes.at_lo_ns[_faults(truth)])
-    shown = _firsts(contradictions.run, contradictions.begin_ns)
+    contradicted = _firsts(contradictions.run, contradictions.begin_ns)
     faults: dict[int, tuple[int, dict[str, Any]]] = {}
-    for run, (begin_ns, index) in shown.items():
+    for run, (begin_ns, index) in contradicted.items():
         told = describe_contradiction(truth, contradictions, index)
         fault = {"clause": CONTRADICTION, "at_ns": told["shown_ns"], "text": f"the store lied: {told['text']}"}
         faults[run] = (begin_ns, fault)

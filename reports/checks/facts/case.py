@@ -60,7 +60,7 @@ class Case:
         return find_answers(self.events, self.runs, self.span_of, self.disturbances)
 
     @cached_property
-    def shown(self) -> Contradictions:
+    def contradictions(self) -> Contradictions:
         """Readings of real stores that showed a state which a confirmed write had replaced (C21)."""
         return find_contradictions(self.truth)
 
@@ -70,7 +70,7 @@ class Case:
 
         Of a real run not before the store's last silence: nobody is accused of waiting for a store that was away.
         """
-        return calm_from_ns(self.runs, self.answers, self.shown)
+        return calm_from_ns(self.runs, self.answers, self.contradictions)
 
     def span_of(self, run: int) -> tuple[int, int]:
         """When the clients of a real run first asked for the lock and when they were done, in true time.

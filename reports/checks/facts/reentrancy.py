@@ -1,4 +1,4 @@
-"""Nesting: which unlocks of a re-entrant lock are inner ones, so that the lock rightly stays where it is.
+"""Re-entrancy: which unlocks of a re-entrant lock are inner ones, after which its client rightly keeps the lock.
 
 A client that holds a grant and is granted the lock again has entered that
 grant twice and must leave it twice. An unlock is an *inner* one if its client

@@ -285,14 +285,14 @@ def _over_time(requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tupl
     return tuple(zip(edges[:-1], edges[1:], *columns, strict=True))
 
 
-def answers_table(answers: list[Answers], runs: Runs, truth: Truth, shown: Contradictions) -> pa.Table:
+def answers_table(answers: list[Answers], runs: Runs, truth: Truth, contradictions: Contradictions) -> pa.Table:
     """`ANSWERS_SCHEMA`."""
     rows: list[dict[str, Any]] = []
-    counts = np.bincount(shown.run, minlength=runs.count)
-    firsts = dict(zip(shown.run[::-1].tolist(), range(len(shown.run) - 1, -1, -1), strict=True))
+    counts = np.bincount(contradictions.run, minlength=runs.count)
+    firsts = dict(zip(contradictions.run[::-1].tolist(), range(len(contradictions.run) - 1, -1, -1), strict=True))
     for one in answers:
         base = one.begin_ns
-        first = describe_contradiction(truth, shown, firsts[one.run]) if one.run in firsts else None
+        first = describe_contradiction(truth, contradictions, firsts[one.run]) if one.run in firsts else None
         rows.append(
             {
                 "run": int(runs.number[one.run]),
@@ -326,7 +326,7 @@ def answers_table(answers: list[Answers], runs: Runs, truth: Truth, shown: Contr
     return pa.Table.from_pylist(rows, ANSWERS_SCHEMA)
 
 
-def calm_from_ns(runs: Runs, answers: list[Answers], shown: Contradictions) -> Ints:
+def calm_from_ns(runs: Runs, answers: list[Answers], contradictions: Contradictions) -> Ints:
     """Per run, the true time from when on nothing disturbed it, ABSENT for never or unknown.
 
     What the runs table says, and of a real run not before its last silence: a
@@ -340,5 +340,5 @@ def calm_from_ns(runs: Runs, answers: list[Answers], shown: Contradictions) -> I
             found[one.run] = ABSENT
         elif one.silences and found[one.run] != ABSENT:
             found[one.run] = max(int(found[one.run]), one.silences[-1].end_ns)
-    found[shown.run] = ABSENT
+    found[contradictions.run] = ABSENT
     return found

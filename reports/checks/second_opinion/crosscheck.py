@@ -50,13 +50,13 @@ def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
     A grant's number is its place in the chain, which every lock has; where the
     chain cannot be read, its token. It may end by itself from the end of its
     validity on, less what clocks may differ. Errors count as unknown outcomes.
-    Of nested locking only the outermost pair is an operation: what lies inside
+    Of a re-entrant lock only the outermost pair is an operation: what lies inside
     neither takes the lock nor gives it back.
     """
     events, operations = case.events, case.operations
     ends = _promised_ends(case)
     found: dict[tuple[int, str], list[LockOp]] = {}
-    nesting = _Nesting()
+    entries = _Entries()
     for number in range(len(operations.call_row)):
         result = _result(int(operations.op[number]), int(operations.outcome[number]))
         grant, token = int(operations.grant[number]), int(operations.token[number])
@@ -67,7 +67,7 @@ def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
         )
         is_open = operations.return_row[number] < 0
         client = f"{operations.node[number]}/{operations.task[number]}"
-        if nesting.is_inner((*key, client), result, place):
+        if entries.is_inner((*key, client), result, place):
             continue
         found.setdefault(key, []).append(
             LockOp(
@@ -82,7 +82,7 @@ def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
     return found
 
 
-class _Nesting:
+class _Entries:
     """How deep each client is in the grant that it was given last."""
 
     def __init__(self) -> None:

@@ -1,0 +1,327 @@
+"""L1 to L6 on hand-made histories, each clause from both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.history import Op
+from lockref.stores.port import Outcome
+from tests.histories import History, timed
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(24, "held"), (25, "violated")])
+def test_a_waiter_is_served_soon_after_a_release(next_at, expected):
+    """L3: released at 4 with a waiter since 0: 20 later is the last instant."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(a, call=3, applied=4)
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L3")["verdict"] == expected
+    assert h.verdict("L1")["verdict"] == "held"
+
+
+def test_a_waiter_that_gave_up_at_the_bound_was_not_wronged():
+    """L3: it waited exactly the bound; the lock lay free for longer, but nobody waited."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.fails("n2", call=0, returned=24)
+    h.granted("n3", call=290, applied=300, returned=301)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+def test_a_release_without_a_waiter_bounds_nothing():
+    """L3: nobody asked until later."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=290, applied=300, returned=301)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+def test_waiting_during_the_faults_bounds_nothing():
+    """L3 starts where the faults end."""
+    h = timed(faults_end_ns=90)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=0, applied=105, returned=106)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+def test_faults_that_never_end_leave_liveness_out():
+    """L1-L3, L6 do not apply without an end of the faults; L5 does."""
+    h = timed(faults_end_ns=None)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=0, applied=390, returned=391)
+    for clause in ("L1", "L2", "L3", "L6"):
+        assert h.verdict(clause)["verdict"] == "not_applicable"
+    assert h.verdict("L5")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(121, "held"), (122, "violated")])
+def test_a_dead_holders_lock_is_granted_after_its_validity(next_at, expected):
+    """L2: valid to 101 after the crash, 20 more for the hand-over."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.fault("n1", 3, "crash", "begin")
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L2")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(121, "held"), (122, "violated")])
+def test_a_waiter_gets_an_abandoned_lock_in_time(next_at, expected):
+    """L1: no write for the grant after 1: the lock is granted within 120 of that."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L1")["verdict"] == expected
+
+
+def test_a_holder_that_renews_keeps_the_lock():
+    """L1: a waiter may wait as long as the holder is alive and wants it."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    for at in range(50, 350, 50):
+        h.renewed(a, at=at)
+    h.released(a, call=360, applied=361)
+    h.granted("n2", call=0, applied=362, returned=363)
+    assert h.verdict("L1")["verdict"] == "held"
+
+
+def test_a_heartbeat_that_outlives_its_tenure_starves_the_waiters():
+    """L1, M8: renewals after the client had given up are no reason to wait."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.released(a, call=3, returned=5, outcome=Outcome.AMBIGUOUS)
+    for at in range(50, 350, 50):
+        h.renewed(a, at=at)
+    h.fails("n2", call=0, returned=350)
+    assert h.verdict("L1")["verdict"] == "violated"
+
+
+def test_a_lock_that_nobody_ever_gets_is_stuck():
+    """L1: a free lock and a waiter, and no grant at all."""
+    h = timed()
+    h.fails("n1", call=0, returned=350)
+    assert h.verdict("L1")["verdict"] == "violated"
+
+
+def test_rate_errors_stretch_the_bounds():
+    """L3: local seconds of a clock that is 50 % slow are two true ones."""
+    h = timed(rate_error_ppm=500_000)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=0, applied=44, returned=45)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+def unread(released_at: int | None) -> History:
+    """n1 is granted at 2 in a record without an owner; it gives back at `released_at`, or never."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, owner="")
+    if released_at is not None:
+        h.released(a, call=3, returned=released_at)
+    return h
+
+
+@pytest.mark.parametrize(("returned", "expected"), [(125, "held"), (126, "violated")])
+def test_unread_a_waiter_is_served_after_a_release(returned, expected):
+    """L1: given back at 5 with a waiter since 0; 120 later somebody must have it, whatever the records say."""
+    h = unread(5)
+    h.fails("n2", call=0, returned=returned)
+    assert h.verdict("L1")["verdict"] == expected
+    assert h.verdict("L3")["verdict"] == "not_applicable"
+
+
+def test_unread_a_lock_in_use_is_a_reason_to_wait():
+    """L1: nobody gave it back and nobody died."""
+    h = unread(None)
+    h.fails("n2", call=0, returned=390)
+    assert h.verdict("L1")["verdict"] == "held"
+
+
+def test_unread_a_dead_holder_is_no_reason_to_wait():
+    """L1, M2: its process died at 10; a lease would have lapsed by 130."""
+    h = unread(None)
+    h.fault("n1", 10, "crash", "begin")
+    h.fails("n2", call=0, returned=131)
+    assert h.verdict("L1")["verdict"] == "violated"
+
+
+def test_unread_a_call_without_an_answer_may_have_left_something():
+    """L1: n3 ended without knowing at 50, so waiting counts from then."""
+    h = unread(5)
+    h.fails("n3", call=20, returned=50, outcome=Outcome.AMBIGUOUS)
+    h.fails("n2", call=0, returned=170)
+    assert h.verdict("L1")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(("last", "expected"), [(101, "held"), (102, "violated")])
+def test_belief_ends_with_the_validity(last, expected):
+    """L4: valid to 101; saying yes later means that nobody told the holder."""
+    h = timed()
+    h.believes(h.granted("n1", call=0, applied=1, returned=2, valid_for=100), 2, last)
+    assert h.verdict("L4")["verdict"] == expected
+
+
+def test_a_renewal_prolongs_belief():
+    """L4: what was renewed may be believed."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.renewed(a, at=90)
+    h.believes(a, 2, 150)
+    assert h.verdict("L4")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(("returned", "expected"), [(405, "held"), (406, "violated")])
+def test_calls_return_within_their_timeout_and_one_request(returned, expected):
+    """L5: 400 to wait and 5 for the request under way."""
+    h = timed()
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=returned)
+    assert h.verdict("L5")["verdict"] == expected
+
+
+def test_a_paused_process_cannot_return():
+    """L5: the time for which the process was stopped is not the lock's."""
+    h = timed()
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=500)
+    h.fault("n1", 10, "pause", "begin")
+    h.fault("n1", 110, "pause", "end")
+    assert h.verdict("L5")["verdict"] == "held"
+
+
+def test_a_call_that_never_returns_is_a_violation():
+    """L5: the run is over and the call is not."""
+    h = timed()
+    h.call("n1", Op.ACQUIRE, 0)
+    assert h.verdict("L5")["witness"]["kind"] == "call never returned"
+
+
+def test_crashed_callers_and_cut_off_runs_owe_no_return():
+    """L5: whoever died, or whose record ends early, is excused."""
+    crashed = timed()
+    crashed.call("n1", Op.ACQUIRE, 0)
+    crashed.fault("n1", 5, "crash", "begin")
+    assert crashed.verdict("L5")["verdict"] == "held"
+    cut = timed(is_cut_off=True)
+    cut.call("n1", Op.ACQUIRE, 0)
+    assert cut.verdict("L5")["verdict"] == "held"
+    assert [h.judged().records["state"].to_pylist() for h in (cut, crashed)] == [["cut off"], ["whole"]]
+
+
+def test_without_timing_nothing_is_bounded():
+    """L1-L3, L5, L6 do not apply to a run whose timing nobody gave."""
+    h = History(run={"faults_end_ns": 0})
+    h.call("n1", Op.ACQUIRE, 0)
+    for clause in ("L1", "L2", "L3", "L5", "L6"):
+        assert h.verdict(clause)["verdict"] == "not_applicable"
+
+
+def orphaned(renewed_at: int) -> History:
+    h = timed()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, Outcome.AMBIGUOUS)
+    h.write("n1", Op.RENEW, sent=renewed_at, owner="o1", valid_until=renewed_at + 100, task="heartbeat")
+    h.granted("n2", call=300, applied=301, returned=302)
+    return h
+
+
+@pytest.mark.parametrize(("renewed_at", "expected"), [(6, "held"), (7, "violated")])
+def test_what_a_failed_acquire_left_is_over_after_one_validity(renewed_at, expected):
+    """L6: returned at 6, so the orphan must be over by 106."""
+    assert orphaned(renewed_at).verdict("L6")["verdict"] == expected
+
+
+def taken_anew(*, orphan_until: int, at: int, answer: Outcome) -> History:
+    """No tokens: what n1's failed call left lives to `orphan_until`, and n1 asks again and writes `at`."""
+    h = timed()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, Outcome.AMBIGUOUS)
+    if orphan_until > 101:
+        h.write("n1", Op.RENEW, sent=50, owner="o1", valid_until=orphan_until, task="heartbeat")
+    again = h.call("n1", Op.ACQUIRE, at - 1)
+    h.write("n1", Op.RENEW, sent=at, owner="o1", valid_until=at + 100)
+    h.returns("n1", Op.ACQUIRE, at + 1, again, answer, owner="o1" if answer is Outcome.APPLIED else "")
+    h.write("n1", Op.RENEW, sent=at + 50, owner="o1", valid_until=at + 150, task="heartbeat")
+    h.granted("n2", call=at, applied=at + 160, returned=at + 161)
+    return h
+
+
+@pytest.mark.parametrize(
+    ("orphan_until", "at", "answer", "expected"),
+    [
+        (101, 60, Outcome.APPLIED, "held"),
+        (101, 140, Outcome.APPLIED, "held"),
+        (150, 106, Outcome.APPLIED, "held"),
+        (150, 107, Outcome.APPLIED, "violated"),
+        (101, 60, Outcome.AMBIGUOUS, "violated"),
+    ],
+)
+def test_an_owner_that_is_granted_the_lock_anew_keeps_no_orphan(orphan_until, at, answer, expected):
+    """L6: without tokens its new record looks like a renewal; what nobody was granted stays an orphan."""
+    assert taken_anew(orphan_until=orphan_until, at=at, answer=answer).verdict("L6")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), [(Outcome.APPLIED, "held"), (Outcome.AMBIGUOUS, "violated")])
+def test_an_owner_that_is_granted_the_lock_anew_has_not_given_up(answer, expected):
+    """L1: others wait for the new grant, not for what the failed call had left."""
+    h = timed()
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, Outcome.AMBIGUOUS)
+    again = h.call("n1", Op.ACQUIRE, 30)
+    h.write("n1", Op.RENEW, sent=31, owner="o1", valid_until=131)
+    h.returns("n1", Op.ACQUIRE, 32, again, answer, owner="o1" if answer is Outcome.APPLIED else "")
+    for at in range(60, 1000, 50):
+        h.write("n1", Op.RENEW, sent=at, owner="o1", valid_until=at + 100, task="heartbeat")
+    h.fails("n2", call=40, returned=1000)
+    assert h.verdict("L1")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(141, "held"), (142, "violated")])
+def test_the_bound_of_progress_allows_for_both_clocks(next_at, expected):
+    """L1: V + 2β + p + 2q after the last write: 100 + 20 + 20."""
+    h = timed(drift_bound_ns=10)
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L1")["verdict"] == expected
+
+
+def test_a_pause_counts_only_as_far_as_the_call():
+    """L5: a pause whose end nobody recorded excuses no more than what it took of this call."""
+    h = timed()
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=500)
+    h.fault("n1", 490, "pause", "begin")
+    assert h.verdict("L5")["verdict"] == "violated"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.AMBIGUOUS, Outcome.REJECTED])
+@pytest.mark.parametrize(("renewed_at", "expected"), [(16, "held"), (17, "violated")])
+def test_an_orphan_is_over_after_validity_and_bound_however_the_call_failed(outcome, renewed_at, expected):
+    """L6: V + β after the return, 6 + 100 + 10; an error that is definite leaves no more than an unknown outcome."""
+    h = timed(drift_bound_ns=10)
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, outcome)
+    h.write("n1", Op.RENEW, sent=renewed_at, owner="o1", valid_until=renewed_at + 100, task="heartbeat")
+    h.granted("n2", call=300, applied=301, returned=302)
+    assert h.verdict("L6")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("last", "expected"), [(111, "held"), (112, "violated")])
+def test_belief_may_outlast_the_validity_by_the_clock_bound(last, expected):
+    """L4: the holder's clock may have been set within β since it sent the record."""
+    h = timed(drift_bound_ns=10)
+    h.believes(h.granted("n1", call=0, applied=1, returned=2, valid_for=100), 2, last)
+    assert h.verdict("L4")["verdict"] == expected
+
+
+def test_nobody_may_take_over_what_is_no_record():
+    """L2, D6: a dead holder's lock that was overwritten with rubbish is not granted again, and rightly so."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.fault("n1", 10, "crash", "begin")
+    h.operator(Op.WRITE, at=20)
+    h.fails("n2", call=30, returned=400)
+    assert h.verdict("L2")["verdict"] == "held"

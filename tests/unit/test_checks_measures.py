@@ -1,0 +1,82 @@
+"""Waits, holds and hand-offs as they are measured from histories by hand."""
+
+from __future__ import annotations
+
+from reports.checks.judge import measure
+from tests.histories import History, timed
+
+
+def test_waits_holds_and_handoffs_are_measured():
+    """What reports draw quantiles of: n2 waited 24 and was served 20 after the release."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4, returned=5)
+    h.granted("n2", call=1, applied=24, returned=25)
+    measured = measure(*h.tables())
+    calls = measured.calls.to_pylist()
+    assert [(row["op"], row["wait_ns"], row["hold_ns"]) for row in calls] == [
+        ("acquire", 2, 1),
+        ("acquire", 24, None),
+        ("release", 2, None),
+    ]
+    assert [(row["after"], row["handoff_ns"]) for row in measured.handoffs.to_pylist()] == [("release", 20)]
+
+
+def handoffs(h: History) -> list[tuple[str, int, str]]:
+    return [(row["after"], row["handoff_ns"], row["node"]) for row in measure(*h.tables()).handoffs.to_pylist()]
+
+
+def test_a_handoff_goes_on_while_the_holder_comes_back():
+    """D13, F3: n2 waits since 1; n1 takes the lock twice more in between, so its first release reached n2 after 50."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4, returned=5)
+    h.released(h.granted("n1", call=10, applied=11, returned=12), call=13, applied=14, returned=15)
+    h.granted("n2", call=1, applied=54, returned=55)
+    assert handoffs(h) == [("release", 50, "n2"), ("release", 40, "n2")]
+
+
+def test_nobody_waited_no_handoff():
+    """F3: a lock that lay idle until somebody asked was not handed off; nor one whose waiters never got it."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4, returned=5)
+    h.fails("n3", call=2, returned=30)
+    h.released(h.granted("n2", call=20, applied=21, returned=22), call=23, applied=24, returned=25)
+    assert handoffs(h) == []
+
+
+def test_the_nearest_of_several_waiters_counts():
+    """F3: of two that waited, the one who was served first ends the hand-off; another lock's waiter does not."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=3, returned=4), call=9, applied=10, returned=11)
+    h.released(h.granted("n3", call=2, applied=16, returned=17), call=18, applied=19, returned=20)
+    h.granted("n2", call=1, applied=30, returned=31)
+    assert handoffs(h) == [("release", 6, "n3"), ("release", 11, "n2")]
+
+
+def test_an_expiry_and_a_death_start_the_clock_elsewhere():
+    """F3: after an expiry from the end of the validity (at 101), after a death from the crash (at 40)."""
+    lapsed, died = timed(), timed()
+    for h in (lapsed, died):
+        h.granted("n1", call=0, applied=1, returned=2)
+        h.granted("n2", call=20, applied=130, returned=131)
+    died.fault("n1", 40, "crash", "begin")
+    (expiry,), (death,) = handoffs(lapsed), handoffs(died)
+    assert expiry == ("expiry", 29, "n2")
+    assert death == ("death", 90, "n2")
+
+
+def test_a_failover_counts_from_the_successors_call():
+    """F3: nobody wanted the lock of the dead for a while; what counts is how long the first who did had to wait."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.fault("n1", 40, "crash", "begin")
+    h.granted("n2", call=120, applied=130, returned=131)
+    assert handoffs(h) == [("death", 10, "n2")]
+
+
+def test_a_crash_in_an_earlier_tenure_is_no_death_of_this_one():
+    """F3: the node crashed, came back, and let its next lease lapse."""
+    h = timed()
+    h.fault("n1", 0, "crash", "begin")
+    h.granted("n1", call=1, applied=2, returned=3)
+    h.granted("n2", call=20, applied=130, returned=131)
+    assert [after for after, _, _ in handoffs(h)] == ["expiry"]
