@@ -135,6 +135,7 @@ def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
             at_ns[run, place] = found.at_ns[position]
             witness[run, place] = len(texts)
             texts.append(_canonical(found.witness(position)))
+    assert int(count.sum()) == sum(len(ruling.violations.run) for ruling in rulings), "a violation without a run"
     column = np.tile(np.arange(clauses, dtype=np.int32), runs)
     names = pa.array([ruling.violations.clause for ruling in rulings], pa.string())
     times, told = at_ns.reshape(-1), witness.reshape(-1)

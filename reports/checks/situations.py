@@ -4,8 +4,9 @@ A run in which nobody contended proves nothing about contention. Each situation
 is counted per run from the history itself; a scenario names those without
 which its runs prove nothing (`must_happen`), some with a count below which
 they are no evidence, and a batch that reached one of them never or too seldom
-is inconclusive, as is a batch without a single grant. The count is over the batch, not the run: random plans reach rare
-situations in some runs only, and the others are still evidence.
+is inconclusive, as is a batch without a single grant. The count is over the
+batch, not the run: random plans reach rare situations in some runs only, and
+the others are still evidence.
 """
 
 from __future__ import annotations

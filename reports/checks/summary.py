@@ -113,6 +113,7 @@ class Summary(Counts):
             classes=Counter(judgement.classes["class"].to_pylist()),
             not_demanded=not_demanded,
         )
+        assert result.runs >= 0, "more runs are damaged than there are"
         parties: dict[int, Party] = {}
         for row in runs.select(["run", "scenario", "provider", "must_happen", "unsafe"]).to_pylist():
             parties[row["run"]] = party = (row["scenario"], row["provider"])

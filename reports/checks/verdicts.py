@@ -199,6 +199,7 @@ def decide(counts: Counts) -> Verdicts:
     if not doubts and seen == "not_applicable":
         doubts.append("no safety clause applies to these runs")
     safety: Verdict = "violated" if seen == VIOLATED else "inconclusive" if doubts or seen == INCONCLUSIVE else "held"
+    assert safety != HELD or not doubts, "held is said only if nothing speaks against it"
     return Verdicts(
         safety=safety,
         liveness=_joint(demanded, LIVENESS),

@@ -103,6 +103,7 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
     end = lane + clock.place(grants.run, until)[order]
     # Bounds of a real run may be uneven; a maximum only widens what counts as in force.
     begin, end = np.maximum.accumulate(begin), np.maximum.accumulate(end)
+    assert bool(np.all(begin <= end)), "a grant was over before it began"
     call = operations.call_at_ns[which]
     back = np.where(operations.return_at_ns[which] == ABSENT, FOREVER, operations.return_at_ns[which])
     lane = lock[split:] * width

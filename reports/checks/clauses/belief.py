@@ -54,6 +54,9 @@ def overlapping(tenures: Tenures, is_simulated: Flags) -> tuple[Ints, Ints]:
                 other < 0 or _reaches_farther(tenures, position, other)
             ):
                 other = position
+    assert all(holder < intruder for holder, intruder in zip(holders, intruders, strict=True)), (
+        "who came second intrudes"
+    )
     return np.array(holders, dtype=np.int64), np.array(intruders, dtype=np.int64)
 
 

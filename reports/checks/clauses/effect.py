@@ -55,6 +55,9 @@ def check_effect_exclusion(events: Events, truth: Truth, operations: Operations,
     numbered = np.flatnonzero(token != ABSENT)
     reason[numbered[below_earlier_maximum(group[numbered], token[numbered])]] = STALE_TOKEN
     bad = np.flatnonzero(reason >= 0)
+    assert not effects.is_accepted.size or bool(np.all(effects.is_accepted[accepted[bad]])), (
+        "a refused write harms nobody"
+    )
 
     def witness(index: int) -> dict[str, Any]:
         position = int(bad[index])

@@ -67,6 +67,7 @@ def bypasses(case: Case) -> tuple[Ints, Ints]:
                     row_count=case.events.count,
                 )
             )
+    assert bool(np.all(passed >= 0)), "a client was passed over less than never"
     return calls, passed
 
 

@@ -93,10 +93,9 @@ def _had_release(case: Case) -> Flags:
 def _abandoned_ns(case: Case) -> Ints:
     """Per grant: when its client was done with it, whatever came of that; FOREVER while it may still want it.
 
-    A granted tenure ends with the return of its outermost release, a call that
-    was not granted ends what it left behind with its own return. Neither does
-    if a later call was granted the same: without tokens a record that its owner
-    writes anew looks like a renewal, and is its grant all the same.
+    A client is done with a granted tenure when its outermost release returns. It is done with what a failed call left
+    behind when that call returns. Both hold only if no later call was granted the same grant. (Without tokens a record
+    that its owner writes again looks like a renewal, so one grant may serve two calls.)
     """
     grants, operations = case.truth.grants, case.operations
     until = np.full(len(grants.first), FOREVER, dtype=np.int64)
@@ -118,10 +117,10 @@ def _abandoned_ns(case: Case) -> Ints:
 class _Gaps:
     """The times between grants of each lock, the one before the first grant included.
 
-    quiet_ns: since when nobody wrote for a grant; free_ns: since when it may
-    be taken; until_ns: the next grant, or the run's end; grant: the one before.
-    is_holed: somebody unrecorded may have written in between, and written_ns is
-    the last write for the grant before, since when anything may have happened.
+    grant: the one before the gap, -1 for none. quiet_ns: since when nobody kept that grant alive. free_ns: since when
+    the lock may be taken. until_ns: the next grant, or the run's end.
+    is_holed: a writer whom nobody recorded may have written in the gap. written_ns: the last write on record for the
+    grant before; in a holed gap anything may have happened since.
     """
 
     def __init__(self, case: Case, bounds: Bounds) -> None:
@@ -165,6 +164,7 @@ class _Gaps:
         self.written_ns = np.concatenate((last_write, zeros, none))
         before = np.searchsorted(changes.group, granted_groups) - 1
         next_write = np.where(following >= 0, grants.first[np.maximum(following, 0)], -1) if count else grants.first
+        assert len({len(column) for column in (self.group, self.run, self.grant, self.free_ns, self.until_ns)}) == 1
         self.is_holed = truth.may_hide(
             self.group,
             np.concatenate((grants.last, before, none - 1)),

@@ -34,7 +34,7 @@ from reports.checks.facts.segments import renumber
 from reports.checks.rulings import Violations
 
 CLAIM = "L4"
-"""Of a provider that reports every loss to its listener."""
+"""The claim of a provider whose lock reports every loss to its listener (`claims` of the runs table)."""
 
 TOO_LATE, NOT_REPORTED, WITHOUT_CAUSE = range(3)
 KINDS = ("told too late", "loss not reported", "told without cause")

@@ -48,6 +48,7 @@ def came_early(truth: Truth, victim: Ints, action: Ints) -> Flags:
     knows = (changes.sent_row[action] >= 0) & (stamp != ABSENT) & (all_wall[sent] != ABSENT)
     own_clock = np.where(knows, all_wall[sent], 0) + (at - all_at[sent])
     is_knowing = knows & (own_clock < stamp) & (at < end - allowance)
+    assert len(victim) == len(action), "one action for each write that it hits"
     early: Flags = (end != ABSENT) & (is_beyond_clocks | is_knowing)
     return early
 

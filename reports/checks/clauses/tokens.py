@@ -29,6 +29,7 @@ def check_token_order(truth: Truth, revived: Flags) -> Violations:
         position = int(wrong[index])
         grant = int(numbered[position])
         start = int(np.searchsorted(grants.group[numbered], grants.group[grant], side="left"))
+        assert start < position, "a token falls only after another one of its lock"
         highest = int(numbered[start + int(np.argmax(token[start:position]))])
         return {
             "text": f"token {int(grants.token[grant])} was given after token {int(grants.token[highest])}",

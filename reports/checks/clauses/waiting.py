@@ -55,8 +55,9 @@ def unserved_waits(
 class _Uses:
     """The times at which one lock was in use, by whom, in the order in which they began.
 
-    To find how long the lock was free for one call, that call's own use is left out. Two numbers per place answer
-    that without looking at every use again: how far all uses so far reach, and how far all but the farthest do.
+    How long was the lock free for one call? That call's own use does not count. So for every place in the order two
+    instants are kept: the end of the use that lasts longest so far, and the end of the one that lasts second longest.
+    If the longest use is the call's own, the second one is asked. No use is looked at twice.
     """
 
     def __init__(self, calls: list[int], begin: list[int], end: list[int], limit: int) -> None:

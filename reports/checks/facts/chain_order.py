@@ -246,7 +246,7 @@ class _Walk:
     ) -> None:
         self._certain = certain
         self._maybe = maybe
-        # Those whose version somebody read, by that version; it changes only for what is taken out.
+        # The unanswered writes whose version somebody read, by that version. What lands is taken out of it.
         self._read: dict[int, list[_Write]] = defaultdict(list)
         for write in maybe:
             if not write.is_delete and write.version != NO_TEXT:
@@ -394,15 +394,15 @@ def _tightened(events: Events, writes: AppliedWrites) -> AppliedWrites:
     for rows in suspicious_groups(group, crossed):
         low[rows] = np.maximum.accumulate(low[rows])
         high[rows] = np.maximum(np.minimum.accumulate(high[rows][::-1])[::-1], low[rows])
+    assert bool(np.all(low <= high)), "a write took effect after the last instant at which it can have"
     return AppliedWrites(row=writes.row, sent_row=writes.sent_row, at_lo_ns=low, at_hi_ns=high, version=writes.version)
 
 
 def holes(events: Events, writes: AppliedWrites, broken: Flags, *, absent: int, found_nothing: Ints) -> Flags:
-    """True where a write that fits nothing met a state which no known write of its lock had left.
+    """True where a write that fits no known state met a state which no known write of its lock had left.
 
-    That is no fork: somebody whose writes are not in the record was there. So
-    it replaced a version that nobody on record had made, or it created the
-    object after a reading had found that the known one was gone.
+    The store did nothing wrong then: a writer whom nobody recorded was at work. Such a write replaced a version that
+    nobody on record had made, or it created the object after a reading had found that the known one was gone.
 
     found_nothing: REPLIED rows of readings of locks that found no object.
     """

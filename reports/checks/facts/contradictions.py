@@ -1,11 +1,11 @@
 """Readings of a real store that contradict a write which it had confirmed (C21).
 
 A store that says "written" must show that write, or a later one, to every
-reading that is sent after the answer. One that shows an older state has lied,
-to its lock as well: the lock decides on a record that was replaced, or keeps
-waiting for a release that it was promised. No lock can be judged on that.
+reading that is sent after the answer. If it shows an older state, the lock is
+misled, too: it decides on a record that was replaced, or waits for a release
+that has happened already. No lock can be judged on such a store.
 
-Only what no order of events explains is counted. W is a confirmed write whose
+A reading is counted only if no order of events explains it. W is a confirmed write whose
 answer came before the reading was sent. What the reading shows was written by
 writes that were all answered before W was sent, or, where nobody on record
 made it, it is what a confirmed write had replaced. "Nothing" counts where W

@@ -40,6 +40,7 @@ def find_effects(events: Events, operations: Operations) -> Effects:
     order = np.lexsort((rows, at, group))
     rows, at, group = rows[order], at[order], group[order]
     operation = operations.by_request[events.request_keys(rows)]
+    assert bool(np.all(group[1:] >= group[:-1])), "the writes to one resource stand together"
     grant = np.full(len(rows), -1, dtype=np.int64)
     if len(operations.grant):
         grant = np.where(operation >= 0, operations.grant[np.maximum(operation, 0)], -1)

@@ -6,10 +6,10 @@ has entered the grant behind it more often than it has left it, this unlock
 included. That is counted per client and grant, never over a client's life: a
 grant that lapsed without an unlock leaves nothing open in the next one.
 
-An unlock leaves the grant if it reported success, or raised without knowing
-whether the release landed. One that was refused left nothing, so the one after
-it is counted as if there had been none; but it is no inner one itself if its
-success would have been the last.
+An unlock counts as leaving if it reported success, or if it raised without
+knowing whether its release landed. An unlock that was refused left nothing, so
+later unlocks are counted without it. It was an attempt to leave all the same:
+if its success would have been the last one, it is not an inner unlock.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def are_inner(operations: Operations, tenure_of_release: Ints, which: Ints, *, r
         )
         for part in (slice(0, first), slice(first, last))
     )
-    # The unlock itself counts, whatever came of it: a client that was refused has tried to leave for the last time.
+    assert bool(np.all(entered >= 0) and np.all(gone >= 0)), "entries and leaves are counted from the first call on"
+    # The unlock that is asked about counts as an attempt to leave, whatever came of it.
     is_refused = ~np.isin(operations.outcome[which[asked]], LEAVES)
     inner[asked] = entered > gone + is_refused
     return inner

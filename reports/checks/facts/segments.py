@@ -26,6 +26,7 @@ def is_first(group: Ints) -> Flags:
 def ordinals(first: Flags, counted: Flags) -> Ints:
     """How many counted rows the group has had up to and including each row."""
     total = np.cumsum(counted, dtype=np.int64)
+    assert len(first) == 0 or first[0], "the first row begins a group"
     starts = np.flatnonzero(first)
     before = total[starts] - counted[starts]
     lengths = np.diff(np.append(starts, len(first)))
@@ -90,6 +91,7 @@ def count_at_or_before(
 ) -> Ints:
     """For each question how many known entries of its group lie at or before its row."""
     width = row_count + 1
+    assert len(known_group) == len(known_row), "a row for every known entry"
     keys = np.sort(known_group * width + known_row)
     until = np.searchsorted(keys, asked_group * width + asked_row, side="right")
     since = np.searchsorted(keys, asked_group * width, side="left")

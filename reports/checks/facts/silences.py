@@ -281,6 +281,7 @@ def _over_time(requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tupl
             np.ones(len(place), dtype=np.bool_), requests.is_failed & ~requests.is_refused, requests.is_refused,
         )
     ]  # fmt: skip
+    assert bool(np.all(place >= 0)), "a request ended before the run began"
     edges = [min(number * width, span) for number in range(count + 1)]
     return tuple(zip(edges[:-1], edges[1:], *columns, strict=True))
 

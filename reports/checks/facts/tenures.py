@@ -42,7 +42,11 @@ class Tenures:
 
 
 def find_tenures(events: Events, operations: Operations) -> Tenures:
-    """Fold BELIEVED events into intervals. The client is the caller's, as an observer may have asked for it."""
+    """Fold BELIEVED events into intervals.
+
+    An observer outside may have asked the guard, so the client of a tenure is the one that called, not the one on the
+    event.
+    """
     believed = events.rows(Kind.BELIEVED)
     keys = events.request_keys(believed)
     believed, keys = believed[keys >= 0], keys[keys >= 0]
@@ -68,6 +72,7 @@ def find_tenures(events: Events, operations: Operations) -> Tenures:
     group = events.lock_key[first]
     order = np.lexsort((first, first_ns, group))
     client = events.client_key(node, task)
+    assert bool(np.all(first <= last)), "a tenure's last yes came before its first"
     return Tenures(
         group=group[order],
         run=events.run[first][order],

@@ -202,6 +202,7 @@ def _shares(case: Case, run: int, asked: Ints, *, silences: list[tuple[int, int]
         mine = (depth > 0) & ~taken
         taken |= mine
         shares[f"{name}_share"] = float(width[mine].sum()) / total
+    assert 0.0 <= sum(shares.values()) <= 1.0 + 1e-9, "shares of one time add up to at most all of it"
     shares["idle_share"] = float(width[~taken].sum()) / total
     return shares
 
