@@ -92,7 +92,7 @@ def inspect_records(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[i
         events = events.filter(pc.invert(pc.is_in(events["run"], value_set=lost)))
         runs = runs.filter(pc.invert(pc.is_in(runs["run"], value_set=lost)))
     runs = _cut_short(runs, lengths)
-    assert damaged.keys().isdisjoint(runs["run"].to_pylist()), "a damaged run is judged by nobody"
+    assert not damaged or damaged.keys().isdisjoint(runs["run"].to_pylist()), "a damaged run is judged by nobody"
     cut_off = runs["run"].filter(runs["is_cut_off"]).to_pylist()
     return Records(events=events, runs=runs, damaged=damaged, cut_off=cut_off)
 

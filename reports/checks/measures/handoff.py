@@ -54,6 +54,7 @@ def handoffs_table(case: Case) -> pa.Table:
     which = np.flatnonzero((winner >= 0) & (released | is_death | is_expiry))
     which = which[asked_ns[winner[which]] != ABSENT]
 
+    assert bool(np.all(grants.group[winner[which]] == grants.group[which])), "a hand-off stays within its lock"
     winner, served_ns = winner[which], grants.begin_hi_ns[winner[which]]
     free_ns = np.where(is_death, crash_ns, np.where(is_expiry, grants.valid_until_true_ns, grants.end_hi_ns))[which]
     took_ns = served_ns - np.maximum(free_ns, asked_ns[winner])
