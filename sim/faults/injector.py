@@ -14,6 +14,7 @@ from lockref.errors import ConfigError
 from sim.faults.counts import ArmedFault, FaultCounts
 from sim.faults.fault import CUTS, Cut, Fault, RequestFault, StateFault, Trigger
 from sim.kernel.streams import derive
+from sim.kernel.tasks import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,7 +39,11 @@ class Injector:
         self._states = list(filter(_changes_state, self.armed))
         self._triggers: dict[str, list[ArmedFault[StateFault]]] = {cut: [] for cut in CUTS}
         # In the order in which they act. The sort is stable: of one kind, the first in the plan comes first.
-        self._requests = sorted(filter(_strikes_requests, self.armed), key=lambda armed: armed.fault.rank)
+        # Each with the instants from which and before which it is open, because every request asks for them.
+        self._requests = [
+            (*_window_of(armed.fault, plan.heal_ns), armed)
+            for armed in sorted(filter(_strikes_requests, self.armed), key=lambda armed: armed.fault.rank)
+        ]
         # Requests so far by (client, op, service), each part also as None for "any".
         self._ordinals: dict[tuple[str, str | None, str | None], int] = {}
         # Nobody asks for a request's place in its client's life unless a trigger or a chance does.
@@ -91,12 +96,12 @@ class Injector:
             return
         client, op, service = in_flight.client, in_flight.op, in_flight.service
         counts = self._ordinals
-        for key in ((client, op, service), (client, op, None), (client, None, service), (client, None, None)):
-            counts[key] = counts.get(key, 0) + 1
-        in_flight.ordinals = (
-            counts[client, op, service], counts[client, op, None], counts[client, None, service],
-            counts[client, None, None],
+        keys = (client, op, service), (client, op, None), (client, None, service), (client, None, None)
+        in_flight.ordinals = exact, of_op, of_service, of_client = (
+            counts.get(keys[0], 0) + 1, counts.get(keys[1], 0) + 1, counts.get(keys[2], 0) + 1,
+            counts.get(keys[3], 0) + 1,
         )  # fmt: skip
+        counts[keys[0]], counts[keys[1]], counts[keys[2]], counts[keys[3]] = exact, of_op, of_service, of_client
         for armed in self._windowed:
             self._count_in_window(armed, in_flight)
         if self._triggers["c0"]:
@@ -105,9 +110,10 @@ class Injector:
     def on_send(self, in_flight: InFlight) -> None:
         """The request leaves: which faults strike it, and what they do to its way."""
         struck = in_flight.struck
-        for armed in self._requests:
+        now_ns = self._around.kernel.now_ns
+        for begin_ns, end_ns, armed in self._requests:
             # Asked in any case: what its filter lets through is counted, whichever fault of its kind strikes.
-            if self._is_struck(armed, in_flight):
+            if begin_ns <= now_ns < end_ns and self._is_struck(armed, in_flight):
                 struck.setdefault(armed.kind, armed)
         if struck:
             for armed in struck.values():
@@ -152,9 +158,10 @@ class Injector:
 
     def is_reply_lost(self, in_flight: InFlight) -> bool:
         """The reply is about to leave."""
-        for armed in in_flight.struck.values():
-            if armed.fault.loses_reply(armed, in_flight):
-                return True
+        if in_flight.struck:
+            for armed in in_flight.struck.values():
+                if armed.fault.loses_reply(armed, in_flight):
+                    return True
         return bool(self._around.barriers) and self.is_cut(in_flight.service, in_flight.client)
 
     def overruled(self, in_flight: InFlight, reply: Reply) -> Request | None:
@@ -184,7 +191,7 @@ class Injector:
 
     def _is_struck(self, armed: ArmedFault[RequestFault], in_flight: InFlight) -> bool:
         fault = armed.fault
-        if not self._is_open(fault) or fault.only_op not in (None, in_flight.op):
+        if fault.only_op not in (None, in_flight.op):
             return False
         if fault.when is not None:
             return self._is_reached(armed, fault.when, in_flight)
@@ -204,13 +211,6 @@ class Injector:
             return True
         draw = derive(self._around.seed, f"fault/{fault.id}/{in_flight.client}/{in_flight.ordinals[3]}")
         return draw < fault.probability * _UNIT
-
-    def _is_open(self, fault: RequestFault) -> bool:
-        now = self._around.kernel.now_ns
-        if self._counts.is_healed:
-            return False
-        begin = fault.at_ns or 0
-        return begin <= now and (fault.for_ns is None or now < begin + fault.for_ns)
 
     def _is_reached(self, armed: ArmedFault[Fault], trigger: Trigger, in_flight: InFlight) -> bool:
         """True if this request is the one that the trigger names."""
@@ -262,6 +262,13 @@ class Injector:
     def end_ns(self) -> int | None:
         """The true time after which nothing disturbs; None if a fault has no end."""
         return self._counts.end_ns()
+
+
+def _window_of(fault: RequestFault, heal_ns: int | None) -> tuple[int, int]:
+    """From when and until when a fault may strike; at the end, and once all is healed, it does not any more."""
+    begin_ns = fault.at_ns or 0
+    end_ns = NEVER if fault.for_ns is None else begin_ns + fault.for_ns
+    return begin_ns, end_ns if heal_ns is None else min(end_ns, heal_ns)
 
 
 def _strikes_requests(armed: ArmedFault[Fault]) -> TypeGuard[ArmedFault[RequestFault]]:
