@@ -1,13 +1,16 @@
-"""A TCP proxy that loses replies: the network between a client and a store.
+"""A TCP proxy that carries out faults on real connections: the network between a client and a store.
+
+The faults are those of the simulator (`sim/faults`). Each kind says in
+`Fault.interference` what it does to the bytes of one request and of its reply.
 
 It stays below HTTP, because an S3 signature covers the host header: bytes are
 forwarded, never rewritten. Of HTTP it knows one thing, where a final reply
 begins. `100 Continue` blocks come before the write takes effect and are let
 through; to cut there would test something else.
 
-Faults are asked for one request at a time, in order: `proxy.next(Fault.RESET_REPLY)`
-strikes the next request on whatever connection it comes, and requests that
-nobody asked a fault for pass.
+Faults are asked for one request at a time, in order: `proxy.next(LoseReply(id="f"))`
+strikes the next request on whatever connection it comes, whatever filter the
+fault has. Requests that nobody asked a fault for pass.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ import contextlib
 import socket
 import struct
 import threading
-from enum import StrEnum
 from types import TracebackType
 from typing import Final, Self
 
+from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
+from sim.faults.fault import Fault, Interference, Treatment
 
 CHUNK_BYTES: Final = 65_536
 _START_TIMEOUT_S: Final = 10
@@ -31,27 +35,18 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 _LINGER_RESET: Final = struct.pack("ii", 1, 0)
 
 
-class Fault(StrEnum):
-    """What happens to one request."""
-
-    NONE = "none"
-    DELAY = "delay"  # Each chunk waits, both ways.
-    RESET_BEFORE = "reset before"  # The connection is reset; the server sees nothing.
-    RESET_REPLY = "commit then reset"  # The server answers; the client gets a reset instead.
-    HANG_REPLY = "commit then hang"  # The server answers; the client gets nothing.
+_NOTHING: Final = Interference()
 
 
 class FaultProxy:
     """Forwards connections to `upstream`, with a fault now and then. A context manager.
 
-    delay_ns: how long each chunk waits under `Fault.DELAY`.
     struck: the faults that have taken effect, in order.
     """
 
-    def __init__(self, upstream: tuple[str, int], *, delay_ns: int = 0) -> None:
+    def __init__(self, upstream: tuple[str, int]) -> None:
         self._upstream = upstream
-        self._delay_s = delay_ns / NS_PER_S
-        self._wanted: collections.deque[Fault] = collections.deque()
+        self._wanted: collections.deque[tuple[Fault | None, Interference]] = collections.deque()
         self._connections: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
@@ -64,9 +59,16 @@ class FaultProxy:
         """Where clients connect instead of to the server."""
         return f"http://127.0.0.1:{self.port}"
 
-    def next(self, *faults: Fault) -> None:
-        """The next requests meet these faults, one each."""
-        self._wanted.extend(faults)
+    def next(self, *faults: Fault | None) -> None:
+        """The next requests meet these faults, one each; None lets one pass.
+
+        Raises ConfigError for a fault that cannot be done below HTTP.
+        """
+        for fault in faults:
+            act = _NOTHING if fault is None else fault.interference()
+            if act is None:
+                raise ConfigError(f"fault {fault!r} cannot be done to a connection: the proxy stays below HTTP")
+            self._wanted.append((fault, act))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -104,17 +106,13 @@ class FaultProxy:
         finally:
             self._connections.discard(task)
 
-    def take(self) -> Fault:
-        """The fault of the request that begins now."""
-        return self._wanted.popleft() if self._wanted else Fault.NONE
+    def take(self) -> tuple[Fault | None, Interference]:
+        """The fault of the request that begins now, and what it does."""
+        return self._wanted.popleft() if self._wanted else (None, _NOTHING)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to the server."""
         return await asyncio.open_connection(*self._upstream)
-
-    async def pause(self) -> None:
-        """Let a chunk wait."""
-        await asyncio.sleep(self._delay_s)
 
 
 class _Connection:
@@ -124,7 +122,8 @@ class _Connection:
         self._proxy = proxy
         self._reader = reader
         self._writer = writer
-        self._fault = Fault.NONE
+        self._fault: Fault | None = None
+        self._act = _NOTHING
         self._is_struck = False
         self._is_answered = True  # So that the first bytes begin a request.
         self._head = b""  # What came of a reply whose first block is not whole yet.
@@ -158,13 +157,15 @@ class _Connection:
                 if self._is_answered:
                     self._is_answered = False
                     self._is_struck = False
-                    self._fault = self._proxy.take()
-                    if self._fault is Fault.RESET_BEFORE:
+                    self._fault, self._act = self._proxy.take()
+                    if self._act.request is Treatment.RESET:
                         self._strike()
                         self._reset()
                         return
-                if self._fault is Fault.DELAY:
-                    await self._proxy.pause()
+                if self._act.request is Treatment.HOLD:
+                    self._strike()
+                    continue
+                await self._wait(self._act.request_ns)
                 server.write(chunk)
                 await server.drain()
 
@@ -176,11 +177,11 @@ class _Connection:
                     await self._to_client(passing)
                 if not final:
                     continue
-                if self._fault is Fault.RESET_REPLY:
+                if self._act.reply is Treatment.RESET:
                     self._strike()
                     self._reset()
                     return
-                if self._fault is Fault.HANG_REPLY:
+                if self._act.reply is Treatment.HOLD:
                     self._strike()
                     await asyncio.Event().wait()
                 await self._to_client(final)
@@ -206,15 +207,20 @@ class _Connection:
         return interim, b""
 
     async def _to_client(self, data: bytes) -> None:
-        if self._fault is Fault.DELAY:
-            self._strike()
-            await self._proxy.pause()
+        await self._wait(self._act.reply_ns)
         self._writer.write(data)
         await self._writer.drain()
+
+    async def _wait(self, for_ns: int) -> None:
+        """Let a chunk wait."""
+        if for_ns:
+            self._strike()
+            await asyncio.sleep(for_ns / NS_PER_S)
 
     def _strike(self) -> None:
         if not self._is_struck:
             self._is_struck = True
+            assert self._fault is not None, "something was done to a request that no fault was asked for"
             self._proxy.struck.append(self._fault)
 
     def _reset(self) -> None:

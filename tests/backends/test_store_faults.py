@@ -11,10 +11,16 @@ import pytest
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
-from scenarios.backends.faultproxy import Fault, FaultProxy
+from scenarios.backends.faultproxy import FaultProxy
+from sim.faults.answers import Error
+from sim.faults.network import Delay, LoseReply
 from tests.backends.conftest import on
 
 SHORT_NS = 400 * NS_PER_MS
+RESET_BEFORE = Error(id="reset before", status="reset", cut="c1")
+RESET_REPLY = Error(id="commit then reset", status="reset", cut="c2")
+HANG_REPLY = LoseReply(id="commit then hang")
+SLOW = Delay(id="slow", by_ns=20 * NS_PER_MS, direction="reply")
 clouds = pytest.mark.parametrize("address", [on("ministack"), on("fake-gcs-server")], indirect=True)
 
 
@@ -22,7 +28,7 @@ clouds = pytest.mark.parametrize("address", [on("ministack"), on("fake-gcs-serve
 def proxy(address):
     """A proxy before the server that the test names."""
     host, _, port = parse_store_uri(address).endpoint.removeprefix("http://").partition(":")
-    with FaultProxy((host, int(port)), delay_ns=20 * NS_PER_MS) as proxy:
+    with FaultProxy((host, int(port))) as proxy:
         yield proxy
 
 
@@ -35,7 +41,7 @@ def through(address, proxy):
 
 
 @clouds
-@pytest.mark.parametrize("fault", [Fault.RESET_REPLY, Fault.HANG_REPLY])
+@pytest.mark.parametrize("fault", [RESET_REPLY, HANG_REPLY])
 def test_a_create_whose_reply_is_lost_is_ambiguous_and_landed(store, through, proxy, fault):
     """A1, C18: the client cannot know; the object is there; sent again by hand, it meets itself (A2)."""
     proxy.next(fault)
@@ -48,7 +54,7 @@ def test_a_create_whose_reply_is_lost_is_ambiguous_and_landed(store, through, pr
 
 
 @clouds
-@pytest.mark.parametrize("fault", [Fault.RESET_REPLY, Fault.HANG_REPLY])
+@pytest.mark.parametrize("fault", [RESET_REPLY, HANG_REPLY])
 def test_a_replacement_whose_reply_is_lost_is_ambiguous_and_landed(store, through, proxy, fault):
     """A1: the same for a renewal; its old version is gone, which only a read can tell."""
     old = store.put_if_absent("k", b"old").version
@@ -61,9 +67,9 @@ def test_a_replacement_whose_reply_is_lost_is_ambiguous_and_landed(store, throug
 @clouds
 def test_a_reset_before_the_server_is_ambiguous_and_changed_nothing(store, through, proxy):
     """The client sees the same as after a landed write: that is why both are AMBIGUOUS."""
-    proxy.next(Fault.RESET_BEFORE)
+    proxy.next(RESET_BEFORE)
     assert through.put_if_absent("k", b"mine").outcome is Outcome.AMBIGUOUS
-    assert proxy.struck == [Fault.RESET_BEFORE]
+    assert proxy.struck == [RESET_BEFORE]
     assert store.read("k").is_absent
 
 
@@ -71,7 +77,7 @@ def test_a_reset_before_the_server_is_ambiguous_and_changed_nothing(store, throu
 def test_a_read_whose_reply_is_lost_is_ambiguous_not_absent(store, through, proxy):
     """An unanswered read must not look like a free lock."""
     store.put("k", b"held")
-    for fault in (Fault.RESET_REPLY, Fault.HANG_REPLY, Fault.RESET_BEFORE):
+    for fault in (RESET_REPLY, HANG_REPLY, RESET_BEFORE):
         proxy.next(fault)
         reply = through.read("k")
         assert (reply.outcome, reply.is_absent) == (Outcome.AMBIGUOUS, False)
@@ -81,7 +87,7 @@ def test_a_read_whose_reply_is_lost_is_ambiguous_not_absent(store, through, prox
 def test_a_delete_whose_reply_is_lost_is_ambiguous_and_landed(store, through, proxy):
     """A1 holds for removals too."""
     version = store.put("k", b"x").version
-    proxy.next(Fault.RESET_REPLY)
+    proxy.next(RESET_REPLY)
     assert through.delete("k", version).outcome is Outcome.AMBIGUOUS
     assert store.read("k").is_absent
 
@@ -89,15 +95,15 @@ def test_a_delete_whose_reply_is_lost_is_ambiguous_and_landed(store, through, pr
 @clouds
 def test_a_slow_network_changes_no_outcome(through, proxy):
     """Delay below the time-out is only latency."""
-    proxy.next(Fault.DELAY)
+    proxy.next(SLOW)
     assert through.put_if_absent("k", b"x").outcome is Outcome.APPLIED
-    assert proxy.struck == [Fault.DELAY]
+    assert proxy.struck == [SLOW]
 
 
 @clouds
 def test_the_connection_after_a_fault_works(through, proxy):
     """A pool must not hand out a connection that a fault has left half dead."""
-    for fault in (Fault.HANG_REPLY, Fault.RESET_REPLY, Fault.RESET_BEFORE):
+    for fault in (HANG_REPLY, RESET_REPLY, RESET_BEFORE):
         proxy.next(fault)
         through.put("k", b"x")
         assert through.put("k", b"y").outcome is Outcome.APPLIED

@@ -8,10 +8,18 @@ import threading
 
 import pytest
 
-from scenarios.backends.faultproxy import Fault, FaultProxy
+from lockref.errors import ConfigError
+from lockref.runtime import NS_PER_MS
+from scenarios.backends.faultproxy import FaultProxy
+from sim.faults.answers import Error
+from sim.faults.fault import Fault
+from sim.faults.network import Delay, LoseReply, LoseRequest
 
 FINAL = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+RESET_BEFORE = Error(id="reset before", status="reset", cut="c1")
+RESET_REPLY = Error(id="commit then reset", status="reset", cut="c2")
+HANG_REPLY = LoseReply(id="commit then hang")
 
 
 class Upstream:
@@ -45,7 +53,7 @@ class Upstream:
 
 
 @contextlib.contextmanager
-def _talk(chunks: list[bytes], *faults: Fault):
+def _talk(chunks: list[bytes], *faults: Fault | None):
     """A client's connection through a proxy to a server that answers with `chunks`."""
     upstream = Upstream(chunks)
     try:
@@ -89,38 +97,65 @@ def test_a_reply_passes_byte_for_byte(chunks):
 def test_a_cut_reply_lets_interim_blocks_through(glue):
     """`100 Continue` comes before the write: a cut there would test something else."""
     chunks = [CONTINUE + FINAL] if glue else [CONTINUE, FINAL]
-    with _talk(chunks, Fault.HANG_REPLY) as (client, upstream, proxy):
+    with _talk(chunks, HANG_REPLY) as (client, upstream, proxy):
         client.sendall(b"request")
         assert _read(client, len(CONTINUE)) == CONTINUE
         client.settimeout(0.1)
         with pytest.raises(TimeoutError):
             client.recv(1)
         assert upstream.received == [b"request"]
-        assert proxy.struck == [Fault.HANG_REPLY]
+        assert proxy.struck == [HANG_REPLY]
 
 
 def test_a_reset_reply_reached_the_server_and_resets_the_client():
     """Commit then reset: a reset, not an orderly end, and the request was served."""
-    with _talk([FINAL], Fault.RESET_REPLY) as (client, upstream, proxy):
+    with _talk([FINAL], RESET_REPLY) as (client, upstream, proxy):
         client.sendall(b"request")
         with pytest.raises(ConnectionResetError):
             client.recv(1)
         assert upstream.received == [b"request"]
-        assert proxy.struck == [Fault.RESET_REPLY]
+        assert proxy.struck == [RESET_REPLY]
 
 
 def test_a_reset_before_never_reached_the_server():
     """The other half of what a client cannot tell apart."""
-    with _talk([FINAL], Fault.RESET_BEFORE) as (client, upstream, _proxy):
+    with _talk([FINAL], RESET_BEFORE) as (client, upstream, _proxy):
         client.sendall(b"request")
         with pytest.raises(ConnectionResetError):
             client.recv(1)
         assert upstream.received == []
 
 
+def test_a_request_that_is_lost_reaches_nobody():
+    """The connection stays open, and nothing ever comes back: only the client's timeout ends it."""
+    lost = LoseRequest(id="lost")
+    with _talk([FINAL], lost) as (client, upstream, proxy):
+        client.sendall(b"request")
+        client.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        assert upstream.received == []
+        assert proxy.struck == [lost]
+
+
+def test_a_delayed_reply_arrives_whole():
+    """A delay of the reply changes no byte of it."""
+    slow = Delay(id="slow", by_ns=NS_PER_MS, direction="reply")
+    with _talk([FINAL], slow) as (client, _upstream, proxy):
+        client.sendall(b"request")
+        assert _read(client, len(FINAL)) == FINAL
+        assert proxy.struck == [slow]
+
+
+def test_what_cannot_be_done_below_http_is_refused():
+    """A status is no business of a proxy that rewrites nothing."""
+    with FaultProxy(("127.0.0.1", 1)) as proxy, pytest.raises(ConfigError, match="below HTTP"):
+        proxy.next(Error(id="busy", status=503))
+
+
 def test_faults_strike_requests_one_by_one():
     """A kept connection serves several requests: only the one that was meant is struck."""
-    with _talk([FINAL], Fault.NONE, Fault.RESET_REPLY) as (client, upstream, _proxy):
+    with _talk([FINAL], None, RESET_REPLY) as (client, upstream, _proxy):
         client.sendall(b"first")
         assert _read(client, len(FINAL)) == FINAL
         client.sendall(b"second")
