@@ -40,7 +40,7 @@ types: $(READY) ## mypy, strict
 bench: $(READY) ## ratios, measured in one run
 	$(BIN)/python -m tests.bench
 
-docs: $(READY) ## what is generated: JSON schema of scenarios, the example in its guide
+docs: $(READY) ## what is generated: JSON schema of scenarios, the table of faults, the example in its guide
 	$(BIN)/lockref scenario schema --output scenarios/schema.json
 	$(BIN)/python -m tests.docs.embed
 

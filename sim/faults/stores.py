@@ -87,7 +87,10 @@ class DeleteObject(ObjectFault):
 
 
 class CorruptObject(ObjectFault):
-    """An operator overwrites the object `key`, or every lock record, with `body` (D6, E25)."""
+    """An operator overwrites the object `key`, or every lock record, with `body` (D6, E25).
+
+    In a file `body` is text, or a list of which a seed chooses one, and `charset` (utf-8, latin-1) makes bytes of it.
+    """
 
     kind: Literal["corrupt_object"] = "corrupt_object"
     body: Body = b"{"

@@ -1,24 +1,52 @@
-"""`make docs`: put the example locks into the document that explains them."""
+"""`make docs`: put the example locks and the table of fault kinds into the documents that explain them."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from pathlib import Path
 
+from scenarios.definition.faults import written_name
+from sim.faults.fault import Fault, RequestFault
+from sim.faults.plan import FAULT_TYPES
 from tests.docs import ROOT
 
 GUIDE = ROOT / "docs" / "bring-your-own-lock.md"
 EXAMPLES = ("lease_lock.py", "variants.py")
+SCENARIOS = ROOT / "docs" / "scenarios.md"
 
 
 def main() -> None:
-    """Replace what stands between two marks by the file that the first mark names, to the letter."""
-    text = GUIDE.read_text(encoding="utf-8")
+    """Replace what stands between two marks: by an example to the letter, or by what each kind of fault says."""
     for name in EXAMPLES:
-        code = f"```python\n{(ROOT / 'docs' / 'examples' / name).read_text(encoding='utf-8')}```\n"
-        place = re.compile(rf"(<!-- examples/{re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        assert place.search(text), f"{GUIDE.name} has no place for {name}"
-        text = place.sub(lambda found, code=code: found[1] + code + found[2], text)  # type: ignore[misc]
-    GUIDE.write_text(text, encoding="utf-8")
+        code = (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8")
+        _embed(GUIDE, f"examples/{name}", f"```python\n{code}```\n")
+    _embed(SCENARIOS, "fault kinds", fault_table())
+
+
+def _embed(document: Path, mark: str, text: str) -> None:
+    place = re.compile(rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    before = document.read_text(encoding="utf-8")
+    assert place.search(before), f"{document.name} has no place for {mark!r}"
+    document.write_text(place.sub(lambda found: found[1] + text + found[2], before), encoding="utf-8")
+
+
+def fault_table() -> str:
+    """One row for each kind, from its class: its keys and the first paragraphs of its docstring."""
+    rows = ["| kind | own keys | what happens |", "|---|---|---|"]
+    rows += [f"| `{kind}` | {_keys(fault)} | {_sentences(fault)} |" for kind, fault in FAULT_TYPES.items()]
+    return "\n".join(rows) + "\n"
+
+
+def _keys(fault: type[Fault]) -> str:
+    is_filter = issubclass(fault, RequestFault)
+    shared = {"kind", *(RequestFault.model_fields if is_filter else Fault.model_fields)}
+    own = [f"`{written_name(name)}`" for name in fault.model_fields if name not in shared]
+    return ", ".join([*(["filter"] if is_filter else []), *own]) or "–"
+
+
+def _sentences(fault: type[Fault]) -> str:
+    return " ".join((inspect.getdoc(fault) or "").split())
 
 
 if __name__ == "__main__":

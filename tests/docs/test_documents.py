@@ -11,7 +11,7 @@ import pytest
 
 from lockref.cli.main import run
 from tests.docs import DOCUMENTS, ROOT, blocks
-from tests.docs.embed import EXAMPLES
+from tests.docs.embed import EXAMPLES, fault_table
 
 COMMAND = re.compile(r"^lockref .+")
 PLACES = re.compile(r"\[[^\]]+\]\(([^)#\s]+)\)")
@@ -114,6 +114,11 @@ def test_an_example_is_shown_as_it_is(name: str) -> None:
     """docs/bring-your-own-lock.md shows the example files to the letter, so that copying either gives the same."""
     shown = [text for language, text in blocks(ROOT / "docs" / "bring-your-own-lock.md") if language == "python"]
     assert (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8") in shown
+
+
+def test_the_table_of_fault_kinds_is_current() -> None:
+    """docs/scenarios.md says of each kind what its class says, as `make docs` writes it."""
+    assert fault_table() in (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
 
 
 def test_the_scenario_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:
