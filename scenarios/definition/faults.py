@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift
+from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift, constant
 from sim.faults.fault import Fault, RequestFault, Trigger
 from sim.faults.plan import FAULT_TYPES
 from sim.faults.quantities import Quantity, fields_holding, in_file, quantity_of
@@ -218,8 +218,12 @@ def quantities_of(fault: WrittenFault) -> Iterator[Drawn]:
 
 
 def rates_of(fault: WrittenFault) -> list[Drawn]:
-    """The rate errors that a fault gives a clock."""
-    return [getattr(fault, _attribute(field)) for field in fields_holding(fault.fault_type, Quantity.RATE)]
+    """The rate errors that a fault gives a clock; where a file leaves one out, the plan's."""
+    fields = fault.fault_type.model_fields
+    return [
+        getattr(fault, _attribute(name)) or constant(fields[name].default)
+        for name in fields_holding(fault.fault_type, Quantity.RATE)
+    ]
 
 
 def plan_entry(fault: WrittenFault, *, number: int, draw: Draw) -> dict[str, Any]:
