@@ -6,11 +6,13 @@ Timers that run on a changed clock are solved again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from lockref.history import Kind, detail
 from sim.faults.fault import Fault, StateFault
-from sim.faults.quantities import Duration, NodeName, Rate, Shift
+from sim.faults.quantities import Duration, NodeName, Quantity, Rate, Shift
 from sim.kernel.clocks import PPM
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 
 RATE_PPM_MAX = PPM - 1
 """A clock that runs backwards or stands still has no inverse; rate errors that add up to one stop here."""
+
+
+SLEW_PPM_MAX = 100_000
+"""Linux lets nobody slew faster: adjtimex(2) bounds the length of a tick at 10 % off."""
+
+SlewRate = Annotated[int, Field(ge=1, le=SLEW_PPM_MAX), Quantity.RATE]
 
 
 class ClockFault(StateFault):
@@ -116,6 +124,39 @@ class Freeze(ClockFault):
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         client = drawing.client()
         return {"client": client, "at_ns": drawing.instant(), "for_ns": drawing.clock_error(client)}
+
+
+class Slew(ClockFault):
+    """NTP slews the clock: it is brought forward or back by `by` without a jump, at `rate` (U12).
+
+    Both clocks run too fast, or for a negative `by` too slow, by `rate` for as long as that takes: half a second takes
+    1,000 s at the 500 ppm of adjtime and ntpd. chrony slews at up to 83,333 ppm. As on Linux the monotonic clock is
+    slewed with the wall clock; only CLOCK_MONOTONIC_RAW is not.
+    """
+
+    # Sources: clock_gettime(2) and adjtime(3) on CLOCK_MONOTONIC; chrony.conf(5), maxslewrate.
+    kind: Literal["slew"] = "slew"
+    by_ns: Shift
+    rate_ppm: SlewRate = 500
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        node = around.nodes[self.client]
+        rate_ppm = self.rate_ppm if self.by_ns > 0 else -self.rate_ppm
+        if not self.by_ns:
+            return
+        armed.has_mattered()
+        around.rates_ppm.setdefault(node.name, []).append(rate_ppm)
+        _set_rate(node, around)
+        for_ns = armed.clipped(abs(self.by_ns) * PPM // self.rate_ppm)
+        armed.end_after(for_ns, lambda: _end_rate(node, around, rate_ppm))
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        rate_ppm = max(1, min(drawing.shape.rate_error_ppm, SLEW_PPM_MAX))
+        return {**_draw_shift(drawing), "rate_ppm": rate_ppm}
+
+    def forms(self) -> list[str]:
+        return [f"{self.kind} {'forward' if self.by_ns > 0 else 'back'}"]
 
 
 def freeze_clock(node: Node, around: Surroundings, for_ns: int) -> None:

@@ -10,14 +10,16 @@ from lockref.errors import BudgetExceeded, ConfigError
 from lockref.history import Kind
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Outcome
-from sim.faults.clocks import Drift, Freeze, Offset, Step
+from sim.faults.clocks import Drift, Freeze, Offset, Slew, Step
 from sim.faults.fault import Fault, Trigger
+from sim.faults.generators import Shape, swarm
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause, Suspend
 from sim.faults.stores import CorruptObject, DeleteObject
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import RunEnd
+from sim.kernel.streams import stream
 from sim.machine import nodes
 from tests.sim.scripted import KEY, MS, Scene, body
 
@@ -547,3 +549,37 @@ def test_suspended_machine_hears_no_answer():
     scene = Scene(FaultPlan.of(Suspend(id="f", client="n1", at_ns=5 * MS, for_ns=3 * S)))
     scene.client("n1", lambda _node, store: scene.note(store.read(KEY).outcome))
     assert scene.run().log == [(Outcome.APPLIED, 3005)]
+
+
+@pytest.mark.parametrize(("by_ms", "waking_ms"), [(100, 909), (-100, 1100)])
+def test_slew_brings_both_clocks_there_without_a_jump(by_ms, waking_ms):
+    """slew: at 10 % a clock needs 1 s for 100 ms; only until then every second is a tenth off (U12)."""
+    scene = run_sleepers(Slew(id="f", client="n1", at_ns=0, by_ns=by_ms * MS, rate_ppm=100_000))
+    first, _, third = of(scene, "n1")
+    assert first[0] == 1000
+    assert abs(first[2] - waking_ms) <= 12
+    mono, wall, true = third
+    assert (round(wall - true), mono) == (by_ms, 3000)
+    assert of(scene, "n2") == UNDISTURBED
+    assert scene.counts() == (1, 1, 1)
+    assert scene.world.faults_end_ns == S
+
+
+def test_a_slew_shorter_than_its_shift_stops_at_the_healing():
+    """heal_at ends a slew: what the clock has gained by then, it keeps."""
+    scene = Scene(FaultPlan.of(Slew(id="f", client="n1", at_ns=0, by_ns=S, rate_ppm=100_000), heal_ns=S))
+    scene.client("n1", sleeper(scene, "n1", [1100, 1100]))
+    scene.run()
+    assert [wall - true for _, wall, true in of(scene, "n1")] == [100, 100]
+
+
+def test_swarms_draw_slews_within_the_envelope():
+    """A scenario names the kind; what it shifts comes off the same allowance as offsets and steps."""
+    shape = Shape(
+        clients=("n1", "n2"), duration_ns=30 * S, validity_ns=10 * S, drift_bound_ns=S // 2, kinds=("slew", "step")
+    )
+    drawn = [fault for seed in range(200) for fault in swarm(stream(seed, "faults"), shape).faults]
+    slews = [fault for fault in drawn if fault.kind == "slew"]
+    assert {fault.rate_ppm for fault in slews} == {1000}
+    assert max(abs(fault.by_ns) for fault in slews) <= S // 4
+    assert {form for fault in slews for form in fault.forms()} == {"slew forward", "slew back"}
