@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import model_validator
@@ -158,6 +159,50 @@ class LoseReply(RequestFault):
 
     def interference(self) -> Interference:
         return Interference(reply=Treatment.HOLD)
+
+
+class ReorderReplies(RequestFault):
+    """The answers on one connection overtake each other: those that leave within `within` arrive last one first.
+
+    A connection is that of one process to one service, as HTTP/2 shares it between threads. The first answer opens the
+    span; whatever leaves in it waits until it is over, at most twice as long.
+    """
+
+    kind: Literal["reorder_replies"] = "reorder_replies"
+    rank: ClassVar[int] = 65
+    within_ns: Duration
+
+    def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
+        if armed.notes is None:
+            armed.notes = {}
+        link = armed.notes.setdefault((in_flight.process.number, in_flight.service), _Answers(armed.now_ns))
+        if armed.now_ns >= link.begin_ns + self.within_ns:
+            link.begin_ns = armed.now_ns
+        left_ns = link.begin_ns + self.within_ns - armed.now_ns
+        assert 0 <= left_ns <= self.within_ns, "an answer left outside of the span that it opened"
+        # Mirrored at the end of the span: what leaves last arrives first, and nothing before it left.
+        in_flight.to_client_ns = 2 * left_ns
+        link.left = [other for other in link.left if not other.is_over]
+        link.left.append(in_flight)
+        armed.fire(lasts_ns=in_flight.to_client_ns)
+        return False
+
+    def on_delivered(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        left = armed.notes[in_flight.process.number, in_flight.service].left
+        if any(not other.is_over for other in left[: left.index(in_flight)]):
+            armed.has_mattered()
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {**drawing.filter(), "within_ns": drawing.length()}
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The answers on one connection. begin_ns: when the present span began. left: those on their way, in order."""
+
+    begin_ns: int
+    left: list[InFlight] = field(default_factory=list)
 
 
 def has_landed(reply: Reply) -> bool:

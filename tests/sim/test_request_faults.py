@@ -6,7 +6,7 @@ from lockref.history import Kind
 from lockref.stores.port import Outcome
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.fault import Fault, Trigger
-from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest
+from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, ReorderReplies
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause
 from sim.faults.stores import IgnoreConditions, StaleRead
@@ -311,3 +311,45 @@ def test_a_trigger_with_a_window_counts_only_what_is_made_in_it():
     assert [entry[1] for entry in scene.log[:2]] == [Outcome.APPLIED, Outcome.AMBIGUOUS]
     never = Trigger(client="n1", cut="c3", after_ns=5000 * MS)
     assert two_writes(LoseReply(id="f", when=never)).log == UNDISTURBED
+
+
+def _three_reads(plan_fault: ReorderReplies) -> Scene:
+    """n1 has three reads under way, sent 5 ms apart; n2 reads once meanwhile."""
+    scene = Scene(FaultPlan.of(plan_fault))
+
+    def reads(node, store):
+        def one(number: int) -> None:
+            scene.note(number, store.read(KEY).outcome)
+
+        tasks = []
+        for number in range(3):
+            tasks.append(node.runtime.spawn(lambda number=number: one(number), name=f"read-{number}"))
+            node.runtime.sleep(5 * MS)
+        for task in tasks:
+            task.join()
+
+    scene.client("n1", reads)
+    scene.client("n2", lambda _node, store: scene.note("other", store.read(KEY).outcome))
+    return scene.run()
+
+
+def test_reordered_replies_arrive_last_one_first():
+    """reorder_replies: sent 0, 1, 2; they arrive 2, 1, 0; another node's connection keeps its time."""
+    scene = _three_reads(ReorderReplies(id="f", client="n1", within_ns=20 * MS))
+    assert [entry[0] for entry in scene.log if entry[0] != "other"] == [2, 1, 0]
+    assert ("other", Outcome.APPLIED, 20) in scene.log
+    assert scene.counts() == (3, 3, 2)
+
+
+def test_answers_too_far_apart_are_not_reordered():
+    """Within 5 ms nothing else leaves: every answer comes late and in order, and nothing has changed."""
+    scene = _three_reads(ReorderReplies(id="f", client="n1", within_ns=5 * MS))
+    assert [entry[0] for entry in scene.log if entry[0] != "other"] == [0, 1, 2]
+    assert scene.counts() == (3, 3, 0)
+
+
+def test_connections_are_reordered_each_for_itself():
+    """Of two nodes, whose answers leave at the same time, neither overtakes the other by this fault."""
+    scene = _three_reads(ReorderReplies(id="f", op="read", within_ns=20 * MS))
+    assert scene.log[-1][0] in (0, "other")
+    assert scene.counts() == (4, 4, 2)
