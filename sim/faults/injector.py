@@ -167,7 +167,7 @@ class Injector:
     def overruled(self, in_flight: InFlight, reply: Reply) -> Request | None:
         """A condition failed. The request to apply instead, if a fault makes the service overlook it (M16, U13)."""
         for armed in in_flight.struck.values():
-            instead = armed.fault.overrules(armed, in_flight, reply)
+            instead: Request | None = armed.fault.overrules(armed, in_flight, reply)
             if instead is not None:
                 return instead
         return None
@@ -248,7 +248,7 @@ class Injector:
 
     def _refusal(self, in_flight: InFlight, cut: Cut) -> Refusal | None:
         for armed in in_flight.struck.values():
-            refusal = armed.fault.refusal(armed, in_flight, cut)
+            refusal: Refusal | None = armed.fault.refusal(armed, in_flight, cut)
             if refusal is not None:
                 return refusal
         return None

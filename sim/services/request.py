@@ -8,7 +8,7 @@ The wire moves it past five cut points:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from lockref.history import Op
 from lockref.ports import Reply, Request
@@ -16,10 +16,6 @@ from sim.kernel.kernel import Task
 from sim.machine.network import Draw
 from sim.machine.nodes import Process
 from sim.services.hosting import HostedService
-
-if TYPE_CHECKING:
-    from sim.faults.counts import ArmedFault
-    from sim.faults.fault import RequestFault
 
 OP_NAMES = tuple(op.name.lower() for op in Op)
 """What fault filters call each operation, by its number."""
@@ -53,8 +49,8 @@ class InFlight:
         self.is_over = False
         self.to_service_ns, self.to_client_ns, self.is_request_lost, self.is_reply_lost, self.resend_ns = draw
         # The injector's notes: the request's place in its client's life, and
-        # the faults that strike it, by kind.
+        # the faults that strike it, by kind. Their type is the injector's own: faults know requests, not the reverse.
         self.ordinals = (0, 0, 0, 0)
-        self.struck: dict[str, ArmedFault[RequestFault]] = {}
+        self.struck: dict[str, Any] = {}
         self.stale_ns = 0
         self.retry_after_ns: int | None = None
