@@ -146,3 +146,13 @@ def test_renewal_never_lowers_validity(rig, step_s):
     record = rig.store.record()
     assert record.valid_until_ms >= promised_ms + 1000
     assert rig.lock.remaining_ns() == BELIEVABLE_NS
+
+
+def test_a_small_step_back_takes_nothing_from_others(rig):
+    """H19: within the margin the renewal follows the wall clock, and still ends no earlier than what was promised."""
+    rig.lock.try_lock()
+    promised_ms = rig.store.record().valid_until_ms
+    rig.runtime.advance(100 * NS_PER_MS)
+    rig.runtime.wall -= 400 * NS_PER_MS
+    rig.renew()
+    assert rig.store.record().valid_until_ms == promised_ms
