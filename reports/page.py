@@ -54,7 +54,7 @@ def write_report(
     out: Path,
     *,
     title: str,
-    spark: SparkSession | None,
+    spark: SparkSession | None = None,
     provenance: Mapping[str, object] = MappingProxyType({}),
     without_spark: str = "",
 ) -> Path:

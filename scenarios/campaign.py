@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +29,10 @@ from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest, runs_table, to_ta
 from lockref.lab.loading import ProviderSpec
 from reports.checks import judge
 from reports.checks.summary import Summary
+from reports.checks.verdicts import counted
+from reports.history_files import CHUNKS
 from scenarios.batch import CHUNK, run_seeds
-from scenarios.checkpoint import Checkpoint, Chunk
+from scenarios.checkpoint import Checkpoint, Chunk, Fingerprint, Sources
 from scenarios.definition.schema import Scenario
 from scenarios.executor import cores, executor_for
 from scenarios.worlds.simulated import RunOutcome
@@ -64,6 +67,17 @@ class Campaign:
     checkpoint: Checkpoint | None = None
     not_demanded: frozenset[str] = frozenset()
 
+    def checkpointed(self, folder: Path, sources: Sources) -> Campaign:
+        """The same, with its finished chunks kept below the folder of its results."""
+        fingerprint = Fingerprint.of(
+            self.scenario,
+            sources,
+            self.seeds,
+            keep_runs=self.keep_runs,
+            compare_every=self.check_determinism_every,
+        )
+        return replace(self, checkpoint=Checkpoint(folder / CHUNKS, fingerprint))
+
 
 @dataclass(slots=True, kw_only=True)
 class CampaignResult:
@@ -90,6 +104,16 @@ class CampaignResult:
     def digest(self) -> str:
         """One hash over all traces in the order of seeds."""
         return batch_digest(self.digests[seed] for seed in sorted(self.digests))
+
+    @property
+    def notices(self) -> list[str]:
+        """What a reader must know of how the seeds were run."""
+        found = []
+        if self.compared:
+            found.append(f"determinism: {counted(self.compared, 'seed')} run twice, event for event the same")
+        if self.resumed:
+            found.append(f"resumed: {counted(self.resumed, 'seed')} had been run and judged before the interruption")
+        return found
 
     @property
     def kept(self) -> tuple[pa.Table, pa.Table]:

@@ -10,12 +10,15 @@ in each of its forms.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lockref.lab.loading import ProviderSpec
-from scenarios.batch import run_seeds
+from lockref.lab.loading import ProviderSpec, load_provider
+from reports.checks import judge
+from reports.checks.summary import Summary
+from scenarios.batch import run_seeds, simulate_many
 from scenarios.definition.draw import Draws
+from scenarios.definition.expectations import surprises
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
 from scenarios.worlds.simulated import RunOutcome
@@ -104,3 +107,19 @@ def inert_faults(
         for spec in specs:
             found.add(run_seeds(scenario, spec, range(start, min(start + PIECE, seeds + 1))))
     return found.never
+
+
+def tested(scenario: Scenario, seeds: Sequence[int]) -> Iterator[tuple[str, list[str]]]:
+    """Hold every build that the scenario names to what is expected of it, then ask each fault whether it matters.
+
+    Yields a subject, a build or a fault that changed nothing, and what is wrong with it; a build as expected has [].
+    """
+    specs = {build: load_provider(build) for build in scenario.expect or ("hardened",)}
+    mattering = Mattering(scenario)
+    for build, spec in specs.items():
+        batch = simulate_many(scenario, spec, seeds)
+        mattering.add(batch.outcomes)
+        counted = Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs)
+        yield build, list(surprises(scenario, build, counted))
+    for fault in inert_faults(scenario, list(specs.values()), known=mattering):
+        yield fault, [f"it changed nothing in {SEEDS_ENOUGH} seeds under {', '.join(specs)}"]

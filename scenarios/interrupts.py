@@ -13,7 +13,8 @@ a command that works for long asks between two pieces of work.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -70,3 +71,14 @@ def raise_if_heard() -> None:
     """KeyboardInterrupt if one was heard, so also the one that got lost."""
     if _heard:
         raise KeyboardInterrupt
+
+
+def time_limit(seconds: float | None) -> Callable[[], bool]:
+    """A function that is True once so many seconds have passed, and raises the Ctrl-C that Python dropped."""
+    ends_at = None if seconds is None else time.monotonic() + seconds
+
+    def is_over() -> bool:
+        raise_if_heard()
+        return ends_at is not None and time.monotonic() > ends_at
+
+    return is_over

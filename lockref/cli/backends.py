@@ -12,23 +12,11 @@ from lockref.cli.console import Console, printable
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the servers that can be started here, natively and in containers; a URI names any other store."""
-    from scenarios.backends import BACKENDS, backend_status
+    from scenarios.backends import BACKENDS
+    from scenarios.backends.status import all_statuses
 
     console = Console(ctx.obj, as_json=as_json)
-    rows = []
-    for name, backend in BACKENDS.items():
-        for via in ("native", "docker"):
-            status = backend_status(name, via=via)
-            rows.append(
-                {
-                    "name": name,
-                    "via": via,
-                    "available": status.available,
-                    "version": status.version,
-                    "reason": status.reason,
-                    "about": backend.description,
-                }
-            )
+    rows = all_statuses()
     if as_json:
         console.document({"backends": rows})
         return

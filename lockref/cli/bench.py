@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lockref.errors import LockrefError
+from lockref.errors import BackendUnavailable, LockrefError
 
 if TYPE_CHECKING:
     from reports.formats.results import Results
@@ -48,14 +48,13 @@ def command(
     A real run cannot be replayed; its history stays in the run folder for `lockref check`.
     """
     from lockref.cli.console import Console
-    from lockref.cli.contention import WorkersLost, contend
     from lockref.cli.options import duration_ns, exit_codes
-    from lockref.cli.results import begin_run, conclude, say_results
-    from lockref.history import batch_digest
+    from lockref.cli.results import begin_run, conclude, contention_results
     from lockref.lab.loading import load_provider
     from scenarios.backends import require_known
     from scenarios.definition.load import load_scenario
     from scenarios.runs import provenance
+    from scenarios.worlds.contention import contend_on
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
@@ -71,27 +70,23 @@ def command(
         for number, backend in enumerate(backends):
             part = folder if len(backends) == 1 else folder.part(f"backend-{number + 1}")
             try:
-                results = contend(
+                done = contend_on(
+                    backend,
                     loaded,
                     spec,
-                    backend,
-                    contenders=contenders,
-                    for_ns=for_ns,
+                    clients=contenders,
+                    duration_ns=for_ns,
                     processes=processes,
                     via=via,
-                    folder=part,
-                    about=about,
-                    console=console,
-                    allowed=allowed,
+                    folder=part.path,
+                    progress=console.step,
                 )
             except LockrefError as error:
                 failed = error
-                if isinstance(error, WorkersLost):
-                    all_results.append(error.results)
-                    say_results(console, error.results)
                 break
-            all_results.append(results)
-            say_results(console, results)
-        told = [str(results.provenance["digest"]) for results in all_results]
-        digest = told[0] if len(told) == 1 else batch_digest(told)
-        return conclude(console, folder, all_results, digest=digest, allowed=allowed, failed=failed)
+            all_results.append(contention_results(console, done, part, about=about, allowed=allowed))
+            if done.outcome.lost:
+                # What the others recorded was judged all the same.
+                failed = BackendUnavailable(str(done.outcome.lost[0]))
+                break
+        return conclude(console, folder, all_results, allowed=allowed, failed=failed)

@@ -21,8 +21,7 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
     from lockref.cli.console import Console
     from lockref.cli.options import exit_codes
     from lockref.cli.results import history_results, say_results
-    from lockref.history import batch_digest
-    from reports.formats.document import document_of
+    from reports.formats.document import document_of, joint_digest
     from reports.formats.exit_codes import code_of
     from reports.page import history_folders
     from scenarios.runs import open_run, require_recorded
@@ -37,7 +36,5 @@ def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -
     for results in all_results:
         say_results(console, results)
     if as_json:
-        digests = [str(results.provenance["digest"]) for results in all_results]
-        digest = digests[0] if len(digests) == 1 else batch_digest(digests)
-        console.document(document_of(all_results, digest=digest, folder=None))
+        console.document(document_of(all_results, digest=joint_digest(all_results), folder=None))
     return code_of(all_results, allowed)

@@ -36,9 +36,14 @@ def _echo(text: str, stream: TextIO, *, nl: bool = True, color: bool | None = No
     try:
         click.echo(text, file=stream, nl=nl, color=color)
     except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        drop_output(stream)
+
+
+def drop_output(stream: TextIO) -> None:
+    """Nobody reads the stream any more: what is still to come goes nowhere, without complaint."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 class Console:
@@ -76,6 +81,10 @@ class Console:
             self._line_open = True
         else:
             _echo(text, sys.stderr)
+
+    def step(self, text: str) -> None:
+        """What begins now, in a job of several steps."""
+        self.progress(text, force=True)
 
     def document(self, content: Mapping[str, object]) -> None:
         """The one JSON document of `--json`."""

@@ -9,16 +9,11 @@ broke; 3: something that was to be shown did not happen.
 
 from __future__ import annotations
 
-import contextlib
-from concurrent.futures import Future
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lockref.cli.console import Console
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
@@ -45,21 +40,25 @@ KEPT_HISTORIES = 60
 def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_spark: bool, no_server: bool) -> int:
     """Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."""
     from lockref.cli.console import Console
-    from lockref.cli.contention import contend
     from lockref.cli.options import duration_ns
-    from lockref.cli.report import parts_of, write_page
-    from lockref.cli.results import begin_run, say_results
+    from lockref.cli.report import parts_of
+    from lockref.cli.results import begin_run, contention_results, say_results
+    from lockref.errors import BackendUnavailable
     from lockref.java import find_java
     from lockref.lab.loading import load_provider
     from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
+    from reports.page import write_report
+    from reports.spark.session import start_in_background
     from scenarios.definition.load import load_scenario
     from scenarios.runs import provenance
+    from scenarios.worlds.contention import contend_on
 
     console = Console(ctx.obj)
     for_ns = duration_ns(lasting, "--for")
     about = provenance({"seeds": seeds, "contenders": contenders, "for": lasting})
     with begin_run("demo", about) as folder:
-        spark = None if no_spark or find_java() is None else _start_spark(folder.path)
+        # Spark starts on one core while the simulator works on the other.
+        spark = None if no_spark or find_java() is None else start_in_background(folder.path / "spark")
         scenario = load_scenario(SCENARIO)
 
         console.say("1  RFC-91's lock as Hudi 1.2 builds it, in virtual time", style="head")
@@ -72,49 +71,44 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
 
         contended = None
         if not no_server:
-            console.say(
-                f"\n3  {contenders} threads, one lock, a list that is not thread-safe, a real S3 server", style="head"
-            )
-            contended = contend(
+            what = "threads, one lock, a list that is not thread-safe, a real S3 server"
+            console.say(f"\n3  {contenders} {what}", style="head")
+            part = folder.part("3-contention")
+            done = contend_on(
+                BACKEND,
                 load_scenario("contention"),
                 load_provider("hardened"),
-                BACKEND,
-                contenders=contenders,
-                for_ns=for_ns,
-                folder=folder.part("3-contention"),
-                about=about,
-                console=console,
+                clients=contenders,
+                duration_ns=for_ns,
+                folder=part.path,
+                progress=console.step,
             )
-            say_results(console, contended)
+            contended = contention_results(console, done, part, about=about)
+            if done.outcome.lost:
+                raise BackendUnavailable(str(done.outcome.lost[0]))
 
         console.say("\n4  their histories through Spark" if spark else "\n4  the report", style="head")
-        page = write_page(
-            console,
+        console.step("report")
+        page = write_report(
             parts_of(folder.path),
             folder.path,
             title="lockref demo",
             spark=None if spark is None else spark.result(),
+            provenance=about,
             without_spark="--no-spark" if no_spark else "",
         )
-        is_as_promised = (
-            baseline.verdict == "violated"
-            and hardened.verdict == "held"
-            and (contended is None or contended.verdict == "held")
-        )
-        is_broken = hardened.verdict == "violated" or (contended is not None and contended.verdict == "violated")
-        code = HELD if is_as_promised else VIOLATED if is_broken else INCONCLUSIVE
+        verdicts = {each.verdict for each in (hardened, contended) if each is not None}
+        is_as_promised = baseline.verdict == "violated" and verdicts == {"held"}
+        code = HELD if is_as_promised else VIOLATED if "violated" in verdicts else INCONCLUSIVE
         folder.describe(status="finished", exit_code=code)
-        _say_paths(console, page, folder, baseline)
+        console.say(f"\nreport    {page}")
+        console.say(f"figures   {folder.path / 'figures'}")
+        console.say(f"results   {', '.join(str(path) for path in sorted(folder.path.glob('*/results.json')))}")
+        for failure in baseline.failures[:1]:
+            console.say(f"replay    {failure.replay}")
         if not is_as_promised:
             console.say("the demonstration did not come out as it must: see above", style="bad")
         return code
-
-
-def _start_spark(folder: Path) -> Future[SparkSession]:
-    """Spark starts on one core while the simulator works on the other."""
-    from reports.spark.session import start_in_background
-
-    return start_in_background(folder / "spark")
 
 
 def _simulate(
@@ -142,15 +136,6 @@ def _simulate(
     )
     if campaign.is_interrupted:
         raise KeyboardInterrupt
-    results = campaign_results(campaign, provenance=about, store_failure=FailureStore(scenario, spec).store)
+    results = campaign_results(campaign, FailureStore(scenario, spec), about=about)
     write_run(folder.path, *campaign.kept, results)
     return results
-
-
-def _say_paths(console: Console, page: Path, folder: RunFolder, baseline: Results) -> None:
-    console.say()
-    console.say(f"report    {page}")
-    console.say(f"figures   {folder.path / 'figures'}")
-    console.say(f"results   {', '.join(str(path) for path in sorted(folder.path.glob('*/results.json')))}")
-    with contextlib.suppress(IndexError):
-        console.say(f"replay    {baseline.failures[0].replay}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import os
 import sys
 import traceback
 
@@ -67,7 +66,9 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             # The reader went away (`lockref … | head`). Caught here because Click's own answer to it is exit code 1.
             # Commands that judge print through `Console`, which goes on to the verdict.
-            _drop_output()
+            from lockref.cli.console import drop_output
+
+            drop_output(sys.stdout)
             return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,13 +89,6 @@ def cli(ctx: click.Context, color: str, quiet: bool) -> None:
     Start with `lockref demo`.
     """
     ctx.obj = {"color": color, "quiet": quiet}
-
-
-def _drop_output() -> None:
-    """Nobody reads standard output any more: what is still to come goes nowhere, without complaint."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 def _fail(message: str, code: int) -> int:

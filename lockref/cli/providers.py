@@ -12,21 +12,10 @@ from lockref.cli.console import Console, printable
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the locks that are known by name; any other is named as module:Class or file.py:Class."""
-    from lockref.errors import ConfigError
-    from lockref.lab.loading import BUILT_IN, load_provider, registered
+    from lockref.lab.loading import described, registered
 
     console = Console(ctx.obj, as_json=as_json)
-    rows = []
-    for name, home in sorted(registered().items()):
-        row = {"name": name, "class": home, "origin": "built in" if name in BUILT_IN else "entry point"}
-        try:
-            spec = load_provider(name)
-        except ConfigError as error:
-            row["error"] = str(error)
-        else:
-            row["claims"] = ", ".join(spec.claims)
-            row["worlds"] = "real" if spec.needs_real_time else "simulated, real"
-        rows.append(row)
+    rows = [described(name, home) for name, home in sorted(registered().items())]
     if as_json:
         console.document({"providers": rows})
         return

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from lockref.cli.console import Console
     from reports.page import Part
 
 
@@ -24,7 +20,8 @@ def command(ctx: click.Context, run: str, out: Path | None, title: str) -> int:
     """Write report.html, report.md and figures for RUN: a folder with a history, the name of a run, or `latest`."""
     from lockref.cli.console import Console
     from lockref.errors import ConfigError
-    from scenarios.runs import open_run, require_recorded
+    from reports.page import write_report
+    from scenarios.runs import open_run, provenance, require_recorded
 
     console = Console(ctx.obj)
     folder = open_run(run)
@@ -33,7 +30,8 @@ def command(ctx: click.Context, run: str, out: Path | None, title: str) -> int:
     if not parts:
         raise ConfigError(f"{folder.path} holds no history (events.parquet or events.jsonl): nothing to report on")
     target = out or folder.path
-    page = write_page(console, parts, target, title=title or "lockref report")
+    console.step(f"report: {', '.join(part.title for part in parts)}")
+    page = write_report(parts, target, title=title or "lockref report", provenance=provenance({"run": run}))
     console.say(f"report   {page}")
     console.say(f"figures  {target / 'figures'}")
     return 0
@@ -49,21 +47,3 @@ def parts_of(folder: Path) -> list[Part]:
         Part(folder=path, title=title_of(path), ended=end_of(path), finished_seeds=seeds_in(path))
         for path in history_folders(folder)
     ]
-
-
-def write_page(
-    console: Console,
-    parts: Sequence[Part],
-    out: Path,
-    *,
-    title: str,
-    spark: SparkSession | None = None,
-    without_spark: str = "",
-) -> Path:
-    """Say what is written, write it, answer the path of `report.html`; the arguments of `reports.page.write_report`."""
-    from reports.page import write_report
-    from scenarios.runs import provenance
-
-    console.progress(f"report: {', '.join(part.title for part in parts)}", force=True)
-    about = provenance({"histories": [str(part.folder) for part in parts]})
-    return write_report(parts, out, title=title, spark=spark, provenance=about, without_spark=without_spark)

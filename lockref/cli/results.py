@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,35 +12,70 @@ from typing import TYPE_CHECKING
 import click
 
 from lockref.cli.console import Console, printable
-from reports.account import judged_history, summarised_results
+from lockref.history import history_digest
+from reports.account import add_thresholds, check_line, judged_history, summarised_results, write_run
 from reports.checks.verdicts import counted
-from reports.formats.document import document_of
+from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of, gate, worst
 from reports.formats.github import annotation_lines
 from reports.formats.results import Results
 from reports.formats.terminal import result_lines
 from scenarios.checkpoint import seeds_in
+from scenarios.definition.thresholds import judged_thresholds
 from scenarios.runs import RunFolder, end_of, provenance
 
 if TYPE_CHECKING:
     from lockref.errors import LockrefError
-    from reports.account import StoredFailure
-    from reports.checks.summary import Finding
     from scenarios.campaign import CampaignResult
+    from scenarios.failures import FailureStore
+    from scenarios.worlds.contention import Contention
 
 
-def campaign_results(
-    campaign: CampaignResult, *, provenance: Mapping[str, object], store_failure: Callable[[Finding], StoredFailure]
-) -> Results:
-    """The account of a campaign of seeds."""
-    return summarised_results(
+def campaign_results(campaign: CampaignResult, failures: FailureStore, *, about: Mapping[str, object]) -> Results:
+    """The account of a campaign of seeds; its failures are stored. about: the provenance of the command."""
+    results = summarised_results(
         campaign.summary,
         title=f"{campaign.scenario.name} under {campaign.provider}",
         scenario=campaign.scenario.name,
         provider=campaign.provider,
-        provenance={**provenance, "digest": campaign.digest},
-        store_failure=store_failure,
+        provenance={**about, "digest": campaign.digest},
+        store_failure=failures.store,
     )
+    add_thresholds(results, judged_thresholds(campaign.scenario.thresholds, *campaign.kept))
+    results.notices += campaign.notices
+    return results
+
+
+def contention_results(
+    console: Console,
+    done: Contention,
+    folder: RunFolder,
+    *,
+    about: Mapping[str, object],
+    allowed: Collection[int] = (),
+) -> Results:
+    """The account of a contention run, written and said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
+    outcome = done.outcome
+    facts = {"backend": done.server, "backend_version": done.version, "contenders": done.clients}
+    results = summarised_results(
+        done.summary,
+        title=done.title,
+        scenario=done.scenario,
+        provider=done.provider,
+        backend=done.server,
+        provenance={**about, **facts, "digest": history_digest(outcome.events)},
+        again=check_line(folder.path),
+    )
+    results.capabilities = done.capabilities
+    results.notices += done.store_notices
+    add_thresholds(results, done.limits)
+    results.notices += done.run_notices
+    write_run(folder.path, outcome.events, outcome.runs, results, allowed=allowed)
+    say_results(console, results)
+    if outcome.is_interrupted:
+        console.say(f"what was finished is in {folder.path}", style="dim")
+        raise KeyboardInterrupt
+    return results
 
 
 def history_results(history: Path) -> Results:
@@ -70,7 +105,6 @@ def conclude(
     folder: RunFolder,
     results: Sequence[Results],
     *,
-    digest: str = "",
     allowed: Sequence[int] = (),
     failed: LockrefError | None = None,
     skipped: Mapping[str, str] = MappingProxyType({}),
@@ -97,7 +131,7 @@ def conclude(
         ended: Counter[str] = Counter(each.worst for each in results)
         ended.update({"not applicable": len(skipped), "could not be run": len(errors)})
         console.say("in all: " + ", ".join(f"{number:,} {how}" for how, number in ended.items() if number))
-    document = document_of(results, digest=digest, folder=folder.path, skipped=skipped, errors=errors)
+    document = document_of(results, digest=joint_digest(results), folder=folder.path, skipped=skipped, errors=errors)
     status = "finished" if failed is None else "failed"
     folder.describe(status=status, verdict=document["verdict"], exit_code=code)
     if os.environ.get("GITHUB_ACTIONS") == "true":

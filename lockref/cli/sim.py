@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
 
-from lockref.cli.options import SEED_RANGE, seeds_for
+from lockref.cli.options import SEED_RANGE
 from lockref.errors import LockrefError
 from scenarios import interrupts
 
 if TYPE_CHECKING:
     from lockref.cli.console import Console
-    from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
     from scenarios.campaign import Campaign, CampaignResult
-    from scenarios.checkpoint import Sources
     from scenarios.definition.schema import Scenario
     from scenarios.runs import RunFolder
 
@@ -61,14 +58,15 @@ def command(
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
-    from lockref.cli.console import Console, seed_progress
+    from lockref.cli.console import Console, printable, seed_progress
     from lockref.cli.options import exit_codes
     from lockref.cli.results import conclude
-    from lockref.history import batch_digest
     from lockref.lab.loading import load_provider
-    from scenarios.campaign import default_processes, run_campaigns
-    from scenarios.checkpoint import Sources, remove_chunks
+    from reports.checks.verdicts import counted
+    from scenarios.campaign import Campaign, default_processes, run_campaigns
+    from scenarios.checkpoint import Sources, remove_chunks, seeds_in
     from scenarios.runs import provenance
+    from scenarios.worlds.mixture import inapplicable
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)
@@ -76,7 +74,6 @@ def command(
     spec = load_provider(provider)
     sources = Sources.of(spec)
     processes = _processes(jobs)
-    fitting, skipped = _fitting(console, loaded, spec)
     about = provenance(
         {
             "scenarios": list(loaded),
@@ -86,48 +83,52 @@ def command(
             "check_determinism": check_determinism,
         }
     )
-    told: list[tuple[Results, str]] = []
+    skipped: dict[str, str] = {}
     errors: dict[str, LockrefError] = {}
+    all_results: list[Results] = []
+    campaigns: dict[str, Campaign] = {}
     with _folder(about, resume=resume, console=console) as folder:
-        parts = {name: folder if len(loaded) == 1 else folder.part(scenario.name) for name, scenario in fitting.items()}
-        campaigns = [
-            _campaign(
-                scenario,
-                spec,
-                seeds_for(scenario, seeds, SEEDS),
-                sources=sources,
-                folder=parts[name],
+        parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
+        for name, scenario in loaded.items():
+            if reason := inapplicable(scenario, spec):
+                skipped[scenario.name] = reason
+                console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(reason)}")
+                continue
+            campaign = Campaign(
+                scenario=scenario,
+                spec=spec,
+                seeds=scenario.seeds(seeds, SEEDS),
                 keep_runs=keep_runs,
-                compare_every=DETERMINISM_EVERY if check_determinism else 0,
-                is_gate=take_all,
+                check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
+                not_demanded=scenario.not_demanded if take_all else frozenset(),
             )
-            for name, scenario in fitting.items()
-        ]
-        seed_count = sum(len(campaign.seeds) for campaign in campaigns)
+            campaigns[name] = campaign.checkpointed(parts[name].path, sources)
         running = run_campaigns(
-            campaigns,
-            processes=processes or default_processes(seed_count),
-            is_over=_time_limit(max_time),
+            list(campaigns.values()),
+            processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
+            is_over=interrupts.time_limit(max_time),
             on_progress=seed_progress(console),
         )
-        with closing(running) as results:
-            for (name, part), result in zip(parts.items(), results, strict=False):
+        with closing(running) as finished:
+            for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
                 if result.error is not None:
                     # A lock that fails in one scenario may still break its word in the next one.
                     errors[result.scenario.name] = result.error
-                    _say_error(console, result, is_only_one=len(loaded) == 1)
+                    if len(loaded) > 1:
+                        message = printable(str(result.error), limit=4000, keep_newlines=True)
+                        console.say(f"ERROR        {result.scenario.name}: {message}", style="bad")
                     continue
-                judged = _account(result, spec, name, part, about, is_gate=take_all, allowed=allowed, console=console)
-                told.append((judged, result.digest))
+                all_results.append(_account(console, campaign, result, name, parts[name], about, allowed))
                 if result.is_interrupted:
-                    _say_interrupted(console, folder, judged.verdict)
+                    folder.describe(verdict=all_results[-1].verdict)
+                    done = seeds_in(folder.path)
+                    told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
+                    console.say(told if done else f"nothing was finished: {folder.path}", style="dim")
                     raise KeyboardInterrupt
-        digests = [digest for _, digest in told]
         code = conclude(
             console,
             folder,
-            [judged for judged, _ in told],
-            digest=digests[0] if len(digests) == 1 else batch_digest(digests),
+            all_results,
             allowed=allowed,
             failed=next(iter(errors.values()), None),
             skipped=skipped,
@@ -161,34 +162,6 @@ def _processes(text: str) -> int | None:
     return int(text)
 
 
-def _time_limit(seconds: float | None) -> Callable[[], bool]:
-    """A function that is True once so many seconds have passed, and raises the Ctrl-C that Python dropped."""
-    ends_at = None if seconds is None else time.monotonic() + seconds
-
-    def is_over() -> bool:
-        interrupts.raise_if_heard()
-        return ends_at is not None and time.monotonic() > ends_at
-
-    return is_over
-
-
-def _fitting(
-    console: Console, loaded: Mapping[str, Scenario], spec: ProviderSpec
-) -> tuple[dict[str, Scenario], dict[str, str]]:
-    """The scenarios that apply to the lock, and those that do not, with the reason, which is said."""
-    from lockref.cli.console import printable
-    from scenarios.worlds.mixture import Mixture
-
-    fitting, skipped = {}, {}
-    for name, scenario in loaded.items():
-        if misfit := Mixture(scenario, spec).misfit or scenario.missing_promises(spec):
-            skipped[scenario.name] = misfit
-            console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(misfit)}")
-        else:
-            fitting[name] = scenario
-    return fitting, skipped
-
-
 def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> RunFolder:
     """The folder to write to: that of the same command's unfinished run if it is to go on, else a new one."""
     from lockref.cli.results import begin_run
@@ -214,84 +187,27 @@ def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> R
     return begin_run("sim", about)
 
 
-def _campaign(
-    scenario: Scenario,
-    spec: ProviderSpec,
-    seeds: range,
-    *,
-    sources: Sources,
-    folder: RunFolder,
-    keep_runs: int,
-    compare_every: int,
-    is_gate: bool,
-) -> Campaign:
-    from reports.history_files import CHUNKS
-    from scenarios.campaign import Campaign
-    from scenarios.checkpoint import Checkpoint, Fingerprint
-
-    fingerprint = Fingerprint.of(scenario, sources, seeds, keep_runs=keep_runs, compare_every=compare_every)
-    return Campaign(
-        scenario=scenario,
-        spec=spec,
-        seeds=seeds,
-        keep_runs=keep_runs,
-        check_determinism_every=compare_every,
-        checkpoint=Checkpoint(folder.path / CHUNKS, fingerprint),
-        not_demanded=scenario.not_demanded if is_gate else frozenset(),
-    )
-
-
 def _account(
+    console: Console,
+    campaign: Campaign,
     result: CampaignResult,
-    spec: ProviderSpec,
     source: str,
     part: RunFolder,
     about: Mapping[str, object],
-    *,
-    is_gate: bool,
     allowed: Sequence[int],
-    console: Console,
 ) -> Results:
     """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
     from lockref.cli.results import campaign_results, say_results
-    from reports.account import add_thresholds, write_run
-    from reports.checks.verdicts import counted
-    from scenarios.definition.thresholds import judged_thresholds
+    from reports.account import write_run
     from scenarios.failures import FailureStore
 
     scenario = result.scenario
-    judged = campaign_results(result, provenance=about, store_failure=FailureStore(scenario, spec, source=source).store)
-    kept = result.kept
-    add_thresholds(judged, judged_thresholds(scenario.thresholds, *kept))
-    if result.compared:
-        judged.notices.append(f"determinism: {counted(result.compared, 'seed')} run twice, event for event the same")
-    if result.resumed:
-        judged.notices.append(
-            f"resumed: {counted(result.resumed, 'seed')} had been run and judged before the interruption"
-        )
-    if scenario.not_demanded and not is_gate:
-        judged.notices.append(
+    results = campaign_results(result, FailureStore(scenario, campaign.spec, source=source), about=about)
+    if scenario.not_demanded - campaign.not_demanded:
+        results.notices.append(
             f"the hardened lock is not known to keep {', '.join(sorted(scenario.not_demanded))} here; "
             "--all does not demand it of any lock"
         )
-    write_run(part.path, *kept, judged, allowed=allowed)
-    say_results(console, judged)
-    return judged
-
-
-def _say_error(console: Console, result: CampaignResult, *, is_only_one: bool) -> None:
-    from lockref.cli.console import printable
-
-    if not is_only_one:
-        message = printable(str(result.error), limit=4000, keep_newlines=True)
-        console.say(f"ERROR        {result.scenario.name}: {message}", style="bad")
-
-
-def _say_interrupted(console: Console, folder: RunFolder, verdict: str) -> None:
-    from reports.checks.verdicts import counted
-    from scenarios.checkpoint import seeds_in
-
-    folder.describe(verdict=verdict)
-    done = seeds_in(folder.path)
-    told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
-    console.say(told if done else f"nothing was finished: {folder.path}", style="dim")
+    write_run(part.path, *result.kept, results, allowed=allowed)
+    say_results(console, results)
+    return results

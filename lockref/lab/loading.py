@@ -104,6 +104,17 @@ def registered() -> dict[str, str]:
     return {**found, **BUILT_IN}
 
 
+def described(name: str, home: str) -> dict[str, str]:
+    """What a listing tells of one of `registered`: its claims and worlds, or the error of a lock that does not load."""
+    row = {"name": name, "class": home, "origin": "built in" if name in BUILT_IN else "entry point"}
+    try:
+        spec = load_provider(name)
+    except ConfigError as error:
+        return {**row, "error": str(error)}
+    worlds = "real" if spec.needs_real_time else "simulated, real"
+    return {**row, "claims": ", ".join(spec.claims), "worlds": worlds}
+
+
 def load_provider(reference: str) -> ProviderSpec:
     """The lock that `reference` names.
 

@@ -6,11 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from lockref.history import batch_digest
 from reports.checks.spec import CLAUSES
 from reports.checks.verdicts import joint_verdict
 from reports.formats.results import Results
 
 _TOLD_OF_EACH = {"title", "verdict", "liveness", "fairness_claims", "runs", "statement", "speed", "answers", "reasons"}
+
+
+def joint_digest(results: Sequence[Results]) -> str:
+    """The digest of one history, or one hash over those of several."""
+    digests = [str(each.provenance["digest"]) for each in results]
+    return digests[0] if len(digests) == 1 else batch_digest(digests)
 
 
 def document_of(

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 
 from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S
+from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACERS_DEFAULT, ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
@@ -270,6 +271,25 @@ def resolve_backend(name_or_uri: str, *, via: str = "native") -> Iterator[Runnin
         return
     address = parse_store_uri(name_or_uri)
     yield RunningBackend(name=str(address), uri=name_or_uri, measured=_measured(name_or_uri))
+
+
+def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measured:
+    """Measure somebody's store, with small objects below `lockref-doctor/`, which are removed. It takes some seconds.
+
+    Errors: ConfigError for a bad URI; BackendUnavailable if the store does not answer.
+    """
+    address = str(parse_store_uri(uri))
+    progress(f"measuring {address}")
+    racers = selftest.RACERS_THOROUGH
+    with contextlib.closing(open_store(uri, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, pool_size=racers)) as store:
+        return selftest.measure(
+            store,
+            "lockref-doctor",
+            address=address,
+            racers=racers,
+            rounds=selftest.ROUNDS_THOROUGH,
+            races_ns=selftest.RACES_NS_THOROUGH,
+        )
 
 
 def _measured(uri: str, *, tolerated: frozenset[str] = frozenset()) -> Measured:

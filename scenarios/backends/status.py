@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lockref.errors import BackendUnavailable
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.environments import choose_native, find_uv, is_built
+from scenarios.backends.pins import BACKENDS
 from scenarios.backends.start import find_backend
 
 
@@ -21,6 +22,23 @@ class BackendStatus:
     reason: str
     version: str = ""
     is_installed: bool = False
+
+
+def all_statuses() -> list[dict[str, object]]:
+    """One row for each server and each way to start it."""
+    return [
+        {
+            "name": name,
+            "via": via,
+            "available": status.available,
+            "version": status.version,
+            "reason": status.reason,
+            "about": backend.description,
+        }
+        for name, backend in BACKENDS.items()
+        for via in ("native", "docker")
+        for status in [backend_status(name, via=via)]
+    ]
 
 
 def backend_status(name: str, *, via: str = "native") -> BackendStatus:

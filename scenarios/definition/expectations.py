@@ -40,3 +40,13 @@ def surprises(scenario: Scenario, provider: str, counts: Counts) -> Iterator[str
                 yield f"inconclusive, expected to hold: {'; '.join(decided.reasons)}"
         elif expected not in verdicts.values():
             yield f"no clause is {expected}"
+
+
+def expectation_words(expected: object) -> str:
+    """One build's part of `expect` in one line: "held", or verdicts with their clauses."""
+    if not isinstance(expected, dict):
+        return str(expected)
+    by_verdict: dict[str, list[str]] = {}
+    for clause, verdict in sorted(expected.items()):
+        by_verdict.setdefault(str(verdict), []).append(clause)
+    return "; ".join(f"{verdict} {' '.join(clauses)}" for verdict, clauses in sorted(by_verdict.items(), reverse=True))

@@ -362,6 +362,12 @@ class Scenario(Model):
         named = {name for demand in self.must_happen for name in ([demand] if isinstance(demand, str) else demand)}
         return sorted(name for name in named if name in PROMISES and not getattr(spec, PROMISES[name]))
 
+    def seeds(self, asked: range | None, otherwise: range) -> range:
+        """The seeds to run: those asked for, else the one that the scenario pins, else `otherwise`."""
+        if asked is not None:
+            return asked
+        return otherwise if self.seed is None else range(self.seed, self.seed + 1)
+
     def missing_promises(self, spec: ProviderSpec) -> str:
         """Why the scenario asks nothing of this lock: the lock does not declare what the scenario is about; or ""."""
         return "; ".join(

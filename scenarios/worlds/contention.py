@@ -15,6 +15,7 @@ from reports.checks.summary import Summary
 from scenarios import interrupts
 from scenarios.backends import BACKENDS, RunningBackend, resolve_backend
 from scenarios.definition.schema import Scenario
+from scenarios.definition.thresholds import judged_thresholds
 from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
@@ -24,14 +25,20 @@ EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a 
 class Contention:
     """A contention run, judged.
 
-    server, version: of the store, as it names itself. capabilities: its dialect and what it did when it was measured.
+    title: what contended where. server, version: of the store, as it names itself. capabilities: its dialect, and what
+    it did when it was measured. limits: verdict and text of each threshold.
     """
 
     outcome: RealOutcome
     summary: Summary
+    title: str
+    scenario: str
+    provider: str
+    clients: int
     server: str
     version: str
     capabilities: dict[str, object]
+    limits: list[tuple[str, str]]
     store_notices: list[str] = field(default_factory=list)
     run_notices: list[str] = field(default_factory=list)
 
@@ -43,8 +50,8 @@ def contend_on(
     *,
     clients: int,
     duration_ns: int,
-    processes: int,
-    via: str,
+    processes: int = 1,
+    via: str = "native",
     folder: Path,
     progress: Callable[[str], None],
 ) -> Contention:
@@ -88,9 +95,14 @@ def contend_on(
     return Contention(
         outcome=outcome,
         summary=Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs),
+        title=f"{scenario.name} on {backend if is_ours else running.name} under {spec.name}",
+        scenario=scenario.name,
+        provider=spec.name,
+        clients=clients,
         server=running.name,
         version=running.version,
         capabilities=_capabilities(running),
+        limits=judged_thresholds(scenario.thresholds, outcome.events, outcome.runs),
         store_notices=store_notices,
         run_notices=run_notices,
     )

@@ -73,3 +73,8 @@ class Mixture:
         """Raise ConfigError if any client's lock cannot live in a simulation."""
         for spec in (self.under_test, *self._others.values()):
             spec.require_virtual_time()
+
+
+def inapplicable(scenario: Scenario, under_test: ProviderSpec) -> str:
+    """Why the scenario says nothing about this lock; empty if it does."""
+    return Mixture(scenario, under_test).misfit or scenario.missing_promises(under_test)

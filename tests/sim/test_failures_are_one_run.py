@@ -29,7 +29,7 @@ def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path) -
     """Two of five stored failures told the figures of the run before shrinking, beside the plan of the shrunk one."""
     scenario, spec = load_scenario("swarm"), load_provider("hudi")
     campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
-    results = campaign_results(campaign, provenance={}, store_failure=FailureStore(scenario, spec, folder=folder).store)
+    results = campaign_results(campaign, FailureStore(scenario, spec, folder=folder), about={})
     first = {(finding.clause, finding.run): finding for finding in campaign.summary.findings}
     differ = 0
     for told in results.failures[:5]:

@@ -1,0 +1,128 @@
+"""What this machine has, and what each absence disables. Nothing is started, installed, or contacted over a network."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import lockref
+from lockref.java import find_java
+from scenarios.backends.docker import docker_engine
+from scenarios.backends.environments import find_uv
+
+ROOMS = ("sim", "scenarios", "reports")
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """One thing looked at. `status` is ok, absent (a lane is off) or wrong (something must be mended)."""
+
+    name: str
+    status: str
+    found: str
+    disables: str = ""
+
+
+def _python() -> Inspection:
+    return Inspection("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+
+
+def _rooms() -> list[Inspection]:
+    """A foreign package called `sim`, `reports` or `scenarios` earlier on the path would run instead of ours."""
+    home = Path(lockref.__file__).resolve().parent.parent
+    findings = []
+    for room in ROOMS:
+        spec = importlib.util.find_spec(room)
+        origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if origin is None:
+            findings.append(Inspection(f"package {room}", "wrong", "not found", "the laboratory: reinstall lockref"))
+        elif origin.parent.parent != home:
+            findings.append(
+                Inspection(
+                    f"package {room}",
+                    "wrong",
+                    str(origin),
+                    f"the laboratory: this is not lockref's `{room}`; install lockref in an environment of its own "
+                    "(pipx, uvx) or start it from another folder",
+                )
+            )
+        else:
+            findings.append(Inspection(f"package {room}", "ok", str(origin.parent)))
+    return findings
+
+
+def _java() -> Inspection:
+    java = find_java()
+    if java is None:
+        return Inspection(
+            "Java", "absent", "none of version 17 or newer", "Spark: reports come from Python alone; Hudi's own class"
+        )
+    return Inspection("Java", "ok", f"{java.version} ({java.path}, {java.source})")
+
+
+def _distribution(name: str, disables: str) -> Inspection:
+    try:
+        return Inspection(name, "ok", importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Inspection(name, "absent", "not installed", disables)
+
+
+def _program(names: tuple[str, ...], label: str, disables: str) -> Inspection:
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    return Inspection(label, "ok", path) if path else Inspection(label, "absent", "not on PATH", disables)
+
+
+def _uv() -> Inspection:
+    path = find_uv()
+    if path is None:
+        return Inspection("uv", "absent", "not on PATH", "nothing: real servers install through pip, more slowly")
+    return Inspection("uv", "ok", path)
+
+
+def _docker() -> Inspection:
+    engine = docker_engine()
+    if engine is None:
+        return Inspection(
+            "Docker engine", "absent", "no engine answers", "servers in containers (the same run natively)"
+        )
+    return Inspection("Docker engine", "ok", engine)
+
+
+def _credentials() -> list[Inspection]:
+    """Presence only: a secret is never shown."""
+    aws = "AWS_ACCESS_KEY_ID" in os.environ or (Path.home() / ".aws" / "credentials").exists()
+    gcp = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ
+    return [
+        Inspection(
+            "AWS credentials", "ok" if aws else "absent", "present" if aws else "none", "" if aws else "buckets on AWS"
+        ),
+        Inspection(
+            "Google credentials",
+            "ok" if gcp else "absent",
+            "present" if gcp else "none",
+            "" if gcp else "buckets on GCS",
+        ),
+    ]
+
+
+def examine() -> list[Inspection]:
+    """Look at everything; nothing is started, installed or contacted beyond a local socket."""
+    return [
+        _python(),
+        *_rooms(),
+        _java(),
+        _distribution("pyspark", "the Spark pipeline: reports come from Python alone"),
+        _distribution("boto3", "S3"),
+        _distribution("google-cloud-storage", "GCS"),
+        _distribution("jpype1", "the comparison with Hudi's own class"),
+        _program(("chromium", "chromium-browser", "google-chrome"), "Chromium", "the test that opens the report"),
+        _uv(),
+        _docker(),
+        *_credentials(),
+    ]
