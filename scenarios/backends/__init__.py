@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.pins import BACKENDS, Backend
-from scenarios.backends.start import RunningBackend, require_known, resolve_backend, start_backend
+from scenarios.backends.readiness import RunningBackend
+from scenarios.backends.start import require_known, resolve_backend, start_backend
 from scenarios.backends.status import BackendStatus, backend_status
 
 __all__ = [

@@ -1,11 +1,4 @@
-"""Starting a server and knowing that it is ready.
-
-Ready means that a conditional create succeeded and the same create was then
-refused; a listening socket or a health page says neither. The wait has a hard
-bound, and a server that does not get there takes its last log lines into the
-message. A server that ignores a condition is not "not ready yet": that is a
-verdict, `CapabilityMissing`, at once.
-"""
+"""Starting a server, natively or as a container, and measuring what it keeps."""
 
 from __future__ import annotations
 
@@ -16,57 +9,32 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
+from lockref.errors import ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACERS_DEFAULT, ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
-from scenarios.backends.buckets import create_bucket
+from scenarios.backends.docker import started_container
 from scenarios.backends.environments import choose_native, ensure_environment
-from scenarios.backends.pins import BACKENDS, LOOPBACK, Backend, Native
+from scenarios.backends.pins import BACKENDS, Backend, Native
 from scenarios.backends.processes import ServerProcess, free_port
+from scenarios.backends.readiness import (
+    REACH_TIMEOUT_S,
+    PortTaken,
+    RunningBackend,
+    await_ready,
+    local_address,
+    store_uri,
+)
 
 READY_TIMEOUT_S: Final = 60  # The very first start of a server also compiles its modules.
-REACH_TIMEOUT_S: Final = 5
 BUCKET_DEFAULT: Final = "lockref"
 VIA: Final = ("native", "docker")
 _PORT_TRIES: Final = 3
-_PROBE_TIMEOUT_NS: Final = 2 * NS_PER_S
-_PROBE_PAUSE_S: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningBackend:
-    """A store that answers.
-
-    name: the server's, or the URI that the user gave. uri: for `open_store`.
-    version: "" where unknown. pid: of the server's process, None where we did
-    not start one. log_path: its output, gone once the server is stopped unless
-    a folder for it was named. ready_s: from process start to readiness.
-    measured: which conditions it kept; None where nobody has asked yet.
-    """
-
-    name: str
-    uri: str
-    version: str = ""
-    pid: int | None = None
-    log_path: Path | None = None
-    ready_s: float = 0.0
-    measured: Measured | None = None
-
-
-class Watched(Protocol):
-    """What the readiness loop asks of a server, wherever it runs."""
-
-    @property
-    def has_ended(self) -> bool: ...
-
-    def log_tail(self) -> str: ...
 
 
 def find_backend(name: str) -> Backend:
@@ -109,8 +77,6 @@ def start_backend(
             log_folder.mkdir(parents=True, exist_ok=True)
         log_path = (log_folder or folder) / f"{name}.log"
         if via == "docker":
-            from scenarios.backends.docker import started_container
-
             starting = started_container(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path)
         else:
             starting = _started_process(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder)
@@ -162,7 +128,7 @@ def _started_on_free_port(
                 tolerated=backend.known_defects,
                 is_ours=functools.partial(server.owns_port, port),
             )
-        except _PortTaken:
+        except PortTaken:
             server.stop()
             if not tries_left:
                 raise
@@ -172,76 +138,6 @@ def _started_on_free_port(
         else:
             return server, address, time.monotonic() - started_s
     raise AssertionError("the last try returns or raises")
-
-
-class _PortTaken(BackendUnavailable):
-    """Somebody else took the free port first."""
-
-
-def local_address(backend: Backend, *, port: int, bucket: str) -> StoreAddress:
-    """Where a server on this machine will answer."""
-    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=f"http://{LOOPBACK}:{port}")
-
-
-def store_uri(address: StoreAddress) -> str:
-    """The URI of a bucket on a started server."""
-    uri = f"{address.scheme}://{address.container}?endpoint={address.endpoint}"
-    assert parse_store_uri(uri) == address, "a URI of ours does not survive parsing"
-    return uri
-
-
-def await_ready(
-    server: Watched,
-    address: StoreAddress,
-    *,
-    timeout_s: float,
-    tolerated: frozenset[str] = frozenset(),
-    is_ours: Callable[[], bool] = lambda: True,
-) -> None:
-    """Return once the server creates its bucket, accepts a conditional create and refuses the next.
-
-    tolerated: the clauses that this server is known to break.
-    Errors: BackendUnavailable if it ends or the time does, with its last log
-        lines; CapabilityMissing if it ignores the condition.
-    """
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        if server.has_ended:
-            tail = server.log_tail()
-            kind = _PortTaken if "address already in use" in tail.lower() else BackendUnavailable
-            raise kind(f"the server for {address} ended while starting; its last lines:\n{tail}")
-        try:
-            create_bucket(address, request_timeout_ns=_PROBE_TIMEOUT_NS)
-            if not is_ours():
-                raise _PortTaken(f"somebody else answers at {address.endpoint}")
-            _require_answers(address, tolerated)
-        except _PortTaken:
-            raise
-        except BackendUnavailable as error:
-            if time.monotonic() >= deadline_s:
-                raise BackendUnavailable(
-                    f"the server for {address} was not ready after {timeout_s:g} s ({error}); "
-                    f"its last lines:\n{server.log_tail()}"
-                ) from error
-            time.sleep(_PROBE_PAUSE_S)
-        else:
-            return
-
-
-def _require_answers(address: StoreAddress, tolerated: frozenset[str]) -> None:
-    """Each condition once. Races are for whoever uses the server: to be ready, it need not win them."""
-    store = open_store(store_uri(address), request_timeout_ns=_PROBE_TIMEOUT_NS)
-    try:
-        ensure_usable(
-            store,
-            "lockref-ready",
-            address=str(address),
-            racers=0,
-            patience_ns=REACH_TIMEOUT_S * NS_PER_S,
-            tolerated=tolerated,
-        )
-    finally:
-        store.close()
 
 
 def require_known(name_or_uri: str) -> None:

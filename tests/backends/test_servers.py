@@ -23,7 +23,7 @@ from scenarios.backends import BACKENDS, backend_status, docker_engine, resolve_
 from scenarios.backends.docker import _require_loopback
 from scenarios.backends.pins import Backend, Image, Launch, Native
 from scenarios.backends.processes import ServerProcess, free_port
-from scenarios.backends.start import await_ready
+from scenarios.backends.readiness import await_ready
 from tests.backends.conftest import SERVERS, on
 
 

@@ -1,0 +1,127 @@
+"""When is a started server ready, in whatever way it was started?
+
+Ready means that a conditional create succeeded and the same create was then
+refused; a listening socket or a health page says neither. The wait has a hard
+bound, and a server that does not get there takes its last log lines into the
+message. A server that ignores a condition is not "not ready yet": that is a
+verdict, `CapabilityMissing`, at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from lockref.errors import BackendUnavailable
+from lockref.runtime import NS_PER_S
+from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.selftest import ensure_usable
+from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
+from scenarios.backends.buckets import create_bucket
+from scenarios.backends.pins import LOOPBACK, Backend
+
+REACH_TIMEOUT_S: Final = 5
+_PROBE_TIMEOUT_NS: Final = 2 * NS_PER_S
+_PROBE_PAUSE_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningBackend:
+    """A store that answers.
+
+    name: the server's, or the URI that the user gave. uri: for `open_store`.
+    version: "" where unknown. pid: of the server's process, None where we did
+    not start one. log_path: its output, gone once the server is stopped unless
+    a folder for it was named. ready_s: from process start to readiness.
+    measured: which conditions it kept; None where nobody has asked yet.
+    """
+
+    name: str
+    uri: str
+    version: str = ""
+    pid: int | None = None
+    log_path: Path | None = None
+    ready_s: float = 0.0
+    measured: Measured | None = None
+
+
+class Watched(Protocol):
+    """What the readiness loop asks of a server, wherever it runs."""
+
+    @property
+    def has_ended(self) -> bool: ...
+
+    def log_tail(self) -> str: ...
+
+
+class PortTaken(BackendUnavailable):
+    """Somebody else took the free port first."""
+
+
+def local_address(backend: Backend, *, port: int, bucket: str) -> StoreAddress:
+    """Where a server on this machine will answer."""
+    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=f"http://{LOOPBACK}:{port}")
+
+
+def store_uri(address: StoreAddress) -> str:
+    """The URI of a bucket on a started server."""
+    uri = f"{address.scheme}://{address.container}?endpoint={address.endpoint}"
+    assert parse_store_uri(uri) == address, "a URI of ours does not survive parsing"
+    return uri
+
+
+def await_ready(
+    server: Watched,
+    address: StoreAddress,
+    *,
+    timeout_s: float,
+    tolerated: frozenset[str] = frozenset(),
+    is_ours: Callable[[], bool] = lambda: True,
+) -> None:
+    """Return once the server creates its bucket, accepts a conditional create and refuses the next.
+
+    tolerated: the clauses that this server is known to break.
+    Errors: BackendUnavailable if it ends or the time does, with its last log
+        lines; CapabilityMissing if it ignores the condition.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        if server.has_ended:
+            tail = server.log_tail()
+            kind = PortTaken if "address already in use" in tail.lower() else BackendUnavailable
+            raise kind(f"the server for {address} ended while starting; its last lines:\n{tail}")
+        try:
+            create_bucket(address, request_timeout_ns=_PROBE_TIMEOUT_NS)
+            if not is_ours():
+                raise PortTaken(f"somebody else answers at {address.endpoint}")
+            _require_answers(address, tolerated)
+        except PortTaken:
+            raise
+        except BackendUnavailable as error:
+            if time.monotonic() >= deadline_s:
+                raise BackendUnavailable(
+                    f"the server for {address} was not ready after {timeout_s:g} s ({error}); "
+                    f"its last lines:\n{server.log_tail()}"
+                ) from error
+            time.sleep(_PROBE_PAUSE_S)
+        else:
+            return
+
+
+def _require_answers(address: StoreAddress, tolerated: frozenset[str]) -> None:
+    """Each condition once. Races are for whoever uses the server: to be ready, it need not win them."""
+    store = open_store(store_uri(address), request_timeout_ns=_PROBE_TIMEOUT_NS)
+    try:
+        ensure_usable(
+            store,
+            "lockref-ready",
+            address=str(address),
+            racers=0,
+            patience_ns=REACH_TIMEOUT_S * NS_PER_S,
+            tolerated=tolerated,
+        )
+    finally:
+        store.close()
