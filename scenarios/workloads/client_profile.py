@@ -1,4 +1,4 @@
-"""The lives that clients lead: cycles of thinking, locking, working and unlocking.
+"""What clients do: cycles of thinking, locking, working and unlocking.
 
 One definition for both worlds; the world behind `Client` decides what a second
 is. Durations are drawn anew in each cycle, from the client's own stream.
@@ -34,7 +34,7 @@ class ClientProfile:
 
 
 Together = Callable[[Sequence[Client], ClientProfile, Sequence[Chooser]], None]
-"""A life of several clients of one process; a stream for each."""
+"""What several clients of one process do together; a stream for each."""
 
 
 def work_under_lock(client: Client, profile: ClientProfile, stream: Chooser) -> bool:
@@ -85,7 +85,7 @@ def _cycles(
 
 
 def loop(client: Client, profile: ClientProfile, stream: Chooser) -> None:
-    """The common life."""
+    """What most clients do."""
     _cycles(client, profile, stream, client.acquire)
 
 
@@ -167,7 +167,7 @@ ONE_TASK: dict[str, Callable[[Client, ClientProfile, Chooser], None]] = {
     "closes": closes,
     "forks": forks,
 }
-"""The lives of one client per provider, by the name that a scenario gives as `workload.life`."""
+"""What one client per provider does, by the name that a scenario gives as `workload.life`."""
 
 
 def careless(client: Client, profile: ClientProfile, stream: Chooser) -> None:
@@ -210,17 +210,17 @@ TWO_TASKS: dict[str, Together] = {
     "careless_thread": _side_by_side(careless),
     "closed_by_another": closed_by_another,
 }
-"""Lives of two tasks that share one provider."""
+"""What two tasks do that share one provider."""
 
 
-def tasks_of(life: str) -> tuple[str, ...]:
-    """The tasks of one process that leads this life, the first one first."""
-    return ("main", "second") if life in TWO_TASKS else ("main",)
+def tasks_of(behaviour: str) -> tuple[str, ...]:
+    """The tasks of one process that behaves so (`workload.life`), the first one first."""
+    return ("main", "second") if behaviour in TWO_TASKS else ("main",)
 
 
-def live(life: str, clients: Sequence[Client], profile: ClientProfile, streams: Sequence[Chooser]) -> None:
-    """One process from its first cycle to its last; a client and a stream for each of `tasks_of(life)`."""
-    if life in ONE_TASK:
-        ONE_TASK[life](clients[0], profile, streams[0])
+def run_clients(behaviour: str, clients: Sequence[Client], profile: ClientProfile, streams: Sequence[Chooser]) -> None:
+    """One process from its first cycle to its last; a client and a stream for each of `tasks_of(behaviour)`."""
+    if behaviour in ONE_TASK:
+        ONE_TASK[behaviour](clients[0], profile, streams[0])
     else:
-        TWO_TASKS[life](clients, profile, streams)
+        TWO_TASKS[behaviour](clients, profile, streams)

@@ -10,11 +10,11 @@ one comes to believe that it holds the lock.
 from __future__ import annotations
 
 import sys
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockError, LockrefError
+from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockrefError
 from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec, load_program
 from lockref.ports import PortKind
@@ -25,14 +25,15 @@ from lockref.stores.port import ObjectStore
 from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import DeclaredNode, Scenario
+from scenarios.definition.units import Chooser
 from scenarios.workloads import RESOURCES
-from scenarios.workloads.client import Client, ClientsListener
-from scenarios.workloads.client_profile import ClientProfile, forked_child, live, tasks_of
+from scenarios.workloads.client import Client
+from scenarios.workloads.client_profile import ClientProfile, forked_child
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, ResourceClient, ResourceHost
-from scenarios.workloads.scarcity import runtime_for
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.forking import inherited
 from scenarios.worlds.mixture import Mixture
+from scenarios.worlds.process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
 from sim.faults.plan import FaultPlan
 from sim.kernel.kernel import Budget
@@ -114,56 +115,43 @@ class _Laboratory:
 
     def _populate(self, node: Node) -> None:
         profile = profile_of(self.scenario, self.drawn, node.name)
-        node.start(lambda: self._live(node, profile))
+        node.start(lambda: self._run_process(node, profile))
 
-    def _live(self, node: Node, profile: ClientProfile) -> None:
-        """A process from start to end; a restart begins here anew, with nothing remembered."""
+    def _surroundings(self, node: Node, ports: _Ports) -> Surroundings:
+        """What the node's present process is given."""
         process, world = node.process, self.world
-        runtime = runtime_for(process.runtime, profile)
-        mine: list[Client] = []
-
-        ports = _Ports(self, node)
-        context = LockContext(
-            runtime=runtime,
+        return Surroundings(
+            node=node.name,
+            runtime=process.runtime,
+            client_runtime=process.client_runtime,
+            settings=self.settings,
             open_store=ports.open_store,
             open_port=ports.open_port,
-            settings=self.settings,
-            listener=ClientsListener(mine),
+            open_resource=lambda: self._resource(node),
+            reads_first=self.reads_first,
+            recorder=world.recorder,
+            stamp=process.client_runtime.stamp,
+            next_number=process.journal.next_number,
+            stream=lambda task: process.stream(f"workload/{task}"),
+            on_belief=self._observe,
+            virtual_ns=world.true_ns,
         )
+
+    def _run_process(self, node: Node, profile: ClientProfile) -> None:
+        """A process from start to end; a restart begins here anew, with nothing remembered."""
+        process, ports = node.process, _Ports(self, node)
         spec = self.mixture.of(node.name)
-        provider = spec.factory(context)
 
         def fork(client: Client) -> None:
-            self._fork(node, client, context, ports, profile)
+            self._fork(node, client, running.context, ports, profile)
 
-        life = self.scenario.workload.life
-        tasks = tasks_of(life)
-        for task in tasks:
-            client = Client(
-                node=node.name,
-                task=task,
-                runtime=process.client_runtime,
-                recorder=world.recorder,
-                stamp=process.client_runtime.stamp,
-                next_number=process.journal.next_number,
-                provider=provider,
-                resource=self._resource(node),
-                reads_first=self.reads_first,
-                lock=self.settings.key,
-                on_belief=self._observe,
-                on_fork=fork if spec.is_fork_safe else None,
-                shares_provider=len(tasks) > 1,
-                virtual_ns=world.true_ns,
-            )
-            mine.append(client)
-            self.clients.append((client, process))
-        if world.kernel.now_ns:
-            profile = replace(profile, last_start_ns=max(0, profile.last_start_ns - world.kernel.now_ns))
-        streams = [process.stream(f"workload/{task}") for task in tasks]
-        live(life, mine, profile, streams)
-        # The client has done its work; what its lock says about leaving changes nothing any more.
-        with suppress(LockError):
-            provider.close()
+        running = ClientProcess(
+            self._surroundings(node, ports), self.scenario, spec, profile, on_fork=fork if spec.is_fork_safe else None
+        )
+        self.clients += [(client, process) for client in running.clients]
+        if now_ns := self.world.kernel.now_ns:
+            profile = replace(profile, last_start_ns=max(0, profile.last_start_ns - now_ns))
+        running.run(profile)
 
     def _fork(
         self,
@@ -177,18 +165,12 @@ class _Laboratory:
         world, tenure = self.world, client.tenure
         assert tenure is not None, "a client forks while it holds"
         child = world.fork(parent)
-        mine: list[Client] = []
-
         childs_ports = _Ports(self, child)
-        childs = LockContext(
-            runtime=child.process.runtime,
-            open_store=childs_ports.open_store,
-            open_port=childs_ports.open_port,
-            settings=self.settings,
-            listener=ClientsListener(mine),
-        )
+        around = self._surroundings(child, childs_ports)
+        mine: list[Client] = []
+        childs = around.context(child.process.runtime, mine)
         forking = world.kernel.current
-        task = child.start(lambda: self._live_on(child, mine[0], profile))
+        task = child.start(lambda: self._run_child(mine[0], profile, around.stream("child")))
         provider = inherited(
             client.provider,
             kernel=world.kernel,
@@ -208,29 +190,15 @@ class _Laboratory:
             ],
             left_behind=[each for each in parent.process.tasks if each is not forking],
         )
-        heir = Client(
-            node=child.name,
-            task="main",
-            runtime=child.process.client_runtime,
-            recorder=world.recorder,
-            stamp=child.process.client_runtime.stamp,
-            next_number=child.process.journal.next_number,
-            provider=provider,
-            resource=self._resource(child),
-            reads_first=self.reads_first,
-            lock=self.settings.key,
-            on_belief=self._observe,
-            virtual_ns=world.true_ns,
-        )
+        heir = around.client("main", provider)
         heir.inherit(tenure)
         mine.append(heir)
         self.clients.append((heir, child.process))
 
-    def _live_on(self, child: Node, heir: Client, profile: ClientProfile) -> None:
+    def _run_child(self, heir: Client, profile: ClientProfile, stream: Chooser) -> None:
         """A forked child from its first step to its end."""
-        forked_child(heir, profile, child.process.stream("workload/child"))
-        with suppress(LockError):
-            heir.provider.close()
+        forked_child(heir, profile, stream)
+        close_quietly(heir.provider)
 
     def _serve(self, node: Node, declared: DeclaredNode) -> None:
         """A node that is no client: its program runs until the run ends; a restart makes it anew."""

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
-from lockref.errors import BackendUnavailable, ConfigError, LockError
+from lockref.errors import BackendUnavailable, ConfigError
 from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.recording import Journal, host_stamp, recorded_store
 from lockref.ports import Channel
-from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.port import ObjectStore
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.definition.draw import DrawnScenario, profile_of
 from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
-from scenarios.workloads.client import Client, ClientsListener
-from scenarios.workloads.client_profile import live, tasks_of
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
-from scenarios.workloads.scarcity import runtime_for
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.mixture import Mixture
+from scenarios.worlds.process import ClientProcess, Surroundings
 from sim.kernel.streams import stream
 
 START_TIMEOUT_NS = 60 * NS_PER_S
@@ -72,7 +68,7 @@ class ClientThreads:
     def gather(self) -> None:
         """Start every client and wait until all stand at the barrier."""
         for name in self.job.names:
-            self._tasks[name] = self.runtime.spawn(lambda name=name: self._live(name), name="main")  # type: ignore[misc]
+            self._tasks[name] = self.runtime.spawn(lambda name=name: self._run(name), name="main")  # type: ignore[misc]
         if not self._ready.wait(START_TIMEOUT_NS):
             raise BackendUnavailable(
                 f"{len(self.job.names) - self._waiting} of {len(self.job.names)} clients were not ready after "
@@ -122,9 +118,9 @@ class ClientThreads:
             if self._waiting == len(self.job.names):
                 self._ready.set()
 
-    def _live(self, name: str) -> None:
+    def _run(self, name: str) -> None:
         try:
-            self._work(name)
+            self._run_process(name)
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread and raised there
             spec = self._spec_of(name)
             is_the_locks = not isinstance(error, ConfigError) and is_providers_fault(error, spec)
@@ -134,7 +130,7 @@ class ClientThreads:
     def _spec_of(self, name: str) -> ProviderSpec:
         return Mixture(self.job.scenario, self.job.spec).of(name)
 
-    def _listens(self, work: Callable[[], None], name: str, task: str) -> Callable[[], None]:
+    def listened_to(self, work: Callable[[], None], name: str, task: str) -> Callable[[], None]:
         """`work` of a lock's own task; what a stranger's raises there ends the run as it does in a simulation."""
 
         def listened() -> None:
@@ -148,47 +144,31 @@ class ClientThreads:
 
         return listened
 
-    def _work(self, name: str) -> None:
+    def _run_process(self, name: str) -> None:
         job, runtime = self.job, self.runtime
-        mine: list[Client] = []
         mixture = Mixture(job.scenario, job.spec)
-        spec = mixture.of(name)
-        journal = Journal(self.recorder, node=name, stamp=host_stamp(runtime), numbers=self._numbers)
-
+        stamp = host_stamp(runtime)
+        journal = Journal(self.recorder, node=name, stamp=stamp, numbers=self._numbers)
         profile = profile_of(job.scenario, job.drawn, name)
-        context = LockContext(
-            runtime=runtime_for(_ListeningRuntime(runtime, self, name), profile),
+        around = Surroundings(
+            node=name,
+            runtime=_ListeningRuntime(runtime, self, name),
+            client_runtime=runtime,
+            settings=job.drawn.lock_settings(job.scenario.lock, key=job.key),
             open_store=lambda timeout_ns: recorded_store(
                 self._store(timeout_ns), journal=journal, decode=mixture.decode
             ),
-            settings=job.drawn.lock_settings(job.scenario.lock, key=job.key),
-            listener=ClientsListener(mine),
+            open_resource=lambda: RESOURCE.over(self.resource, RESOURCE_TIMEOUT_NS),
+            reads_first=RESOURCES[job.scenario.workload.kind]().reads_first,
+            recorder=self.recorder,
+            stamp=stamp,
+            next_number=journal.next_number,
+            stream=lambda task: stream(job.seed, f"workload/{name}/{task}"),
         )
-        provider = spec.factory(context)
-        reads_first = RESOURCES[job.scenario.workload.kind]().reads_first
-        life = job.scenario.workload.life
-        tasks = tasks_of(life)
-        mine += [
-            Client(
-                node=name,
-                task=task,
-                runtime=runtime,
-                recorder=self.recorder,
-                stamp=host_stamp(runtime),
-                next_number=journal.next_number,
-                provider=provider,
-                resource=RESOURCE.over(self.resource, RESOURCE_TIMEOUT_NS),
-                reads_first=reads_first,
-                lock=job.key,
-            )
-            for task in tasks
-        ]
-        streams = [stream(job.seed, f"workload/{name}/{task}") for task in tasks]
+        running = ClientProcess(around, job.scenario, mixture.of(name), profile)
         self._arrive()
         self._go.wait()
-        live(life, mine, profile, streams)
-        with suppress(LockError):
-            provider.close()
+        running.run(profile)
 
 
 class _ListeningRuntime:
@@ -196,7 +176,7 @@ class _ListeningRuntime:
 
     def __init__(self, runtime: ThreadRuntime, threads: ClientThreads, name: str) -> None:
         self._spawn = runtime.spawn
-        self._crew = threads
+        self._threads = threads
         self._name = name
         # Taken over once: a bench measures what a lock asks of its clocks.
         self.random = runtime.random
@@ -206,4 +186,4 @@ class _ListeningRuntime:
         self.process_id = runtime.process_id
 
     def spawn(self, work: Callable[[], None], *, name: str) -> Task:
-        return self._spawn(self._crew._listens(work, self._name, name), name=name)  # noqa: SLF001 - one object in two
+        return self._spawn(self._threads.listened_to(work, self._name, name), name=name)

@@ -9,13 +9,14 @@ import pytest
 
 from lockref.errors import LockError, LockLost, OutcomeUnknown, ReleaseFailed
 from lockref.history import Recorder, to_table
+from lockref.lab.recording import host_stamp
 from lockref.provider import Grant, LockEvent, LockEventKind
 from lockref.runtime import ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.definition.units import constant
 from scenarios.workloads.client import Client
 from scenarios.workloads.client_profile import ClientProfile, closes, loop, reentrant, relock, tasks_of
-from scenarios.workloads.client_profile import live as live_together
+from scenarios.workloads.client_profile import run_clients as run_together
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter
 from scenarios.workloads.register import FencedRegister
@@ -100,7 +101,7 @@ class ScriptedLock:
         """Nothing is held."""
 
 
-HABITS = ClientProfile(
+PROFILE = ClientProfile(
     start=constant(0),
     cycles=constant(1),
     think=constant(0),
@@ -118,7 +119,7 @@ class Die:
         raise AssertionError(f"nothing to draw between {a} and {b}")
 
 
-def live(lock: ScriptedLock, profile: ClientProfile = HABITS, life: object = loop) -> list[tuple[str, str, str]]:
+def live(lock: ScriptedLock, profile: ClientProfile = PROFILE, life: object = loop) -> list[tuple[str, str, str]]:
     """The rows that a client leaves, as (kind, op, outcome)."""
     recorder, runtime = Recorder(), ThreadRuntime()
     host = ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k")
@@ -127,7 +128,7 @@ def live(lock: ScriptedLock, profile: ClientProfile = HABITS, life: object = loo
         task="main",
         runtime=runtime,
         recorder=recorder,
-        true_ns=runtime.monotonic_ns,
+        stamp=host_stamp(runtime),
         next_number=itertools.count(1).__next__,
         provider=lock,
         resource=RESOURCE.over(LocalChannel(host, runtime.mutex()), RESOURCE_TIMEOUT_NS),
@@ -215,7 +216,7 @@ def test_a_refused_second_entry_denies_nothing() -> None:
 
 def test_a_close_while_holding_is_a_client_that_gave_up() -> None:
     """U16, L1: belief ends, and whether the lock is free is not known."""
-    rows = live(ScriptedLock([True]), replace(HABITS, last_start_ns=1), life=closes)
+    rows = live(ScriptedLock([True]), replace(PROFILE, last_start_ns=1), life=closes)
     assert rows[-3:] == [
         ("disbelieved", "release", "none"),
         ("call", "release", "none"),
@@ -234,7 +235,7 @@ def test_a_close_by_another_task_gives_nothing_back_of_its_own() -> None:
             task=task,
             runtime=runtime,
             recorder=recorder,
-            true_ns=runtime.monotonic_ns,
+            stamp=host_stamp(runtime),
             next_number=number,
             provider=lock,
             resource=RESOURCE.over(LocalChannel(host, runtime.mutex()), RESOURCE_TIMEOUT_NS),
@@ -244,7 +245,7 @@ def test_a_close_by_another_task_gives_nothing_back_of_its_own() -> None:
         )
         for task in tasks_of("closed_by_another")
     ]
-    live_together("closed_by_another", clients, HABITS, [Die(), Die()])
+    run_together("closed_by_another", clients, PROFILE, [Die(), Die()])
     rows = to_table([recorder]).to_pylist()
     ends = {row["task"]: row["outcome"] for row in rows if (row["kind"], row["op"]) == ("return", "release")}
     assert ends == {"main": "applied", "second": "none"}
@@ -255,7 +256,7 @@ def test_no_wait_means_one_attempt() -> None:
     """`wait: 0s` calls `try_lock`; any other wait is the timeout of `lock`."""
     patient, hasty = ScriptedLock([False]), ScriptedLock([False])
     live(patient)
-    live(hasty, replace(HABITS, wait=constant(0)))
+    live(hasty, replace(PROFILE, wait=constant(0)))
     assert hasty.waited == [0.0]
     assert patient.waited[0] == pytest.approx(30, abs=1e-6)
 
@@ -263,7 +264,7 @@ def test_no_wait_means_one_attempt() -> None:
 def test_no_wait_outlasts_the_run() -> None:
     """A real run is bounded in time: what is left of it bounds the last wait."""
     lock = ScriptedLock([False])
-    live(lock, replace(HABITS, last_start_ns=2 * 10**9))
+    live(lock, replace(PROFILE, last_start_ns=2 * 10**9))
     assert 0 < lock.waited[0] <= 2
 
 
@@ -274,7 +275,7 @@ def _client(recorder: Recorder, lock: ScriptedLock) -> Client:
         task="main",
         runtime=runtime,
         recorder=recorder,
-        true_ns=runtime.monotonic_ns,
+        stamp=host_stamp(runtime),
         next_number=itertools.count(1).__next__,
         provider=lock,
         resource=RESOURCE.over(
@@ -317,7 +318,7 @@ def test_a_report_is_recorded_whatever_the_guard_has_said() -> None:
 
 def test_a_machine_without_threads_refuses_so_many() -> None:
     """U8: the first spawns fail with what Python raises, the next succeed; the rest of the runtime is the real one."""
-    profile = replace(HABITS, refused_threads=2)
+    profile = replace(PROFILE, refused_threads=2)
     real = ThreadRuntime()
     runtime = runtime_for(real, profile)
     for _ in range(2):
@@ -325,4 +326,4 @@ def test_a_machine_without_threads_refuses_so_many() -> None:
             runtime.spawn(lambda: None, name="heartbeat")
         assert isinstance(caught.value, NoThread)
     assert runtime.spawn(lambda: None, name="heartbeat").join(10**9)
-    assert runtime_for(real, HABITS) is real
+    assert runtime_for(real, PROFILE) is real
