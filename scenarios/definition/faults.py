@@ -166,6 +166,8 @@ def _written(kind: str, fault_type: type[Fault]) -> type[WrittenFault]:
     )
     assert issubclass(model, WrittenFault)
     model.fault_type = fault_type
+    # A scenario crosses to worker processes by pickling, and pickle finds a class by its name in its module.
+    globals()[model.__name__] = model
     return model
 
 

@@ -1,0 +1,144 @@
+"""Rooms: who may import whom (docs/design.md), read from the source without running it.
+
+Imports that stand inside a function count as well: they hide a dependency, they do not remove it. Imports for types
+alone (`if TYPE_CHECKING`) count for the rooms, and not for circles, because nothing is loaded by them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+MAY_IMPORT = {
+    "lockref": {"lockref"},
+    "sim": {"sim", "lockref"},
+    "reports": {"reports", "lockref"},
+    "scenarios": {"scenarios", "sim", "lockref", "reports.checks", "reports.history_files"},
+    "lockref.cli": {"lockref", "sim", "scenarios", "reports"},
+}
+"""Room to the prefixes of the modules of this project that it may import. The room with the longest name counts."""
+
+REPORTS_KNOW = {
+    "lockref.errors", "lockref.history", "lockref.java", "lockref.lab.spool", "lockref.stores.port", "lockref.whole",
+}  # fmt: skip
+"""What the reports may know of the reference: the history record, its outcomes, errors, and which Java there is."""
+
+ENTRANCES = {"lockref.__main__"}
+"""Modules that start the command line; nobody imports them."""
+
+
+def sources() -> dict[str, Path]:
+    """Module name to file, of everything but the tests."""
+    files = [path for room in ("lockref", "sim", "scenarios", "reports") for path in (ROOT / room).rglob("*.py")]
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+
+
+MODULES = sources()
+
+
+def imports(module: str, *, for_types: bool = True) -> Iterator[tuple[str, int]]:
+    """The modules of this project that a module imports, with the line. for_types: also under `TYPE_CHECKING`."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        if not for_types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo += node.orelse
+            continue
+        todo += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            named = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno}: a relative import"
+            # `from package import name`: the name may be a module of the package.
+            parts = [f"{node.module}.{alias.name}" for alias in node.names]
+            named = [part if part in MODULES else str(node.module) for part in parts]
+        else:
+            continue
+        yield from ((name, node.lineno) for name in dict.fromkeys(named) if name in MODULES)
+
+
+def is_in(module: str, prefix: str) -> bool:
+    return module == prefix or module.startswith(f"{prefix}.")
+
+
+def room_of(module: str) -> str:
+    return max((room for room in MAY_IMPORT if is_in(module, room)), key=len)
+
+
+def test_rooms_import_only_what_they_may() -> None:
+    """Each room imports the rooms below it alone, and the command line is imported by nobody."""
+    wrong = []
+    for module in MODULES:
+        allowed = MAY_IMPORT[room_of(module)]
+        for name, line in imports(module):
+            is_allowed = any(is_in(name, prefix) for prefix in allowed)
+            if room_of(module) != "lockref.cli" and room_of(name) == "lockref.cli":
+                is_allowed = module in ENTRANCES
+            if not is_allowed:
+                wrong.append(f"{MODULES[module].relative_to(ROOT)}:{line} imports {name}")
+    assert wrong == []
+
+
+def test_reports_know_the_history_record_alone() -> None:
+    """The judge and the pages read histories: no lock, no store, no recorder."""
+    wrong = [
+        f"{MODULES[module].relative_to(ROOT)}:{line} imports {name}"
+        for module in MODULES
+        if is_in(module, "reports")
+        for name, line in imports(module)
+        if is_in(name, "lockref") and name != "lockref" and name not in REPORTS_KNOW
+    ]
+    assert wrong == []
+
+
+def circles() -> list[list[str]]:
+    """The groups of modules that import each other (Tarjan's strongly connected components)."""
+    edges = {module: [name for name, _ in imports(module, for_types=False) if name != module] for module in MODULES}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        path.append(module)
+        for name in edges[module]:
+            if name not in index:
+                visit(name)
+                low[module] = min(low[module], low[name])
+            elif name in path:
+                low[module] = min(low[module], index[name])
+        if low[module] == index[module]:
+            group = path[path.index(module) :]
+            del path[path.index(module) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for module in edges:
+        if module not in index:
+            visit(module)
+    return found
+
+
+def test_no_modules_import_each_other() -> None:
+    """A circle of imports is one module in several files: nobody can read a part of it alone."""
+    assert circles() == []
+
+
+@pytest.mark.parametrize(("folder", "most"), [("lockref/cli", 20), ("scenarios", 10), ("reports/checks", 12)])
+def test_no_folder_is_crowded(folder: str, most: int) -> None:
+    """A listing shows the architecture: a folder with more files than fit on one look wants rooms of its own."""
+    files = [path for path in (ROOT / folder).glob("*.py") if path.name != "__init__.py"]
+    assert len(files) <= most
+
+
+def test_commands_are_thin() -> None:
+    """A command reads its options, calls a room, and says what came of it."""
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "lockref/cli").glob("*.py"))
+    assert lines <= 1300
