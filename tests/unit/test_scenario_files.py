@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -304,3 +305,10 @@ def test_demands_read_as_they_were_written() -> None:
     assert parse_demand(demand_text("grant", 100)) == ("grant", 100)
     assert parse_demand(demand_text("fault:pause", 1)) == ("fault:pause", 1)
     assert demand_text("contention", 1) == "contention"
+
+
+def test_every_scenario_of_the_catalogue_crosses_to_worker_processes() -> None:
+    """Campaigns hand scenarios to other processes by pickling; classes that are made in code must be found there."""
+    for path in catalogue():
+        scenario = load_scenario(path)
+        assert pickle.loads(pickle.dumps(scenario)) == scenario
