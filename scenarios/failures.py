@@ -124,9 +124,9 @@ def store_writes(events: pa.Table, lock: str, at_ns: int) -> list[dict[str, Any]
             pc.invert(pc.is_in(events["op"], pa.array(["read", "none", "guard"]))),
         )
     ).to_pylist()
-    told = [row for row in chosen if (row["kind"] == "applied") == (row["outcome"] == "applied")]
+    shown = [row for row in chosen if (row["kind"] == "applied") == (row["outcome"] == "applied")]
     sender = {row["request"]: row["task"] for row in chosen if row["kind"] == "replied"}
-    nearest = sorted(told, key=lambda row: abs(row["at_ns"] - at_ns))[:WRITES_SHOWN]
+    nearest = sorted(shown, key=lambda row: abs(row["at_ns"] - at_ns))[:WRITES_SHOWN]
     names = ("at_ns", "node", "op", "if_version", "outcome", "version")
     return [
         {**{name: row[name] for name in names if row[name] not in (None, "")}, "task": sender.get(row["request"], "")}

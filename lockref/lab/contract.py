@@ -33,7 +33,7 @@ def _complaint(what: str, owner: object, **numbers: object) -> str | None:
     return None
 
 
-def screened_yes(call: str, answer: object) -> bool:
+def checked_yes(call: str, answer: object) -> bool:
     """What `lock`, `try_lock` or `holds` answered. Raises ConfigError for a promise of an answer: it is always true."""
     if answer is True or answer is False:
         # What nearly every lock answers; to ask for its type is twenty times as dear.
@@ -49,7 +49,7 @@ def screened_yes(call: str, answer: object) -> bool:
     return bool(answer)
 
 
-def screened_grant(grant: object) -> Grant:
+def checked_grant(grant: object) -> Grant:
     """A lock's `grant`, fit for the record; no grant is one without an owner. Raises ConfigError."""
     if grant is None:
         return Grant(owner="")
@@ -93,7 +93,7 @@ def _views_of(view: RecordView | None) -> tuple[LockView, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class ScreenedDecoder:
+class CheckedDecoder:
     """A lock's own `decode_record`, held to its promises; a `StateDecoder` for locks of interface version 1.
 
     Raises ConfigError where a promise is broken.
@@ -120,7 +120,7 @@ class ScreenedDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class ScreenedStateDecoder:
+class CheckedStateDecoder:
     """A lock's own `decode_state`, held to its promises. Raises ConfigError where they are broken."""
 
     decode: StateDecoder

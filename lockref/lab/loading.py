@@ -33,7 +33,7 @@ from types import ModuleType
 from typing import Any
 
 from lockref.errors import ConfigError, did_you_mean
-from lockref.lab.contract import OneRecord, ScreenedDecoder, ScreenedStateDecoder
+from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
 from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, NodeProgram, ProviderFactory, StateDecoder
 
 BUILT_IN: Mapping[str, str] = {
@@ -336,7 +336,7 @@ def _decoder(made: type, name: str) -> StateDecoder:
             raise ConfigError(
                 f"provider {name!r}: decode_state must be a function of key and bytes, not {decode_state!r}"
             )
-        return ScreenedStateDecoder(decode_state, name)
+        return CheckedStateDecoder(decode_state, name)
     if decode_record is None:
         # Imported late: a stranger's lock of another format needs no RFC-91 code.
         from lockref.storage.lockfile import decode as decode_rfc91
@@ -344,4 +344,4 @@ def _decoder(made: type, name: str) -> StateDecoder:
         return OneRecord(decode_rfc91)
     if not callable(decode_record):
         raise ConfigError(f"provider {name!r}: decode_record must be a function of bytes, not {decode_record!r}")
-    return ScreenedDecoder(decode_record, name)
+    return CheckedDecoder(decode_record, name)

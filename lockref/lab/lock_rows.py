@@ -17,8 +17,11 @@ Row = tuple[str, Op, LockView | None]
 """Lock, what becomes of it, and what the body says of it; None where it says nothing."""
 
 
-def told_by(view: LockView | None) -> tuple[int, str, int, str]:
-    """Token, owner, end of validity and detail as a row has them; no value of each where there is no lock record."""
+def lock_columns(view: LockView | None) -> tuple[int, str, int, str]:
+    """What a view says, as columns of a row: token, owner, end of validity, and its duration as the row's detail.
+
+    None, where there is no lock record, gives "no value" for each.
+    """
     if view is None:
         return ABSENT, "", ABSENT, ""
     token, valid_until_ns, duration_ns = view.token, view.valid_until_ns, view.duration_ns

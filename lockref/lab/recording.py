@@ -1,6 +1,6 @@
 """Recording what a client process says to its store and hears from it.
 
-`Journal` is one process's pen: it fills in who and when, so that nobody else
+`Journal` writes for one process: it fills in who and when, so that nobody else
 reads clocks for the record. `RecordingChannel` stands before the channel to
 any service, in both worlds. It numbers each request and writes a *sent* and a
 *replied* event around it; a simulated service adds *applied* in between. Which
@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from lockref.history import Kind, Op, Recorder, Stamp
-from lockref.lab.lock_rows import LockRows, told_by
+from lockref.lab.lock_rows import LockRows, lock_columns
 from lockref.ports import Channel, PushChannel, Reply, Request
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
@@ -37,7 +37,7 @@ def host_stamp(runtime: Runtime) -> Callable[[], Stamp]:
 
 
 class Journal:
-    """One process's pen on a run's recorder.
+    """Writes the events of one process into a run's recorder.
 
     record: the recorder's `event`. stamp: the clocks and the task; one call, because half the cost of an event is
     knowing when it was. numbers: gives request numbers, unique in the run.
@@ -94,7 +94,7 @@ class RecordingChannel:
         self.client = journal.node
         self.service = channel.service
         # By lock: owner and token of the grant that this process last learned to be its own, from an answer or,
-        # where that told nothing, from reading its own bytes. To write the same two again is to renew; the
+        # where no definite answer came, from reading its own bytes. To write the same two again is to renew; the
         # same owner under another token has asked anew.
         self._granted: dict[str, _GrantName] = {}
         self._asked: dict[str, tuple[str, _GrantName]] = {}
@@ -139,16 +139,16 @@ class RecordingChannel:
                 ops = self._classify_each(key, views)
         rows = self._lock_rows.rows(key, op, views, ops)
         for lock, its_op, view in rows:
-            token, owner, valid_until_ns, told = told_by(view)
+            token, owner, valid_until_ns, duration = lock_columns(view)
             record(
                 Kind.SENT, stamp(), client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
-                content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=told,
+                content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=duration,
             )  # fmt: skip
         reply = self._send(Request(client, service, verb, key, condition, body, op, number, ops), timeout_ns)
-        # A deletion's row has never told why it failed; rows of one kind stay alike.
+        # The row of a deletion has no reason: rows of older versions have none, and digests of runs depend on it.
         reason = "" if op is Op.DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
         for lock, its_op, view in rows:
-            token, owner, valid_until_ns, _ = told_by(view)
+            token, owner, valid_until_ns, _ = lock_columns(view)
             record(
                 Kind.REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
                 if_version=condition, version=reply.version or "", content=content, token=token, owner=owner,
@@ -177,7 +177,7 @@ class RecordingChannel:
         reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
         content, views = ("", ()) if reply.body is None else self._look(key, reply.body)
         for lock, its_op, view in self._lock_rows.rows(key, op, views):
-            token, owner, valid_until_ns, _ = told_by(view)
+            token, owner, valid_until_ns, _ = lock_columns(view)
             record(
                 Kind.REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
                 version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,

@@ -35,7 +35,7 @@ def surprises(scenario: Scenario, provider: str, counts: Counts) -> Iterator[str
             broken = [name for name, verdict in verdicts.items() if verdict == "violated"]
             if broken:
                 yield f"{', '.join(broken)} violated, expected to hold"
-            # What never happened has been told already.
+            # Situations that never happened have been reported already.
             elif decided.safety == "inconclusive" and not unreached:
                 yield f"inconclusive, expected to hold: {'; '.join(decided.reasons)}"
         elif expected not in verdicts.values():

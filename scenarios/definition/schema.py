@@ -249,7 +249,7 @@ class Swarm(Model):
 
 
 class Envelope(Model):
-    """What the lock is promised: beyond it, S3 and S5 may break without blame.
+    """What the lock is promised: beyond it, S3 and S5 may break and the lock is not at fault.
 
     offset: largest wall offset between two processes. drift: largest rate error.
     A swarm stays within them.

@@ -44,7 +44,7 @@ class Chooser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A whole number that a seed settles: one of `choices`, or between `low` and `high` where there are none."""
+    """A whole number that a seed draws: one of `choices`, or between `low` and `high` where there are none."""
 
     text: str
     choices: tuple[int, ...] = ()

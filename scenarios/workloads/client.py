@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
 from lockref.history import ABSENT, Kind, Op, Recorder, Stamp
-from lockref.lab.contract import screened_grant, screened_yes
+from lockref.lab.contract import checked_grant, checked_yes
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
 from lockref.stores.port import Outcome
@@ -125,7 +125,7 @@ class Client:
     def _grant(self) -> Grant:
         virtual_ns = self._virtual_ns
         since_ns = 0 if virtual_ns is None else virtual_ns()
-        grant = screened_grant(self.provider.grant)
+        grant = checked_grant(self.provider.grant)
         if virtual_ns is not None and virtual_ns() != since_ns:
             raise _not_local("grant", virtual_ns() - since_ns)
         return grant
@@ -133,7 +133,7 @@ class Client:
     def _holds(self) -> bool:
         virtual_ns = self._virtual_ns
         since_ns = 0 if virtual_ns is None else virtual_ns()
-        is_held = screened_yes("holds", self.provider.holds())
+        is_held = checked_yes("holds", self.provider.holds())
         if virtual_ns is not None and virtual_ns() != since_ns:
             raise _not_local("holds", virtual_ns() - since_ns)
         return is_held
@@ -149,9 +149,9 @@ class Client:
         self._event(Kind.CALL, Op.ACQUIRE, request=number)
         try:
             if wait_ns:
-                granted = screened_yes("lock", self.provider.lock(wait_ns / NS_PER_S))
+                granted = checked_yes("lock", self.provider.lock(wait_ns / NS_PER_S))
             else:
-                granted = screened_yes("try_lock", self.provider.try_lock())
+                granted = checked_yes("try_lock", self.provider.try_lock())
         except LockError as error:
             self._event(Kind.RETURN, Op.ACQUIRE, _outcome(error), number)
             return

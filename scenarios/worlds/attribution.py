@@ -20,14 +20,17 @@ _WORDS_MAX = 200
 
 
 def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
-    """True if it came by way of code that is not the laboratory's: then the lock under test is to blame.
+    """True if it came by way of code that is not the laboratory's: then it is the fault of the lock under test.
 
     What the laboratory's own parts refuse (a float where nanoseconds are
-    meant, the release of a mutex that is not locked) is the caller's fault. Code of an
-    installed library is attributed on nobody, unless the lock under test is itself
-    installed as a library. Where a
-    stranger's lock builds on the reference, what the reference raises is the
-    stranger's doing: the step that he replaced has returned by then.
+    meant, the release of a mutex that is not locked) is the fault of its caller.
+
+    An error is never put down to an installed library: what called the library
+    decides. The exception is a lock under test that is itself installed as one.
+
+    A stranger's lock may be a subclass of the reference. Then the step that the
+    stranger replaced has returned before the reference raises, and does not
+    show in the traceback. So what the reference raises counts as the stranger's.
     """
     is_stranger = _room_of(provider) not in _ROOMS
     return any(

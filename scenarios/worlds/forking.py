@@ -3,7 +3,7 @@
 A forked child has a copy of its parent's memory and one task, the one that
 forked; the parent's other tasks are not there. So the lock object is copied
 in depth at the instant of the fork, and whatever in it belongs to the parent's
-process (runtime, store, listener, the forking task) is exchanged for the
+process (runtime, store, listener, the forking task) is replaced by the
 child's own. What code keeps outside the object, in a module or a class, stays
 common to both, which a real fork would not do.
 
@@ -40,17 +40,17 @@ def inherited(
     lock: LockProvider,
     *,
     kernel: Kernel,
-    exchanged: Sequence[tuple[object, object]],
+    replaced: Sequence[tuple[object, object]],
     left_behind: Sequence[Task],
 ) -> LockProvider:
     """The child's copy of `lock`.
 
-    exchanged: (parent's, child's) pairs. left_behind: the parent's tasks other than the one that forks.
+    replaced: (parent's, child's) pairs. left_behind: the parent's tasks other than the one that forks.
     Errors: ConfigError for a lock that cannot be copied.
     """
     known: dict[int, object] = {id(kernel): kernel}
     known.update({id(task): TaskLeftBehind(task.name) for task in left_behind})
-    known.update({id(parents): childs for parents, childs in exchanged})
+    known.update({id(parents): childs for parents, childs in replaced})
     try:
         return copy.deepcopy(lock, known)
     except (TypeError, copy.Error) as error:

@@ -42,7 +42,10 @@ class Mixture:
         return ""
 
     def of(self, client: str) -> ProviderSpec:
-        """The lock of one client. A real run may have more clients than the scenario: of six, n7 has the lock of n1."""
+        """The lock of one client.
+
+        A real run may have more clients than the scenario. They repeat it in order: of six, n7 runs the lock of n1.
+        """
         other = self._others.get(client)
         if other is None and self._others:
             number = (int(client.removeprefix("n")) - 1) % self._count + 1

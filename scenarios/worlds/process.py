@@ -126,6 +126,6 @@ class ClientProcess:
 
 
 def close_quietly(provider: LockProvider) -> None:
-    """Close a lock whose client has done its work: what the lock says about leaving changes nothing any more."""
+    """Close a lock whose client has done its work: an error that the lock raises here changes nothing any more."""
     with suppress(LockError):
         provider.close()

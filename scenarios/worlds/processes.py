@@ -1,4 +1,4 @@
-"""Worker processes of a real run: spawned, started together, told to stop, missed when they die."""
+"""Worker processes of a real run: they are spawned, started together and stopped, and their deaths are noticed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from scenarios.worlds.threads import GRACE_S, START_TIMEOUT_NS, ClientThreads, J
 LOOK_NS = NS_PER_S
 """How often the wait for workers looks for a Ctrl-C that Python dropped."""
 
-LAST_LINES = 3
-LAST_WORDS_MAX = 600
+STDERR_LINES = 3
+STDERR_CHARS_MAX = 600
 NAMES_MAX = 4
 
 
@@ -64,7 +64,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     # A terminal's Ctrl-C reaches every process; the one that was asked for the run passes it on in its own time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with _words(spool, part).open("ab", buffering=0) as words:
+    with _stderr_file(spool, part).open("ab", buffering=0) as words:
         os.dup2(words.fileno(), sys.stderr.fileno())
     faulthandler.enable()
     end_with_parent()
@@ -90,7 +90,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     control.send((unfinished, threads.request_timeout_ns))
 
 
-def _words(spool: Path, part: int) -> Path:
+def _stderr_file(spool: Path, part: int) -> Path:
     """Where a worker's standard error goes: when it dies, its last lines tell why."""
     return spool / f"{part}.stderr"
 
@@ -119,16 +119,16 @@ class LostWorker:
     clients: tuple[str, ...]
     at_ns: int
     ending: str
-    last_words: str
+    stderr_end: str
 
     def __str__(self) -> str:
-        said = f"; its last words: {self.last_words}" if self.last_words else ""
+        said = f"; its last words: {self.stderr_end}" if self.stderr_end else ""
         return f"worker process {self.number} ({_several(self.clients)}) {self.ending}{said}"
 
 
 @dataclass(slots=True)
-class Told:
-    """What the workers of a run told, together. cut_ns: when Ctrl-C came, while all of them still recorded."""
+class Reports:
+    """What the workers of a run reported, together. cut_ns: when Ctrl-C came, while all of them still recorded."""
 
     unfinished: list[str] = field(default_factory=list)
     request_timeout_ns: int = 0
@@ -157,7 +157,7 @@ class Workers:
         self._spool = spool
         self._processes: list[SpawnProcess] = []
         self._controls: dict[int, Connection] = {}
-        self._told = Told()
+        self._reports = Reports()
 
     def __enter__(self) -> Workers:
         return self
@@ -171,7 +171,7 @@ class Workers:
             if process.is_alive():
                 process.kill()
         for number in range(1, len(self._processes) + 1):
-            sys.stderr.write(_said(self._spool, number))
+            sys.stderr.write(_stderr_of(self._spool, number))
 
     def gather(self) -> int:
         """Start all; wait until every client stands at its barrier. The longest request timeout that a lock asked for.
@@ -203,75 +203,75 @@ class Workers:
             except (EOFError, OSError) as error:
                 raise BackendUnavailable(str(self._lost(number))) from error
             assert isinstance(message, int), "a worker that is ready says its longest request timeout"
-            self._told.request_timeout_ns = max(self._told.request_timeout_ns, message)
-        return self._told.request_timeout_ns
+            self._reports.request_timeout_ns = max(self._reports.request_timeout_ns, message)
+        return self._reports.request_timeout_ns
 
-    def run(self, start_ns: int) -> Told:
+    def run(self, start_ns: int) -> Reports:
         """Let the clients go and wait for every worker, as long as a run may last that began at `start_ns`.
 
         A worker that dies ends for itself alone: the others go on, and the record says that its clients crashed.
         Errors: what a worker's clients raised; KeyboardInterrupt for a second Ctrl-C.
         """
-        told = self._told
+        reports = self._reports
         for number, control in self._controls.items():
             try:
                 control.send(start_ns)
             except OSError:
-                told.lost.append(self._lost(number))
-        pending = set(self._controls) - {worker.number for worker in told.lost}
+                reports.lost.append(self._lost(number))
+        pending = set(self._controls) - {worker.number for worker in reports.lost}
         ends_ns = start_ns + self._jobs[0].drawn.duration_ns + 4 * GRACE_S * NS_PER_S
         while pending:
             try:
-                if told.cut_ns is None:
+                if reports.cut_ns is None:
                     self._raise_if_interrupted()
                 left_ns = max(0, ends_ns - self._runtime.monotonic_ns())
                 answered = wait([self._controls[number] for number in pending], min(left_ns, LOOK_NS) / NS_PER_S)
                 if not answered and left_ns:
                     continue
             except KeyboardInterrupt:
-                if told.cut_ns is not None:
+                if reports.cut_ns is not None:
                     raise
-                told.cut_ns = self._runtime.monotonic_ns()
-                ends_ns = told.cut_ns + GRACE_S * NS_PER_S
+                reports.cut_ns = self._runtime.monotonic_ns()
+                ends_ns = reports.cut_ns + GRACE_S * NS_PER_S
                 for process in self._processes:
                     process.terminate()
                 continue
             if not answered:
-                told.lost += [self._lost(number, "fell silent and was killed") for number in sorted(pending)]
+                reports.lost += [self._lost(number, "fell silent and was killed") for number in sorted(pending)]
                 break
             for number in [number for number in sorted(pending) if self._controls[number] in answered]:
                 pending.remove(number)
                 try:
                     message = _raised(self._controls[number].recv())
                 except (EOFError, OSError):
-                    told.lost.append(self._lost(number))
+                    reports.lost.append(self._lost(number))
                     continue
                 assert isinstance(message, tuple), "a worker answers with names and a timeout"
-                told.unfinished += message[0]
-                told.request_timeout_ns = max(told.request_timeout_ns, message[1])
-        return told
+                reports.unfinished += message[0]
+                reports.request_timeout_ns = max(reports.request_timeout_ns, message[1])
+        return reports
 
     def _lost(self, number: int, ending: str = "") -> LostWorker:
-        """The obituary of a worker; one that is still alive is killed."""
+        """The exit report of a worker; one that is still alive is killed."""
         process = self._processes[number - 1]
         at_ns = self._runtime.monotonic_ns()
         process.join(0 if ending else 1)
         if process.is_alive():
             process.kill()
             process.join(1)
-        words = _said(self._spool, number).strip().splitlines()
+        lines = _stderr_of(self._spool, number).strip().splitlines()
         return LostWorker(
             number=number,
             clients=self._jobs[number - 1].names,
             at_ns=at_ns,
             ending=ending or _ending(process.exitcode),
-            last_words=" | ".join(line.strip() for line in words[-LAST_LINES:])[-LAST_WORDS_MAX:],
+            stderr_end=" | ".join(line.strip() for line in lines[-STDERR_LINES:])[-STDERR_CHARS_MAX:],
         )
 
 
-def _said(spool: Path, part: int) -> str:
+def _stderr_of(spool: Path, part: int) -> str:
     with suppress(OSError):
-        return _words(spool, part).read_text(encoding="utf-8", errors="replace")
+        return _stderr_file(spool, part).read_text(encoding="utf-8", errors="replace")
     return ""
 
 

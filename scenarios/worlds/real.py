@@ -40,7 +40,7 @@ from scenarios.definition.draw import draw_scenario
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import LocalChannel, ResourceHost
-from scenarios.worlds.processes import LostWorker, Told, Workers
+from scenarios.worlds.processes import LostWorker, Reports, Workers
 from scenarios.worlds.threads import ClientThreads, Job
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
@@ -132,32 +132,32 @@ def run_real(
 
         write_runs(kept, runs_table([row]))
         if processes == 1:
-            told = _alone(ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime), began)
+            reports = _alone(ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime), began)
         else:
             with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
-                told = workers.run(began(workers.gather()))
-        told.lost[:] = [_at_its_last_event(worker, spool) for worker in told.lost]
-        _record_crashes(recorder, told.lost)
-        end_ns = runtime.monotonic_ns() if told.cut_ns is None else told.cut_ns
+                reports = workers.run(began(workers.gather()))
+        reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
+        _record_crashes(recorder, reports.lost)
+        end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
         events = read_spool(spool)
-        if told.cut_ns is not None:
+        if reports.cut_ns is not None:
             # Clients go on until their process ends, and processes end one after the other.
             events = events.filter(pc.less_equal(events["at_ns"], end_ns))
     row.update(
-        request_timeout_ns=told.request_timeout_ns,
+        request_timeout_ns=reports.request_timeout_ns,
         # A process that dies disturbs the run like any fault.
-        faults_end_ns=max((worker.at_ns for worker in told.lost), default=row["faults_end_ns"]),
+        faults_end_ns=max((worker.at_ns for worker in reports.lost), default=row["faults_end_ns"]),
         end_ns=end_ns,
-        is_cut_off=told.cut_ns is not None or bool(told.unfinished),
+        is_cut_off=reports.cut_ns is not None or bool(reports.unfinished),
         digest=digests(events).get(0),
         event_count=len(events),
     )
     return RealOutcome(
         events=events,
         runs=runs_table([row]),
-        unfinished=tuple(told.unfinished),
-        is_interrupted=told.cut_ns is not None,
-        lost=tuple(told.lost),
+        unfinished=tuple(reports.unfinished),
+        is_interrupted=reports.cut_ns is not None,
+        lost=tuple(reports.lost),
     )
 
 
@@ -176,21 +176,21 @@ def _recording(folder: Path | None) -> Iterator[tuple[Path, Path]]:
     yield folder, spool
 
 
-def _alone(threads: ClientThreads, began: Callable[[int], int]) -> Told:
+def _alone(threads: ClientThreads, began: Callable[[int], int]) -> Reports:
     """Run all clients in this process. began: called when they are ready, answers the start."""
-    told = Told()
+    reports = Reports()
     # Standard output is the command's own.
     with redirect_stdout(sys.stderr):
         threads.gather()
         start_ns = began(threads.request_timeout_ns)
         threads.go()
         try:
-            told.unfinished += threads.finish(start_ns)
+            reports.unfinished += threads.finish(start_ns)
         except KeyboardInterrupt:
-            told.cut_ns = threads.runtime.monotonic_ns()
-            told.unfinished += threads.unfinished()
-    told.request_timeout_ns = threads.request_timeout_ns
-    return told
+            reports.cut_ns = threads.runtime.monotonic_ns()
+            reports.unfinished += threads.unfinished()
+    reports.request_timeout_ns = threads.request_timeout_ns
+    return reports
 
 
 def _at_its_last_event(worker: LostWorker, spool: Path) -> LostWorker:
@@ -206,8 +206,8 @@ def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:
     """A process that died took its clients along: the judge must know whose calls stay open, and who may take over."""
     for worker in lost:
         for client in worker.clients:
-            told = detail(id=f"worker-{worker.number}", kind="crash", phase="begin")
-            recorder.event(Kind.FAULT, (worker.at_ns, ABSENT, ABSENT, ""), client, detail=told)
+            fault = detail(id=f"worker-{worker.number}", kind="crash", phase="begin")
+            recorder.event(Kind.FAULT, (worker.at_ns, ABSENT, ABSENT, ""), client, detail=fault)
 
 
 def require_undisturbed(scenario: Scenario) -> None:

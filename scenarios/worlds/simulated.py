@@ -174,7 +174,7 @@ class _Laboratory:
         provider = inherited(
             client.provider,
             kernel=world.kernel,
-            exchanged=[
+            replaced=[
                 (forking, task),
                 (parent, child),
                 (parent.process, child.process),
@@ -303,10 +303,10 @@ def run_simulated(
     except ConfigError as error:
         # Such as a guard that takes its time: whose, where and when is known here only.
         whose = f"provider {provider.name!r}: "
-        told = str(error)
-        if not told.startswith("node "):
-            told = whose + told.removeprefix(whose)
-        raise ConfigError(f"{told} (scenario {scenario.name}, seed {seed})") from error
+        message = str(error)
+        if not message.startswith("node "):
+            message = whose + message.removeprefix(whose)
+        raise ConfigError(f"{message} (scenario {scenario.name}, seed {seed})") from error
     except DeterminismError:
         raise
     except KeyboardInterrupt:

@@ -155,5 +155,5 @@ class FaultCounts:
         wall_ns, mono_ns = (
             (WALL_EPOCH_NS + now, int(now)) if node is None else (node.clock.wall_ns(now), node.clock.mono_ns(now))
         )
-        told = detail(id=fault.id, kind=armed.kind, phase=phase)
-        self._around.recorder.event(Kind.FAULT, (now, wall_ns, mono_ns, ""), fault.target, detail=told)
+        text = detail(id=fault.id, kind=armed.kind, phase=phase)
+        self._around.recorder.event(Kind.FAULT, (now, wall_ns, mono_ns, ""), fault.target, detail=text)

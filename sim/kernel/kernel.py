@@ -36,7 +36,7 @@ STILL_NS = 100_000_000
 """So many events in so little virtual time, at the end of a run that never ended: nobody waits for anything."""
 
 UNWINDINGS_MAX = 20
-"""How often a killed task is told to end before it is stopped where it is."""
+"""How often `TaskKilled` is raised in a killed task before it is stopped where it is."""
 
 
 class RunEnd(StrEnum):
@@ -294,7 +294,7 @@ class Kernel:
             self.current = self._root
 
     def task_ended(self, task: Task) -> None:
-        """Told by each task as the last thing it does."""
+        """Each task calls this as the last thing it does."""
         assert task.is_done, "a task that goes on cannot have ended"
         for waiter, epoch in task.joiners:
             self.wake(waiter, epoch)

@@ -42,7 +42,7 @@ class Scheduler(Protocol):
         ...
 
     def task_ended(self, task: Task) -> None:
-        """Told by each task as the last thing it does."""
+        """Each task calls this as the last thing it does."""
         ...
 
 

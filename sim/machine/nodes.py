@@ -197,7 +197,7 @@ class Process:
             kernel.unwind(kernel.current)
 
     def stop(self, true_ns: int) -> None:
-        """Its clocks tell nobody in it the time any more."""
+        """From now on nothing in this process can read its clocks."""
         self.runtime.stop(true_ns)
         self.client_runtime.stop(true_ns)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lockref.history import Kind, Op, Recorder
-from lockref.lab.lock_rows import LockRows, told_by
+from lockref.lab.lock_rows import LockRows, lock_columns
 from lockref.lab.recording import content_id
 from lockref.ports import Reply, Request
 from lockref.provider import LockView, StateDecoder
@@ -20,7 +20,7 @@ from sim.kernel.kernel import Kernel
 from sim.services.service import Service
 
 OPERATOR = "operator"
-"""Node name of whoever reaches into a service from outside the game."""
+"""The node name in records of changes that no client made: an operator's, a timer's, a fault's."""
 
 Push = Callable[["HostedService", str, object], None]
 
@@ -123,12 +123,12 @@ class HostedService:
         content, views = ("", ()) if body is None else self.look(request.key, body)
         now = self._kernel.now_ns
         for lock, op, view in self._lock_rows.rows(request.key, request.op, views, request.ops):
-            token, owner, valid_until_ns, told = told_by(view)
+            token, owner, valid_until_ns, duration = lock_columns(view)
             self._recorder.event(
                 Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), request.client, lock, op, reply.outcome,
                 request=request.number, attempt=applications - 1, if_version=request.condition,
                 version=reply.version or "", content=content, token=token, owner=owner,
-                valid_until_ns=valid_until_ns, detail=told,
+                valid_until_ns=valid_until_ns, detail=duration,
             )  # fmt: skip
         if reply.outcome is Outcome.APPLIED:
             self._lock_rows.remember(request.key, views)

@@ -41,7 +41,7 @@ class ResourceService:
         return []
 
     def past(self, key: str, lag_ns: int) -> Reply:
-        """Nobody reads it behind its back: a stale read strikes reads, and a resource is asked to write."""
+        """Never asked: a stale read is a fault of reads, and a resource is only asked to write."""
         raise AssertionError(f"a stale read of a protected resource ({key!r}, {lag_ns} ns)")
 
     def tamper(self, act: str, key: str, **how: Any) -> int:

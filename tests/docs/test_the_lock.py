@@ -78,4 +78,4 @@ def test_a_shown_variant_is_caught(name: str, scenario: str, clause: str) -> Non
     """Each variant of the guide is the reference but for one part, and a clause says which promise it breaks."""
     spec = load_provider(f"{ROOT / 'docs' / 'examples' / 'variants.py'}:{name}")
     result = run_campaign(load_scenario(scenario), spec, range(1, 11), keep_runs=0)
-    assert clause in {finding.clause for finding in result.tally.findings}
+    assert clause in {finding.clause for finding in result.summary.findings}

@@ -68,7 +68,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_dead_worker_is_named_and_the_rest_is_judged(
     own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A worker dies with the lock in its hand: exit 5, its last words, crashed clients; the others take over."""
+    """A worker dies with the lock in its hand: exit 5, an exit report, crashed clients; the others take over."""
     (own_folder / "short.yaml").write_text(SHORT_LEASES)
     (own_folder / "dying.py").write_text(DYING)
     monkeypatch.setenv("DYING", "dead")

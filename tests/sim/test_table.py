@@ -12,7 +12,7 @@ from lockref.lab.contract import OneRecord
 from lockref.lab.loading import load_provider
 from lockref.stores.port import Outcome
 from reports.checks import judge
-from reports.checks.summary import tally
+from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from scenarios.definition.load import load_scenario
 from scenarios.run import simulate_many
@@ -51,7 +51,7 @@ def test_a_lease_in_a_table_holds():
     """S1 to S7: the example's lease stands on a table that the scenario declares, recorded and judged as any lock."""
     scenario = load_scenario("t01-lease-in-a-table")
     batch = simulate_many(scenario, load_provider("docs/examples/table_lease.py:TableLease"), range(1, 13))
-    counts = tally(judge(batch.events, batch.runs), batch.events, batch.runs)
+    counts = Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs)
     assert set(decide(counts).clauses.values()) <= {"held", "not_applicable"}
     assert decide(counts).safety == "held"
     applied = batch.events.filter(pc.equal(batch.events["kind"].cast("string"), "applied"))

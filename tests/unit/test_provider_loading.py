@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.lab.contract import OneRecord, ScreenedDecoder
+from lockref.lab.contract import CheckedDecoder, OneRecord
 from lockref.lab.loading import load_provider, provider_from, registered
 from lockref.provider import INTERFACE_VERSION
 from lockref.storage import lockfile
@@ -138,7 +138,7 @@ def test_a_lock_made_in_code_is_checked_too() -> None:
     mine = type("Mine", (), {name: lambda _self, *_: None for name in ("try_lock", "lock", "unlock", "holds", "close")})
     mine.__init__ = lambda _self, _context: None  # type: ignore[misc]
     mine.decode_record = staticmethod(decode)  # type: ignore[attr-defined]
-    assert provider_from(mine, name="mine").decode == ScreenedDecoder(decode, "mine")
+    assert provider_from(mine, name="mine").decode == CheckedDecoder(decode, "mine")
 
 
 @pytest.mark.parametrize("statement", ["raise SystemExit(0)", "import sys; sys.exit('bye')"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.lab.contract import ScreenedDecoder, ScreenedStateDecoder, screened_grant
+from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, checked_grant
 from lockref.provider import Grant, LockView, RecordView
 from lockref.stores.port import Version
 
@@ -16,8 +16,8 @@ from lockref.stores.port import Version
 def test_sound_grants_pass() -> None:
     """A grant is handed on as it is; none is one without an owner."""
     grant = Grant(owner="mé", token=2**63 - 1, version=Version("v"))
-    assert screened_grant(grant) is grant
-    assert screened_grant(None) == Grant(owner="")
+    assert checked_grant(grant) is grant
+    assert checked_grant(None) == Grant(owner="")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_sound_grants_pass() -> None:
 def test_a_grant_that_no_history_can_hold_is_the_locks_fault(grant: Any, words: str) -> None:
     """One line instead of a failure deep inside the recorder."""
     with pytest.raises(ConfigError, match=words):
-        screened_grant(grant)
+        checked_grant(grant)
 
 
 def view(body: bytes) -> Any:
@@ -50,7 +50,7 @@ def view(body: bytes) -> Any:
 
 def test_a_decoder_that_keeps_its_promises_is_not_noticed() -> None:
     """None and a RecordView pass, also through a pickle, as a spec for another process needs."""
-    decode = pickle.loads(pickle.dumps(ScreenedDecoder(view, "mine")))
+    decode = pickle.loads(pickle.dumps(CheckedDecoder(view, "mine")))
     assert decode("key", b"none") == ()
     assert decode("key", b"good") == (LockView(owner="x", token=1),)
 
@@ -68,7 +68,7 @@ def test_a_decoder_that_keeps_its_promises_is_not_noticed() -> None:
 def test_a_decoder_that_breaks_them_is_named(body: bytes, words: str) -> None:
     """`decode_record` never raises and answers a RecordView or None."""
     with pytest.raises(ConfigError, match=f"provider 'mine': decode_record .*{words}"):
-        ScreenedDecoder(view, "mine")("key", body)
+        CheckedDecoder(view, "mine")("key", body)
 
 
 def views(key: str, body: bytes) -> Any:
@@ -87,7 +87,7 @@ def views(key: str, body: bytes) -> Any:
 
 def test_a_state_may_tell_of_several_locks() -> None:
     """`decode_state` answers a view for each, in its own order, also through a pickle."""
-    decode = pickle.loads(pickle.dumps(ScreenedStateDecoder(views, "mine")))
+    decode = pickle.loads(pickle.dumps(CheckedStateDecoder(views, "mine")))
     assert decode("key", b"none") == ()
     assert decode("key", b"good") == (
         LockView(owner="x", lock="key/a", duration_ns=5),
@@ -111,4 +111,4 @@ def test_a_state_may_tell_of_several_locks() -> None:
 def test_a_state_decoder_that_breaks_its_promises_is_named(body: bytes, words: str) -> None:
     """`decode_state` never raises and answers a list of LockView, one for each lock."""
     with pytest.raises(ConfigError, match=f"provider 'mine': decode_state .*{words}"):
-        ScreenedStateDecoder(views, "mine")("key", body)
+        CheckedStateDecoder(views, "mine")("key", body)
