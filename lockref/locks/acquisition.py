@@ -1,8 +1,7 @@
 """Getting a grant: look, decide, write on condition, until granted, denied or out of time.
 
-One acquiring call makes passes over the lock (L5). Each pass looks at the
-record, lets `Rules.decide` judge it, and writes on the version that it saw. Its
-own writes whose answers were lost are recognised in what it reads later (H5).
+One acquiring call makes passes over the lock (L5). Each pass looks at the record, lets `Rules.decide` judge it, and
+writes on the version that it saw. Its own writes whose answers were lost are recognised in what it reads later (H5).
 The call says no only where it knows (S7).
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
-from lockref.errors import OutcomeUnknown, StoreRejected
+from lockref.locks import messages
 from lockref.locks.cell import Purpose
 from lockref.locks.values import Attempt, Lease, R, Reason, Refusal, Reserved, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS
@@ -59,7 +58,7 @@ class Acquisition(Generic[R]):
             if tenure is not None and tenure.is_in_force():
                 return False
             # S7: the other task is still contending, so nobody is known to have it.
-            raise OutcomeUnknown(f"locking {self.cell.key}: another task of this process is busy with it; try again")
+            raise messages.busy(self.cell.key)
         self.client.cleanup.take_over()
         return self.contend()
 
@@ -77,7 +76,7 @@ class Acquisition(Generic[R]):
             client.cleanup.abandon(self.attempts, unsettled=unsettled)
         finally:
             client.gate.leave()
-        client.notices.metric("lock.acquire.failure")
+        client.notices.not_granted()
 
     def contend(self) -> bool:
         """Passes over the lock, with pauses, until it is granted, denied or out of time (L5)."""
@@ -97,10 +96,7 @@ class Acquisition(Generic[R]):
             if (self.waits_until_ns if is_denied else self.deadline_ns) - now_ns <= _LAST_LOOK_NS:
                 if is_denied:
                     return False
-                what = "a write of ours may have landed and is being undone"
-                what = what if self.is_unresolved else "nobody was seen to hold it"
-                trouble = self.trouble or "no time left"
-                raise OutcomeUnknown(f"locking {self.cell.key}: not granted, and {what} ({trouble}); try again")
+                raise messages.not_granted(self.cell.key, is_unresolved=self.is_unresolved, trouble=self.trouble)
             # The last look falls just before the end of the caller's time.
             left_ns = self.waits_until_ns - now_ns
             if left_ns <= _LAST_LOOK_NS:
@@ -181,7 +177,7 @@ class Acquisition(Generic[R]):
             # A released record tells of nobody: it may be what another client's cleanup left (H6).
             is_live = stored.record is not None and not stored.record.is_released
             self.has_seen_other = self.has_seen_other or (self.is_informed and is_live)
-        self.client.shortcut.looked(stored)
+        self.client.notices.looked(stored)
         self.is_informed = True
         return stored
 
@@ -191,14 +187,14 @@ class Acquisition(Generic[R]):
         owner, terms, now_ns = self.client.writer.owner, self.client.terms, self.runtime.wall_ns()
         decision = self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
         if isinstance(decision, Take) and decision.reason is Reason.LAPSED:
-            self.client.notices.metric("lock.dangling")
+            self.client.notices.saw_lapsed()
         return decision
 
     def _pause_ns(self, known: Stored[R], wait: Wait) -> int:
         """H20: how long to wait before the next look; never beyond the end of the lease in the way."""
         assert known.record is not None, "nobody waits for an absent record"
         self.has_seen_other = True
-        self.client.notices.metric("lock.acquired.others.error")
+        self.client.notices.saw_holder()
         now_ns = self.runtime.wall_ns()
         return self.client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=wait.for_ns)
 
@@ -219,13 +215,10 @@ class Acquisition(Generic[R]):
             is_refused = reply.outcome is Outcome.PRECONDITION_FAILED
             self.has_lost_race = is_refused and self.is_informed and not was_unresolved
             if is_refused:
-                self.client.notices.metric("lock.acquire.precondition.failure")
+                self.client.notices.write_refused()
             return step, None
         # It did not land.
         self.is_unresolved = was_unresolved
         if step is Step.REFUSED:
-            raise StoreRejected(
-                f"locking {self.cell.key}: the store refused the write ({self.trouble}): "
-                f"give this client the right to write there, or choose another store"
-            )
+            raise messages.write_refused(self.cell.key, self.trouble)
         return step, None

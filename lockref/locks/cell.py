@@ -1,30 +1,24 @@
 """One record under compare-and-set: look, swap, and settle.
 
-A *cell* is one object in a store that answers conditional writes. Nothing is
-decided about the lock here. `settle` is the one place where an open write is
-looked up (H5): a lost answer and a refused condition have the same cure, which
-is to read, and to compare what is found with what we wrote.
-
-Prior art: Curator and kazoo recognise their own create by a prefix in its name;
-here a nonce in the record does the same for every write. Rejected: to repeat a
-write without a look, which takes the echo of our own write for somebody else's (A2).
+A *cell* is one object in a store that answers conditional writes; it decides nothing about the lock. `settle` is the
+one place where an open write is looked up (H5): after a lost answer and after a refused condition alike, read, and
+compare what is found with what we wrote.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol
 
 from lockref.errors import CorruptRecord, LockError, StoreRejected
+from lockref.locks import messages
 from lockref.locks.notices import Notices
 from lockref.locks.rules import Rules
 from lockref.locks.values import Attempt, R, Sight, Stored
 from lockref.runtime import Runtime
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
-
-Reply = TypeVar("Reply", ReadReply, WriteReply)
 
 
 class ConditionalStore(Protocol):
@@ -45,10 +39,7 @@ class Purpose(Enum):
 
 @dataclass(slots=True)
 class Found(Generic[R]):
-    """What a look tells of open writes. own: the write of ours that stands there, if the sight is OURS.
-
-    error: why there is no record, where the store or the bytes gave a definite reason.
-    """
+    """What a look tells of open writes. own: the write of ours that stands there. error: why there is no record."""
 
     sight: Sight
     stored: Stored[R] | None = None
@@ -63,47 +54,30 @@ class Found(Generic[R]):
         return self.stored.version, self.own
 
 
+@dataclass(eq=False)
 class Cell(Generic[R]):
-    """The record at one key. Its only state is the highest fencing token that it ever saw.
+    """The record at one key. serialize, parse: its bytes, and back; `parse(body, where=key)` raises CorruptRecord."""
 
-    serialize, parse: a record's bytes, and back; `parse(body, where=key)` raises CorruptRecord for what is no record.
-    """
-
-    def __init__(
-        self,
-        store: ConditionalStore,
-        key: str,
-        *,
-        serialize: Callable[[R], bytes],
-        parse: Callable[..., R],
-        rules: Rules,
-        runtime: Runtime,
-        notices: Notices,
-    ) -> None:
-        self.store = store
-        self.key = key
-        self.serialize = serialize
-        self.parse = parse
-        self.rules = rules
-        self.runtime = runtime
-        self.notices = notices
-        self.token_max = 0
+    store: ConditionalStore
+    key: str
+    _: KW_ONLY
+    serialize: Callable[[R], bytes]
+    parse: Callable[..., R]
+    rules: Rules
+    runtime: Runtime
+    notices: Notices
+    # The highest fencing token that it ever saw: its only state.
+    token_max: int = field(default=0, init=False)
 
     def new_nonce(self) -> str:
         """H22: no two writes of ours have equal bytes, so their versions differ even where versions are hashes (A6)."""
         return self.runtime.token_bytes(8).hex()
 
     def look(self) -> Stored[R] | None:
-        """The record and its version; None where the store gave no definite answer (H16).
-
-        Raises CorruptRecord (H17), StoreRejected.
-        """
-        reply = self._timed(self.store.read, self.key)
+        """The record; None: no definite answer (H16). Raises CorruptRecord (H17), StoreRejected."""
+        reply = self.notices.timed(self.store.read, self.key)
         if reply.outcome is Outcome.REJECTED:
-            raise StoreRejected(
-                f"reading {self.key}: the store refused ({reply.status} {reply.reason}): "
-                f"give this client the right to read there, or choose another store"
-            )
+            raise messages.read_refused(self.key, reply)
         if reply.outcome is not Outcome.APPLIED:
             return None
         if reply.body is None:
@@ -113,32 +87,20 @@ class Cell(Generic[R]):
         return Stored(reply.version, record)
 
     def swap(self, if_version: Version | None, record: R, purpose: Purpose) -> WriteReply:
-        """Write `record` if the cell still has `if_version`; None: if it is absent. See `Rules.next_step`.
-
-        Never without a condition: such a write would destroy a successor's grant (S6).
-        """
+        """Write `record` if the cell still has `if_version`; None: if it is absent. Never without a condition (S6)."""
         body = self.serialize(record)
         if if_version is None:
-            reply = self._timed(self.store.put_if_absent, self.key, body)
+            reply = self.notices.timed(self.store.put_if_absent, self.key, body)
         else:
-            reply = self._timed(self.store.put_if_version, self.key, body, if_version)
+            reply = self.notices.timed(self.store.put_if_version, self.key, body, if_version)
         if reply.outcome is Outcome.APPLIED:
             self.token_max = max(self.token_max, record.token or 0)
-        return reply
-
-    def _timed(self, request: Callable[..., Reply], *arguments: object) -> Reply:
-        if not self.notices.hears_metrics():
-            return request(*arguments)
-        started_ns = self.runtime.monotonic_ns()
-        reply = request(*arguments)
-        self.notices.asked(reply, self.runtime.monotonic_ns() - started_ns)
         return reply
 
     def settle(self, writes: Sequence[Attempt[R]], *, expected: Version | None, released: R | None = None) -> Found[R]:
         """Look up what became of open writes, by one read (H5, H7).
 
-        writes: ours that may have landed on `expected`, or after it. released: the released record that we have been
-        writing, if any. A refusal, and bytes that are no record, are in the answer's `error`.
+        writes: ours that may have landed on `expected`, or after it. released: the released record that we wrote.
         """
         try:
             stored = self.look()

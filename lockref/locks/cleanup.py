@@ -1,11 +1,9 @@
 """Leaving nothing behind: the release of a grant, and the undoing of orphaned writes.
 
-A release is written until its fate is known, for a bounded time (H7). What is
-left then, and what a failed acquisition may have left, are *orphaned writes*:
-they may stand in the store, or may still land, and nobody believes in them.
-They are undone in the background (H6), and lapse by themselves. A write is
-entered here before it is sent, and an ended grant before it is released, so
-that no exception can lose one.
+A release is written until its fate is known, for a bounded time (H7). What is left then, and what a failed acquisition
+may have left, are *orphaned writes*: they may stand in the store, or may still land, and nobody believes in them. They
+are undone in the background (H6), and lapse by themselves. A write is entered here before it is sent, and an ended
+grant before it is released, so that no exception can lose one.
 """
 
 from __future__ import annotations
@@ -103,11 +101,6 @@ class Cleanup(Generic[R]):
         """These stand in the store no more, and cannot land any more."""
         with self._mutex:
             self.orphans = [orphan for orphan in self.orphans if orphan not in settled]
-
-    def settle_all(self) -> None:
-        """A grant of ours has replaced whatever they could have landed on."""
-        with self._mutex:
-            self.orphans = []
 
     def abandon(self, attempts: Collection[Attempt[R]], *, unsettled: Sequence[Attempt[R]]) -> None:
         """An acquiring call ended without a grant (L6). attempts: all its writes; unsettled: those that may count.

@@ -1,23 +1,14 @@
 """Keeping a grant: two daemon tasks, one renews, one watches the deadline.
 
-They are two because a renewal may hang in a socket at the very moment when the
-lease ends, and the loss must be signalled then (H4, H12). The watchdog starts
-with the grant; the renewing task only when the first renewal is due, so that a
-short critical section costs a single task.
-
-A renewal replaces exactly the version that the grant lives on. Whatever comes
-back, the deadline stands until our own write is known to have landed in time;
-an answer that may be lost, and a refusal that may be the echo of our own write,
-are looked up (H5, H8).
-
-Nothing here waits for anything but time and the store: an unlock sets
-`Tenure.stopped` and goes on (H11, D9). A tick that is already under way
-afterwards finds that its grant is over, and does nothing.
+They are two because a renewal may hang in a socket at the moment when the lease ends, and the loss must be signalled
+then (H4, H12). The renewing task starts only when the first renewal is due, so a short critical section costs one task.
+Nothing here waits for anything but time and the store: an unlock sets `Tenure.stopped` and goes on (H11, D9).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic
 
 from lockref.locks.cell import Cell, Purpose
@@ -26,68 +17,61 @@ from lockref.locks.values import Attempt, Lease, LeaseTerms, R, Sight, Step
 from lockref.runtime import MonoNs
 
 
+@dataclass(eq=False)
 class Heartbeat(Generic[R]):
     """Keeps one grant alive and says when it ended. Used once. new_renewal: the write that extends a lease."""
 
-    def __init__(
-        self,
-        tenure: Tenure[R],
-        *,
-        cell: Cell[R],
-        terms: LeaseTerms,
-        new_renewal: Callable[[Lease[R]], Attempt[R]],
-        name: str,
-    ) -> None:
-        self.tenure = tenure
-        self.cell = cell
-        self.terms = terms
-        self.runtime = cell.runtime
-        self._new_renewal = new_renewal
-        self._name = name
-        self._failures = 0
+    tenure: Tenure[R]
+    _: KW_ONLY
+    cell: Cell[R]
+    terms: LeaseTerms
+    new_renewal: Callable[[Lease[R]], Attempt[R]]
+    name: str
+    _failures: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.runtime = self.cell.runtime
 
     def start(self) -> None:
         """Start the watchdog. Raises RuntimeError if the system has no thread to give (H10)."""
-        self.runtime.spawn(self._watch, name=f"{self._name}-watchdog")
+        self.runtime.spawn(lambda: self._run("watchdog", self._watch), name=f"{self.name}-watchdog")
+
+    def _run(self, role: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            # H4: nobody renews or watches from here on; say so now, not at the deadline (U15).
+            self.tenure.lose(f"the {role} failed: {type(error).__name__}")
+            raise
 
     def _watch(self) -> None:
+        """H4: the deadline alone decides, whatever storage last answered. Starts the renewals when they are due."""
         tenure, interval_ns = self.tenure, self.terms.renew_interval_ns
         # H3: counted from before the granting write, not from its answer.
         first_ns = tenure.granted_at.mono_ns + interval_ns
         is_renewing = False
-        try:
-            while not tenure.stopped.is_set():
-                left_ns = tenure.remaining_ns()
-                if left_ns == 0:
-                    # H4: the deadline alone decides, whatever storage last answered.
-                    tenure.lose("the lease ended before it could be renewed")
-                    return
-                # Not longer than an interval: the wall clock may step towards the deadline meanwhile.
-                wait_ns = min(left_ns, interval_ns)
-                if not is_renewing:
-                    until_first_ns = first_ns - self.runtime.monotonic_ns()
-                    if until_first_ns <= 0:
-                        self.runtime.spawn(self._keep_renewing, name=f"{self._name}-renewal")
-                        is_renewing = True
-                    else:
-                        wait_ns = min(wait_ns, until_first_ns)
-                tenure.stopped.wait(wait_ns)
-        except BaseException as error:
-            # Also for what is no Exception, such as the end of a greenlet: nobody would tell of the loss otherwise.
-            tenure.lose(f"the watchdog failed: {type(error).__name__}")
-            raise
+        while not tenure.stopped.is_set():
+            left_ns = tenure.remaining_ns()
+            if left_ns == 0:
+                tenure.lose("the lease ended before it could be renewed")
+                return
+            # Not longer than an interval: the wall clock may step towards the deadline meanwhile.
+            wait_ns = min(left_ns, interval_ns)
+            if not is_renewing:
+                until_first_ns = first_ns - self.runtime.monotonic_ns()
+                if until_first_ns <= 0:
+                    self.runtime.spawn(lambda: self._run("heartbeat", self._renew_on), name=f"{self.name}-renewal")
+                    is_renewing = True
+                else:
+                    wait_ns = min(wait_ns, until_first_ns)
+            tenure.stopped.wait(wait_ns)
 
-    def _keep_renewing(self) -> None:
-        try:
-            while not self.tenure.stopped.is_set():
-                next_ns = self.renew()
-                if next_ns is None:
-                    return
-                self.tenure.stopped.wait(max(0, next_ns - self.runtime.monotonic_ns()))
-        except BaseException as error:
-            # H4: nobody renews from here on; say so now, not at the deadline (U15).
-            self.tenure.lose(f"the heartbeat failed: {type(error).__name__}")
-            raise
+    def _renew_on(self) -> None:
+        while not self.tenure.stopped.is_set():
+            next_ns = self.renew()
+            if next_ns is None:
+                return
+            self.tenure.stopped.wait(max(0, next_ns - self.runtime.monotonic_ns()))
 
     def renew(self) -> MonoNs | None:
         """One renewal. The monotonic instant of the next try; None if the grant is over."""
@@ -95,7 +79,7 @@ class Heartbeat(Generic[R]):
             # H13: its work may go on elsewhere, so the lock is not given to anybody before it lapses.
             self.tenure.lose("the task that locked it has ended without unlocking")
             return None
-        renewal = self._new_renewal(self.tenure.lease)
+        renewal = self.new_renewal(self.tenure.lease)
         if not self.tenure.send(renewal):
             return None
         reply = self.cell.swap(renewal.if_version, renewal.record, Purpose.RENEW)

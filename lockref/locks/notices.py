@@ -1,4 +1,8 @@
-"""Who hears what becomes of a lock: its listener, its loss callback, and the log.
+"""Who hears what becomes of a lock: its listener, its loss callback, the log, and whatever learns from it.
+
+The algorithm tells of each thing once, here. All that is optional listens:
+metrics, the audit, a way to wait that learns, and the remembered version. A
+port may begin with an observer that does nothing.
 
 Nobody who listens can harm the lock. A listener, a loss callback or a metrics
 sink may raise; the error is logged with its traceback, and the lock goes on.
@@ -16,12 +20,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lockref.errors import LockLost
-from lockref.locks.values import Moment
+from lockref.locks.values import Moment, Stored
+from lockref.locks.waiting import Shortcut, Waiting
 from lockref.provider import Grant, LockEvent, LockEventKind, LockListener, hears_metrics
-from lockref.runtime import NS_PER_S, WallNs
+from lockref.runtime import NS_PER_S, Runtime, WallNs
 from lockref.stores.port import Outcome, ReadReply, WriteReply
 
 LOG = logging.getLogger("lockref")
@@ -31,6 +36,7 @@ LossCallback = Callable[[LockLost], None]
 """Told once per lost grant, from a heartbeat task, never after its unlock: `error.token` names the grant."""
 
 _T = TypeVar("_T")
+_Reply = TypeVar("_Reply", ReadReply, WriteReply)
 
 
 class AuditState(StrEnum):
@@ -52,13 +58,24 @@ class Audit(Protocol):
 class Notices:
     """Tells everybody who wants to know about one lock.
 
-    key: names the lock in the log.
+    key: names the lock in the log. waiting, shortcut: learn from what happens.
     """
 
     def __init__(
-        self, key: str, *, listener: LockListener | None, on_loss: LossCallback | None, audit: Audit | None = None
+        self,
+        key: str,
+        *,
+        runtime: Runtime,
+        waiting: Waiting,
+        shortcut: Shortcut[Any],
+        listener: LockListener | None,
+        on_loss: LossCallback | None,
+        audit: Audit | None = None,
     ) -> None:
         self._key = key
+        self._runtime = runtime
+        self._waiting = waiting
+        self._shortcut = shortcut
         self._audit = audit
         # When the write of the present grant was sent: it names the grant's file of the audit.
         self._began_ns = WallNs(0)
@@ -75,11 +92,17 @@ class Notices:
         if self._listener is not None and hears_metrics(self._listener):
             self._call("listener", self._listener, LockEvent(kind=LockEventKind.METRIC, name=name, value=value))
 
-    def hears_metrics(self) -> bool:
-        """Is anybody told of metrics? Asked each time, for a listener may change its mind."""
-        return self._listener is not None and hears_metrics(self._listener)
+    def timed(self, request: Callable[..., _Reply], *arguments: object) -> _Reply:
+        """Send a request about the lock object, and tell how long it took if anybody hears metrics."""
+        # Asked each time, for a listener may change its mind.
+        if self._listener is None or not hears_metrics(self._listener):
+            return request(*arguments)
+        started_ns = self._runtime.monotonic_ns()
+        reply = request(*arguments)
+        self._asked(reply, self._runtime.monotonic_ns() - started_ns)
+        return reply
 
-    def asked(self, reply: ReadReply | WriteReply, duration_ns: int) -> None:
+    def _asked(self, reply: ReadReply | WriteReply, duration_ns: int) -> None:
         """A request about the lock object was answered."""
         self.metric("lock.request.latency", duration_ns / NS_PER_S)
         is_unclear = reply.outcome is Outcome.AMBIGUOUS
@@ -92,6 +115,7 @@ class Notices:
 
     def granted(self, grant: Grant, sent: Moment) -> None:
         """A call has been granted the lock by a write sent at `sent`. Hudi counts attempts only here, too."""
+        self._waiting.won()
         self.metric("lock.acquire.attempts")
         self.metric("lock.acquire.success")
         self.tell(LockEventKind.GRANTED, grant)
@@ -104,8 +128,40 @@ class Notices:
         self.tell(LockEventKind.RENEWED, grant)
         self._write_down(AuditState.RENEW, grant.owner, sent)
 
-    def freed(self, owner: str, ended: Moment) -> None:
-        """A release that began at `ended` has landed."""
+    def looked(self, stored: Stored[Any]) -> None:
+        """An acquiring call has read this."""
+        self._shortcut.looked(stored)
+
+    def saw_holder(self) -> None:
+        """Somebody else's lease stands."""
+        self.metric("lock.acquired.others.error")
+
+    def saw_lapsed(self) -> None:
+        """Somebody's lease has lapsed without a release."""
+        self.metric("lock.dangling")
+
+    def write_refused(self) -> None:
+        """An acquiring write met another version than the one that it named."""
+        self.metric("lock.acquire.precondition.failure")
+
+    def not_granted(self) -> None:
+        """An acquiring call has ended without a grant."""
+        self.metric("lock.acquire.failure")
+
+    def giving_back(self, held_ns: int) -> None:
+        """The outermost unlock begins, so long after its grant."""
+        self._waiting.held(held_ns)
+        self.metric("lock.acquire.duration", held_ns / NS_PER_S)
+
+    def not_freed(self) -> None:
+        """The store did not take the release within its time."""
+        self.metric("lock.release.failure")
+
+    def freed(self, owner: str, ended: Moment, left: Stored[Any] | None) -> None:
+        """A release that began at `ended` has landed. left: what it left in the store, if that is known."""
+        if left is not None:
+            self._shortcut.released(left)
+        self._waiting.released(self._runtime.monotonic_ns())
         self.metric("lock.release.success")
         self._write_down(AuditState.END, owner, ended)
 

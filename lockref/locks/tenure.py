@@ -1,17 +1,15 @@
 """A grant in a task's hands: who in this process may have it, until when, and how does it learn of the end?
 
-`Gate` lets one task of this process at a time contend and hold (H9). `Tenure`
-is one grant, from its write to its unlock. The holder's own deadline decides
-(H1, H2): L − M after its last landed write was *sent*, on two clocks, whichever
-says "stop" first. A tenure is replaced, never reused, so it is its own epoch:
-whoever comes late with an old one changes nothing (H11, H12).
+The holder's own deadline decides (H1, H2): L − M after its last landed write was *sent*, on two clocks, whichever says
+"stop" first. A tenure is replaced, never reused: whoever comes late with an old one changes nothing (H11, H12).
 """
 
 from __future__ import annotations
 
 from typing import Generic
 
-from lockref.errors import LockError, LockForked, LockLost
+from lockref.errors import LockLost
+from lockref.locks import messages
 from lockref.locks.notices import Notices
 from lockref.locks.values import Attempt, Lease, Moment, R
 from lockref.provider import Grant
@@ -70,22 +68,17 @@ class Gate:
         """Raises LockError for a lock that was closed, LockForked in a forked child."""
         self.check_process()
         if self.closing.is_set():
-            raise LockError(f"locking {self.key} with a lock that is closed: make a new one")
+            raise messages.closed(self.key)
 
     def check_process(self) -> None:
         """H9: a forked child shares owner and memory with its parent; only one of them may act. Raises LockForked."""
-        if self.runtime.process_id() != self.process_id:
-            raise LockForked(
-                f"using the lock {self.key} in process {self.runtime.process_id()}, a forked child of the process "
-                f"{self.process_id} that made it: only the parent may act; make a new lock in the child"
-            )
+        here = self.runtime.process_id()
+        if here != self.process_id:
+            raise messages.forked(self.key, here=here, maker=self.process_id)
 
 
 class Tenure(Generic[R]):
-    """One grant of the task that makes it.
-
-    `loss` is set when the grant is lost, `stopped` when it needs its heartbeat no more.
-    """
+    """One grant of the task that makes it. loss: set when it is lost; stopped: when it needs its heartbeat no more."""
 
     def __init__(self, first: Lease[R], *, key: str, runtime: Runtime, notices: Notices) -> None:
         self.key = key
@@ -190,5 +183,4 @@ class Tenure(Generic[R]):
     def loss_error(self, found: str = "") -> LockLost:
         """What its holder is told. found: what a release has found, where nobody had noticed the loss before."""
         reason = self.loss_reason or found or "the lease ended before it could be renewed"
-        message = f"holding {self.key} with token {self.token}: lost, {reason}; stop protected work now"
-        return LockLost(message, token=self.token, reason=reason)
+        return messages.lost(self.key, token=self.token, reason=reason)

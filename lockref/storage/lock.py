@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from lockref.errors import LockError, LockNotHeld, LockTimeout
+from lockref.locks import interrupts
 from lockref.locks.client import LeaseClient
 from lockref.locks.notices import LossCallback, Notices
 from lockref.locks.tenure import Tenure
@@ -91,7 +92,10 @@ class StorageLock:
         parts = self.parts
         # H22: one owner per instance, whatever the process or host.
         self.owner = parts.owner(runtime)
-        self.notices = Notices(key, listener=listener, on_loss=on_loss, audit=audit)
+        waiting, shortcut = parts.waiting(config.poll_interval_ns, config.validity_ns, runtime), parts.shortcut()
+        self.notices = Notices(
+            key, runtime=runtime, waiting=waiting, shortcut=shortcut, listener=listener, on_loss=on_loss, audit=audit
+        )
         self.rules = parts.rules
         self.cell = parts.cell(
             store, key, serialize=lockfile.serialize, parse=lockfile.parse, rules=self.rules, runtime=runtime,
@@ -108,9 +112,9 @@ class StorageLock:
             ),
             gate=self.gate,
             cleanup=self.cleanup,
-            waiting=parts.waiting(config.poll_interval_ns, config.validity_ns, runtime),
+            waiting=waiting,
             tokens=parts.tokens(store, key, new_nonce=self.cell.new_nonce, on_void=self.notices.fencing_is_void),
-            shortcut=parts.shortcut(),
+            shortcut=shortcut,
             notices=self.notices,
             new_acquisition=parts.acquisition,
             new_tenure=parts.tenure,
@@ -192,7 +196,7 @@ class StorageLock:
 
     def try_lock(self) -> bool:
         """One attempt; returns within two request timeouts. False: somebody else has it."""
-        return self.client.acquire(0)
+        return interrupts.acquire(self.client, 0)
 
     def lock(self, timeout_s: float) -> bool:
         """Wait for a grant; returns within `timeout_s` and one request timeout (L5).
@@ -200,7 +204,7 @@ class StorageLock:
         At least one attempt is made, and finished: below one request timeout that may take longer than waiting may.
         False: somebody else's lease was seen; OutcomeUnknown: nothing definite was.
         """
-        return self.client.acquire(round(timeout_s * NS_PER_S))
+        return interrupts.acquire(self.client, round(timeout_s * NS_PER_S))
 
     # ---- unlock ----
 
@@ -217,12 +221,12 @@ class StorageLock:
         except LockError:
             raise
         except BaseException:
-            self.client.break_off(tenure, depth)
+            interrupts.break_off(self.client, tenure, depth)
             raise
 
     def __enter__(self) -> Self:
         """Wait for a grant as long as a lease may last. Raises LockTimeout where `lock` says False."""
-        if not self.client.acquire(self.terms.validity_ns + self.terms.buffer_ns):
+        if not interrupts.acquire(self.client, self.terms.validity_ns + self.terms.buffer_ns):
             raise LockTimeout(f"locking {self.cell.key}: somebody else held it all the time; wait longer with lock()")
         return self
 

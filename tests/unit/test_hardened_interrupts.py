@@ -96,6 +96,7 @@ PROGRAMS = {
 
 THE_GRANT_STANDS = (
     "return LeaseClient.acquire",
+    "return acquire",
     "return StorageLock.lock",
     "return StorageLock.__enter__",
     "call StorageLock.unlock",

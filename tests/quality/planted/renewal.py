@@ -31,7 +31,7 @@ class RenewsUnconditionally(StorageLock):
 
 class _RenewsBlindly(Heartbeat[LockFile]):
     def renew(self) -> MonoNs | None:
-        renewal = self._new_renewal(self.tenure.lease)
+        renewal = self.new_renewal(self.tenure.lease)
         reply = self.cell.swap(None, renewal.record, Purpose.RENEW)
         if reply.version is not None and not self.tenure.has_ended:
             self.tenure.lease = Lease(reply.version, renewal)
