@@ -1,16 +1,7 @@
-"""The decisions of a lease, without clock, I/O or randomness.
+"""The decisions of a lease, without clock, I/O or randomness: functions of values, testable with every value.
 
-May this record be taken over? Until when may a holder believe? What does an
-answer of the store leave open, and whose record is this? Each decision is a
-function of values, so it can be tested with every value. `Rules` holds the
-functions, so that a variant of a lock can replace one of them.
-
-Two clocks enter every decision. The wall clock is what RFC-91 writes into the
-record and compares; it steps. The monotonic clock does not step, but counts
-from nowhere. A holder obeys whichever says "stop" first (H1).
-
-Source: RFC-91 "Algorithm"; clauses H1, H3, H5, H19, H21 and envelope row
-"expiry stamp compared with wall clocks; holder stops at D".
+The wall clock is what the record carries; it steps. The monotonic clock does not step, but counts from nowhere. A
+holder obeys whichever says "stop" first (H1). Reasons are in docs/the-lock.md, "Why the rules are as they are".
 """
 
 from __future__ import annotations
@@ -40,12 +31,7 @@ _BACKOFF_FIRST_NS, _BACKOFF_NS_MAX = 50 * NS_PER_MS, 2 * NS_PER_S
 
 
 def next_step(reply: WriteReply) -> Step:
-    """Fold the answer to a conditional write into what to do next.
-
-    A failed precondition is a reason to look, not an answer: an SDK, a proxy
-    or the network may have delivered our own write twice, and then the second
-    copy meets the first (A2, H5).
-    """
+    """What to do after the answer to a conditional write. A 412 is a reason to look, not an answer (A2, H5)."""
     match reply.outcome:
         case Outcome.APPLIED:
             return Step.DONE
@@ -62,12 +48,9 @@ def next_step(reply: WriteReply) -> Step:
 def decide(
     stored: Stored[Any], *, owner: str, own_nonces: Collection[str], now_wall_ns: WallNs, terms: LeaseTerms
 ) -> Take | Wait:
-    """May the lock be taken from what is stored?
+    """May the lock be taken? At validUntil + β itself the lease still stands (E3).
 
-    own_nonces: of earlier writes by this client in which nobody believes any
-        more. The owner alone would not do: somebody may have copied it (A4, E33).
-    Expiry is strict and counted in whole milliseconds, as in Hudi: at
-    validUntil + β itself the lease still stands (E3).
+    own_nonces: of earlier writes by this client in which nobody believes. The owner alone may be copied (A4, E33).
     """
     record = stored.record
     if record is None:
@@ -86,28 +69,18 @@ def free_at_wall_ns(record: Record, terms: LeaseTerms) -> int:
 
 
 def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
-    """The stamp of a write sent at `wall_ns`; rounded up, so that the record never promises less than we believe."""
+    """The stamp of a write sent at `wall_ns`; rounded up, so that it never promises less than we believe (H1)."""
     return -(-(wall_ns + terms.validity_ns) // NS_PER_MS)
 
 
 def deadline_after(sent: Moment, terms: LeaseTerms) -> Deadline:
-    """When the holder must have stopped: L − M after the write was *sent*, on both clocks (H1, M22).
-
-    Counted from the response instead, a slow answer would lengthen the
-    holder's belief beyond what the record tells the others.
-    """
+    """When the holder must have stopped: L − M after the write was *sent*, on both clocks (H1, M22)."""
     believable_ns = terms.validity_ns - terms.margin_ns
     return Deadline(WallNs(sent.wall_ns + believable_ns), MonoNs(sent.mono_ns + believable_ns))
 
 
 def estimate_wall(previous: Attempt[Any], now: Moment, terms: LeaseTerms) -> int:
-    """What the wall clock should show now, judging by the monotonic clock since `previous` (H19, E31).
-
-    If the wall has stepped back by more than the margin, one of its two
-    readings was wrong and nobody knows which; the later one is the safe one
-    to write, since it only makes others wait. Smaller differences are ordinary
-    slewing, and following them keeps the two clocks from drifting apart.
-    """
+    """What the wall clock should show, by the monotonic clock since `previous`, if it was set back (H19, E31)."""
     expected_ns = previous.wall_estimate_ns + (now.mono_ns - previous.sent.mono_ns)
     return expected_ns if expected_ns - now.wall_ns > terms.margin_ns else now.wall_ns
 
@@ -118,31 +91,20 @@ def renewed_valid_until_ms(previous: Attempt[R], wall_estimate_ns: int, terms: L
 
 
 def next_token(stored: Stored[Any], token_max: int) -> int:
-    """The token after the record's and after every one that we have seen (H21).
-
-    Only where the record carries one. A record that Hudi wrote has none, and what one client has seen is not what
-    another has: then a mark beside the record decides, see `lockref/storage/fence.py`.
-    """
+    """The token after the record's and after every one that we have seen, where the record carries one (H21)."""
     token = stored.record.token if stored.record is not None else None
     return max(token or 0, token_max) + 1
 
 
 def recognise(record: R | None, attempts: Iterable[Attempt[R]]) -> Attempt[R] | None:
     """Which of our attempts wrote `record`? Owner, expiry and nonce must all agree (H5, A4)."""
-    for attempt in attempts:
-        if attempt.record == record:
-            return attempt
-    return None
+    return next((attempt for attempt in attempts if attempt.record == record), None)
 
 
 def sight(
     stored: Stored[R], *, expected: Version | None, attempts: Iterable[Attempt[R]], released: R | None = None
 ) -> Sight:
-    """What a look shows to a client that last knew version `expected`.
-
-    attempts: writes of ours that may have landed since.
-    released: the released body that we have been writing, if any.
-    """
+    """What a look shows to a client that last knew version `expected`; the other arguments as of `Cell.settle`."""
     if stored.record is None:
         return Sight.ABSENT
     if released is not None and stored.record == released:
@@ -153,10 +115,7 @@ def sight(
 
 
 def is_own_past(record: Record | None, current: Record) -> bool:
-    """Is `record` an earlier state of the grant that `current` belongs to? Then the read lags (A8).
-
-    Owner and token together: no two grants of one chain share a token.
-    """
+    """Is `record` an earlier state of the grant that `current` belongs to, by owner and token? The read lags (A8)."""
     if record is None or record.is_released or record.token is None:
         return False
     return record.owner == current.owner and record.token == current.token
