@@ -110,7 +110,7 @@ def summarised_results(
 
 
 def _picture(shown: ShownFailure) -> tuple[int, Timeline]:
-    """The run's first event, from which people are told times, and the timeline around the failure."""
+    """The instant of the run's first event, from which reports count times, and the timeline around the failure."""
     begin_ns: int = pc.min(shown.events["at_ns"]).as_py()
     rows = shown.events.filter(pc.is_in(shown.events["kind"], pa.array(KINDS_SHOWN)))
     timeline = build_timeline(
@@ -172,9 +172,9 @@ def judged_history(
         campaign, of which the folder may keep fewer histories.
     """
     events, runs, notes = load_history(history)
-    told = digests(events)
+    digest_of = digests(events)
     # An altered history may hold as well as break: whatever it shows is not what happened.
-    damage = altered(inspect_records(events, runs), set(told), computed=told)
+    damage = altered(inspect_records(events, runs), set(digest_of), computed=digest_of)
     known = history / "results.json" if history.is_dir() else None
     earlier = load_results(known) if known is not None and known.is_file() else None
     counted = Summary.of(
@@ -192,7 +192,7 @@ def judged_history(
         title=str(history),
         scenario=", ".join(sorted({row["scenario"] for row in about})),
         provider=", ".join(sorted({row["provider"] for row in about})),
-        provenance={**provenance, "digest": batch_digest(told[run] for run in sorted(told))},
+        provenance={**provenance, "digest": batch_digest(digest_of[run] for run in sorted(digest_of))},
         again=check_line(history),
         seeds={row["run"]: row["seed"] for row in about if row["world"] == "simulated" and row["seed"] is not None},
     )

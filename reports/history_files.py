@@ -85,21 +85,23 @@ class Notes:
     @property
     def lines(self) -> list[str]:
         """One sentence per note, for people."""
-        told = [f"{counted(count, 'record')} set aside: {reason}" for reason, count in sorted(self.quarantined.items())]
+        notes = [
+            f"{counted(count, 'record')} set aside: {reason}" for reason, count in sorted(self.quarantined.items())
+        ]
         if self.damaged:
             why = "one that names no run may be any run's" if self.nameless else "a loss can look like a broken lock"
-            told.append(f"{counted(len(self.damaged), 'run')} not judged: {why}")
-        told += [
+            notes.append(f"{counted(len(self.damaged), 'run')} not judged: {why}")
+        notes += [
             f"run {run} was cut off while it was written; it is judged up to there"
             for run in self.cut_off
             if run not in self.damaged
         ]
         if self.inferred:
-            told.append(
+            notes.append(
                 f"{counted(self.inferred, 'run')} without a row in runs: judged without timing, "
                 "so clauses that need bounds do not apply, and nobody is accused where a clock bound may explain it"
             )
-        return told
+        return notes
 
 
 def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
@@ -284,7 +286,7 @@ def _history_columns(table: pa.Table, path: Path, notes: Notes) -> pa.Table:
 
 
 def _wrong_rows(events: pa.Table) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-    """What may be wrong with rows, and with which; in the order in which a row is told of one thing."""
+    """What may be wrong with rows, and in which rows it is. A row with several defects counts under the first."""
     for name in REQUIRED:
         yield f"no {name}", _flags(pc.is_null(events[name]))
     for name, allowed in _RANGES.items():
@@ -486,8 +488,8 @@ def _numbered(events: pa.Table, notes: Notes) -> pa.Table:
 
 def _inferred(events: pa.Table, notes: Notes) -> pa.Table:
     """Rows for runs that nobody described."""
-    told = events.filter(pc.equal(events["kind"].cast(pa.string()), "applied"))
-    simulated = set(pc.unique(told["run"]).to_pylist())
+    applied = events.filter(pc.equal(events["kind"].cast(pa.string()), "applied"))
+    simulated = set(pc.unique(applied["run"]).to_pylist())
     strangers = sorted(pc.unique(events["run"]).to_pylist())
     notes.inferred = len(strangers)
     return runs_table(_inferred_row(run, run in simulated) for run in strangers)
@@ -541,5 +543,5 @@ def write_json_lines(folder: Path | str, events: pa.Table, runs: pa.Table) -> No
     for name, table in ((EVENTS, events), (RUNS, runs)):
         with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
             for row in table.to_pylist(maps_as_pydicts="strict"):
-                told = {key: value for key, value in row.items() if value is not None}
-                file.write(json.dumps(told, separators=(",", ":")) + "\n")
+                present = {key: value for key, value in row.items() if value is not None}
+                file.write(json.dumps(present, separators=(",", ":")) + "\n")

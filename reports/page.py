@@ -125,7 +125,7 @@ def _joined(analysed: Results, judged: Results) -> Results:
     """The results of the run, with the figures, timelines and notices that the analysis adds."""
     seen = {(failure.clause, failure.run): failure for failure in analysed.failures}
     for failure in judged.failures:
-        # A failure of a simulation brings its own: it may be told from a shrunk run, which is not among the kept ones.
+        # A simulated failure has its own timeline. It may be that of a shrunk run, whose history is not kept.
         drawn = seen.get((failure.clause, failure.run)) if failure.timeline is None else None
         if drawn is not None:
             failure.timeline, failure.begin_ns = drawn.timeline, drawn.begin_ns

@@ -56,7 +56,7 @@ class Campaign:
     check_determinism_every: run every k-th seed of a chunk a second time, under the strict auditor, and compare.
     checkpoint: where finished chunks are kept. Those that stand there already are taken over, and their seeds are not
         run again.
-    not_demanded: clauses that are not demanded: counted and told, and no failure.
+    not_demanded: clauses that are not demanded: counted and reported, but no failure.
     """
 
     scenario: Scenario

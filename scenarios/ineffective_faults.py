@@ -90,7 +90,7 @@ class Mattering:
         return [name for name in dict.fromkeys((*self._demanded, *often)) if name not in self.mattered]
 
 
-def inert_faults(
+def ineffective_faults(
     scenario: Scenario, specs: Sequence[ProviderSpec], *, known: Mattering | None = None, seeds: int = SEEDS_ENOUGH
 ) -> list[str]:
     """The faults of `scenario` that change nothing in `seeds` seeds under any of `specs`.
@@ -121,5 +121,5 @@ def tested(scenario: Scenario, seeds: Sequence[int]) -> Iterator[tuple[str, list
         mattering.add(batch.outcomes)
         counted = Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs)
         yield build, list(surprises(scenario, build, counted))
-    for fault in inert_faults(scenario, list(specs.values()), known=mattering):
+    for fault in ineffective_faults(scenario, list(specs.values()), known=mattering):
         yield fault, [f"it changed nothing in {SEEDS_ENOUGH} seeds under {', '.join(specs)}"]

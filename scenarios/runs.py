@@ -99,7 +99,7 @@ class RunFolder:
     ) -> RunFolder:
         """Make the folder, write `run.json` with status "running" and point `latest` at it.
 
-        tell: told of each earlier run that was killed and has something to judge.
+        tell: called with each earlier run that was killed and has something to judge.
         """
         runs = home / "runs"
         runs.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, KeyboardInterrupt):
-            # Also where the run had finished and the signal came while it was told: the command answers this.
+            # Also if the run had finished and the signal came while its results were printed: the command exits so.
             self.describe(status="interrupted", exit_code=interrupts.EXIT_CODE)
         elif error is not None:
             self.describe(status="failed")

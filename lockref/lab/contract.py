@@ -34,9 +34,9 @@ def _complaint(what: str, owner: object, **numbers: object) -> str | None:
 
 
 def checked_yes(call: str, answer: object) -> bool:
-    """What `lock`, `try_lock` or `holds` answered. Raises ConfigError for a promise of an answer: it is always true."""
+    """What `lock`, `try_lock` or `holds` answered. Raises ConfigError for a coroutine: it is always true."""
     if answer is True or answer is False:
-        # What nearly every lock answers; to ask for its type is twenty times as dear.
+        # What nearly every lock answers. The check of its type below costs twenty times as much.
         return answer
     if isinstance(answer, Awaitable | AsyncIterator | Iterator):
         if isinstance(answer, Coroutine):

@@ -175,7 +175,7 @@ def _forks(case: Case) -> Ints:
 
 
 def _inner_unlocks(case: Case) -> Ints:
-    """Runs of the unlocks that left a grant in its client's hands, which had entered it more than once."""
+    """Runs of the unlocks after which the client still holds, because it had locked more than once."""
     operations = case.operations
     releases = np.flatnonzero(operations.op == Op.RELEASE)
     inner = are_inner(operations, case.tenure_of_release, releases, row_count=case.events.count)

@@ -26,7 +26,7 @@ GRANT: Final = "grant"
 """The situation without which a run proves nothing, demanded or not."""
 
 DAMAGE_TOLD_MAX: Final = 5
-"""Damaged runs that are told by name; the rest is counted."""
+"""So many damaged runs are named in a notice; the others are only counted."""
 
 Party = tuple[str, str]
 """Scenario and provider. What must happen must happen to each: another lock's crash proves nothing about this one."""
@@ -48,7 +48,7 @@ class Counts:
     demanded: by party, how often a situation must come about at least.
     reached: by party, how often each situation came about.
     not_demanded: clauses that are not demanded of these runs, for no lock can keep
-    them there: they are counted and told, and decide nothing.
+    them there: they are counted and reported, and decide nothing.
     answers: rows of `reports.checks.facts.silences.ANSWERS_SCHEMA`, one per real run:
     what its store answered. speeds: of `reports.checks.measures.speed.SPEED_SCHEMA`.
     doubts: further reasons why these runs prove nothing, as sentences: what
@@ -74,11 +74,11 @@ class Counts:
 
     @property
     def notices(self) -> list[str]:
-        """What a reader must be told whatever the verdict: forbidden timing, damage (of few runs by name), silence."""
+        """What a reader must know whatever the verdict: forbidden timing, damage (of few runs by name), silence."""
         damage = [f"{name} not judged: {why}" for name, why in list(self.damage.items())[:DAMAGE_TOLD_MAX]]
         if rest := len(self.damage) - len(damage):
             damage.append(f"{counted(rest, 'more run')} not judged, for damage alike")
-        unsafe = [f"unsafe timing, by the scenario's own wish: {told}" for told in self.unsafe]
+        unsafe = [f"unsafe timing, by the scenario's own wish: {timing}" for timing in self.unsafe]
         cut = [f"{counted(self.cut_off, 'run')} ended early: judged up to there"] if self.cut_off else []
         return [*unsafe, *damage, *cut, *outage_notices(self.answers), *turnout_notices(self.speeds)]
 
@@ -119,10 +119,10 @@ class Counts:
             name, least = parse_demand(text)
             demands[name] = max(least, demands.get(name, 1))
 
-    def note_unsafe(self, told: str | None) -> None:
+    def note_unsafe(self, timing: str | None) -> None:
         """Take note of a run's forbidden timing, each wording once."""
-        if told and told not in self.unsafe:
-            self.unsafe.append(told)
+        if timing and timing not in self.unsafe:
+            self.unsafe.append(timing)
 
     def reach_situation(self, party: Party, situation: str, *, runs: int, count: int) -> None:
         """Add `count` occurrences of a situation in `runs` runs of `party`."""
@@ -149,8 +149,8 @@ class Counts:
         self.answers += other.answers
         self.speeds += other.speeds
         self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
-        for told in other.unsafe:
-            self.note_unsafe(told)
+        for timing in other.unsafe:
+            self.note_unsafe(timing)
 
 
 def _added(first: Occurred, second: Occurred) -> Occurred:

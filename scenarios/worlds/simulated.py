@@ -47,7 +47,7 @@ from sim.world import World
 P = TypeVar("P")
 
 GRACE_NS = 90 * NS_PER_S
-"""What a run may outlast its duration and its faults: hung calls show as L5, not as a run that never ends."""
+"""How much longer than its duration and faults a run may last. A call that hangs then shows as L5."""
 
 EVENTS_MAX = 2_000_000
 
@@ -106,7 +106,7 @@ class _Laboratory:
         host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
         world.add(RESOURCE.name, ResourceService(host.handle), decode=None)
         self.request_timeout_ns = 0
-        # Clients with the process they live in: after a crash nobody asks the dead.
+        # Clients with the process they live in, so that `_observe` can leave out those whose process has crashed.
         self.clients: list[tuple[Client, Process]] = []
         for name in scenario.client_names:
             self._populate(world.node(name))
@@ -265,6 +265,7 @@ def run_simulated(
     Errors: ConfigError if the lock under test raises what is no LockError;
     BudgetExceeded never: a run that hits its budget is cut off and says so.
     """
+    where = f"scenario {scenario.name}, seed {seed}"
     mixture = Mixture(scenario, provider)
     mixture.require_virtual_time()
     drawn = draw_scenario(scenario, seed)
@@ -285,36 +286,9 @@ def run_simulated(
         recorder=Recorder() if recorder is None else recorder,
     )
     laboratory = _Laboratory(scenario, drawn, mixture, world)
-    is_cut_off = False
     try:
-        # Standard output is the command's own.
-        with ends_stuck_steps(world.kernel, provider.name), redirect_stdout(sys.stderr):
-            world.run(_horizon_ns(scenario, drawn, plan), linger_ns=drawn.validity_ns)
-    except BudgetExceeded as error:
-        if world.kernel.stands_still:
-            raise ConfigError(
-                f"provider {provider.name!r}: {world.kernel.events:,} steps and virtual time hardly moves "
-                f"(scenario {scenario.name}, seed {seed}; last at {world.kernel.last_event}); "
-                "a loop must wait for more than a moment"
-            ) from error
-        is_cut_off = True
-    except StuckError as error:
-        raise ConfigError(f"{error} (scenario {scenario.name}, seed {seed})") from error
-    except ConfigError as error:
-        # Such as a guard that takes its time: whose, where and when is known here only.
-        whose = f"provider {provider.name!r}: "
-        message = str(error)
-        if not message.startswith("node "):
-            message = whose + message.removeprefix(whose)
-        raise ConfigError(f"{message} (scenario {scenario.name}, seed {seed})") from error
-    except DeterminismError:
-        raise
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # A stranger's lock may raise anything.
-        if not is_providers_fault(error, provider):
-            raise
-        raise attributed(error, provider, f"scenario {scenario.name}, seed {seed}") from error
+        horizon_ns = _horizon_ns(scenario, drawn, plan)
+        is_cut_off = _run(world, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
     finally:
         world.close()
     row = {
@@ -338,6 +312,44 @@ def run_simulated(
         deviations=tuple(world.deviations),
         fault_counts=world.fault_counts,
     )
+
+
+def _run(world: World, provider: ProviderSpec, where: str, *, until_ns: int, linger_ns: int) -> bool:
+    """Let the world go on to its end. True if its budget of events ended it.
+
+    where: scenario and seed, for messages.
+    Errors: ConfigError for what the lock under test did wrong; DeterminismError; what the laboratory itself raised.
+    """
+    try:
+        # Standard output is the command's own.
+        with ends_stuck_steps(world.kernel, provider.name), redirect_stdout(sys.stderr):
+            world.run(until_ns, linger_ns=linger_ns)
+    except BudgetExceeded as error:
+        if world.kernel.stands_still:
+            raise ConfigError(
+                f"provider {provider.name!r}: {world.kernel.events:,} steps and virtual time hardly moves "
+                f"({where}; last at {world.kernel.last_event}); "
+                "a loop must wait for more than a moment"
+            ) from error
+        return True
+    except StuckError as error:
+        raise ConfigError(f"{error} ({where})") from error
+    except ConfigError as error:
+        # For example a `holds` that waits. Only here are the provider, the scenario and the seed known.
+        whose = f"provider {provider.name!r}: "
+        message = str(error)
+        if not message.startswith("node "):
+            message = whose + message.removeprefix(whose)
+        raise ConfigError(f"{message} ({where})") from error
+    except DeterminismError:
+        raise
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # A stranger's lock may raise anything.
+        if not is_providers_fault(error, provider):
+            raise
+        raise attributed(error, provider, where) from error
+    return False
 
 
 def _horizon_ns(scenario: Scenario, drawn: DrawnScenario, plan: FaultPlan) -> int:

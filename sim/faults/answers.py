@@ -60,7 +60,7 @@ class Error(RequestFault):
         cut = drawing.rng.choice(("c1", "c2"))
         status = drawing.rng.choice(UNAPPLIED_STATUSES if cut == "c1" else AMBIGUOUS_STATUSES)
         fields = drawing.filter()
-        # `write` is what the resource is asked, and the store by a lock whose records nobody can read.
+        # `write` is every request to the resource. It is also a write to the store by a lock with unreadable records.
         service = {} if fields.get("op") == "write" else {"service": "store"}
         return {**fields, **service, "cut": cut, "status": status}
 

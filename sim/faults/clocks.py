@@ -60,7 +60,7 @@ class Drift(ClockFault):
         client, at_ns, for_ns = drawing.client(), drawing.instant(), drawing.length()
         rate_ppm = drawing.shape.rate_error_ppm
         if drawing.shape.is_bounded:
-            # What the rate adds up to comes off the same allowance as offsets.
+            # Over its length the rate moves the clock. That counts against the same allowance as offsets.
             rate_ppm = min(rate_ppm, drawing.clock_error(client) * PPM // max(1, for_ns))
         if rate_ppm == 0:
             return None

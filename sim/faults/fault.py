@@ -263,7 +263,7 @@ class RequestFault(Fault):
         """A second delivery of it was applied."""
 
     def on_retried(self, armed: ArmedFault[Fault], in_flight: InFlight, first: Reply, second: Reply) -> None:
-        """A retry inside the SDK was applied; the caller is told the second answer only."""
+        """A retry inside the SDK was applied; the caller hears the second answer only."""
 
     def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
         """Its reply is about to leave: True if it shall not arrive. May change how long the reply takes."""

@@ -46,7 +46,7 @@ class Injector:
         ]
         # Requests so far by (client, op, service), each part also as None for "any".
         self._ordinals: dict[tuple[str, str | None, str | None], int] = {}
-        # Nobody asks for a request's place in its client's life unless a trigger or a chance does.
+        # Only triggers and probabilities need the place of a request in its client's life.
         self._is_counting = any(
             fault.when is not None or getattr(fault, "probability", 1.0) < 1.0 for fault in plan.faults
         )
@@ -112,7 +112,7 @@ class Injector:
         struck = in_flight.struck
         now_ns = self._around.kernel.now_ns
         for begin_ns, end_ns, armed in self._requests:
-            # Asked in any case: what its filter lets through is counted, whichever fault of its kind strikes.
+            # Every fault is asked, because it counts what its filter lets through, even if another of its kind strikes.
             if begin_ns <= now_ns < end_ns and self._is_struck(armed, in_flight):
                 struck.setdefault(armed.kind, armed)
         if struck:
@@ -178,7 +178,7 @@ class Injector:
             armed.fault.on_duplicate(armed, in_flight, reply)
 
     def on_retried(self, in_flight: InFlight, first: Reply, second: Reply) -> None:
-        """A hidden retry was applied; it matters if the caller is told something else than the truth."""
+        """A hidden retry was applied; it matters if the caller hears something else than the truth."""
         for armed in in_flight.struck.values():
             armed.fault.on_retried(armed, in_flight, first, second)
 
@@ -226,7 +226,7 @@ class Injector:
         return in_flight.ordinals[(trigger.service is None) + 2 * (trigger.op is None)] == trigger.nth
 
     def _count_in_window(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
-        """Note the request that a trigger with a window means, as it is made: counting is the same at every cut."""
+        """Note the request that a trigger with a window means; it counts when requests are made."""
         trigger = armed.fault.when
         assert trigger is not None, "only triggers have windows"
         if (

@@ -180,7 +180,8 @@ class ReorderReplies(RequestFault):
             link.begin_ns = armed.now_ns
         left_ns = link.begin_ns + self.within_ns - armed.now_ns
         assert 0 <= left_ns <= self.within_ns, "an answer left outside of the span that it opened"
-        # Mirrored at the end of the span: what leaves last arrives first, and nothing before it left.
+        # The arrival is the departure, mirrored at the end of the span. So what leaves last arrives first, and nothing
+        # arrives before it left.
         in_flight.to_client_ns = 2 * left_ns
         link.left = [other for other in link.left if not other.is_over]
         link.left.append(in_flight)

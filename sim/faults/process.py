@@ -54,7 +54,7 @@ class Suspend(StateFault):
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         node, for_ns = around.nodes[self.client], armed.clipped(self.for_ns)
         if for_ns and any(task.is_alive() for task in node.process.tasks):
-            # Its timers are moved rather than held up, so no task will say so.
+            # A suspend moves timers instead of holding tasks up, so no task reports that it was held.
             armed.has_mattered()
         freeze_clock(node, around, for_ns)
         _hold(armed, node, for_ns, None)

@@ -100,7 +100,7 @@ class Kernel:
         self._next_number = itertools.count().__next__
         self._decisions = 0
         self._awaited = 0
-        # Where `run` is to stop, and where it stops as things are: sooner while nothing is awaited.
+        # The instant at which `run` must stop, and the one at which it stops now: earlier while no task is awaited.
         self._until_ns = self._horizon_ns = NEVER
         self._linger_ns: int | None = None
         self._condemned: list[Task] = []

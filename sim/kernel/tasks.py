@@ -119,7 +119,7 @@ class Task:
         try:
             self.work()
         except (TaskKilled, Exception):
-            # What a dead task raises while it is unwound, nobody is there to hear.
+            # Nobody waits for a dead task, so what it raises while it is unwound is dropped.
             if not self.is_killed:
                 raise
         finally:

@@ -174,7 +174,7 @@ class Process:
         self.number = number
         self._seed = context.seed
         self.has_crashed = False
-        # Dead is crashed, or still there when the run ended.
+        # Dead: it has crashed, or the run has ended.
         self.is_dead = False
         self.tasks: list[Task] = []
         self.runtime = NodeRuntime(self)

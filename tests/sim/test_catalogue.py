@@ -1,4 +1,4 @@
-"""The catalogue: scenarios that must hold hold, those that must break break, and none is vacuous."""
+"""The catalogue: scenarios that must hold hold, those that must break break, and each does what it is about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
-from scenarios.ineffective_faults import inert_faults
+from scenarios.ineffective_faults import ineffective_faults
 from scenarios.run import simulate_many
 
 SEEDS = {"swarm": 60, "swarm-overload": 60}
@@ -36,4 +36,4 @@ def test_a_scenario_shows_what_it_says(path: Path, provider: str) -> None:
 def test_every_fault_matters(path: Path) -> None:
     """A fault, or a form of what a swarm draws, that changes nothing in 500 seeds is a mistake in the file."""
     scenario = load_scenario(path)
-    assert inert_faults(scenario, [load_provider(build) for build in ("hudi", "hardened")]) == []
+    assert ineffective_faults(scenario, [load_provider(build) for build in ("hudi", "hardened")]) == []

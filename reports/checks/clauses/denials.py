@@ -3,7 +3,7 @@
 Almost every denial is settled by intervals: another's grant was in force
 during the call. The others are looked at one by one here. Each look costs what
 its own caller did during the call and a few binary searches, so that a lock
-that lies in every cycle is judged in n log n like any other; nothing is cut
+whose every denial is wrong is judged in n log n like any other; nothing is cut
 short, and no excuse is left unsearched.
 """
 
@@ -23,7 +23,7 @@ from reports.checks.facts.truth import Truth
 
 
 class Excuses:
-    """What the record holds for a denied caller.
+    """What the record says in favour of a denied call.
 
     force_end_ns, end_ns: per grant, until when it may deny others, and when it ended; far away while open.
     """

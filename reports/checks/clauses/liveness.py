@@ -181,7 +181,7 @@ class _Gaps:
 
 
 def _gap_rulings(case: Case, bounds: Bounds) -> dict[str, Ruling]:
-    """L1 to L3: the gaps that were too long, and the runs in which one may have been, for all that the record tells."""
+    """L1 to L3: the gaps that were too long. Where the record has a hole, a gap may be too long without showing it."""
     gaps = _Gaps(case, bounds)
     faults_end = bounds.faults_end_ns[gaps.run]
     died = _holder_died(case, gaps)
@@ -259,7 +259,8 @@ def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, 
         for gap in long_gaps.tolist():
             start, stop = (int(np.searchsorted(keys, gaps.group[gap], side=side)) for side in ("left", "right"))
             free, until = int(since[gap]), int(gaps.until_ns[gap])
-            # Who called before: the one that waits longest. Who called since: each, gaps of a lock do not overlap.
+            # Of the calls from before the gap only the one that waits longest matters. Each call that began in the
+            # gap is looked at: gaps of a lock do not overlap, so no call is looked at twice.
             first = start + int(np.searchsorted(begin[start:stop], free, side="right"))
             last = start + int(np.searchsorted(begin[start:stop], until - limit[gap]))
             longest, waited = -1, 0
@@ -383,7 +384,7 @@ def _truly_late(case: Case, bounds: Bounds, suspects: Ints, took: Ints) -> Itera
     for call in suspects.tolist():
         run, node = int(operations.run[call]), int(operations.node[call])
         if operations.return_row[call] < 0:
-            # Whose process has crashed, or was paused and never ran on, cannot return.
+            # A call cannot return if its process has crashed, or was paused and never ran on.
             if crash_after(case, call) is None and not disturbances.is_paused_for_good(run, node):
                 yield call
             continue

@@ -1,4 +1,4 @@
-"""S1: every applied write fits the state that it replaced. Where one does not, the store is to blame.
+"""S1: every applied write fits the state that it replaced. Where one does not, the store is at fault.
 
 A lock can send whatever it likes; only the store decides what it applies. So
 S1 names the store, the two requests that it accepted, and the version. What
@@ -76,7 +76,7 @@ def _accepted(truth: Truth, here: int) -> dict[str, Any]:
         "version": condition,
         "requests": [_request(truth, other), _request(truth, here)],
     }
-    if not truth.is_told[chain.run[here]]:
+    if not truth.is_recorded_by_service[chain.run[here]]:
         found["advice"] = "measure it with `lockref doctor --store URI`; do not use this store for locks"
     return found
 
@@ -84,7 +84,7 @@ def _accepted(truth: Truth, here: int) -> dict[str, Any]:
 def _request(truth: Truth, position: int) -> dict[str, Any]:
     """One accepted write: who sent which request when, on what condition, and what it made.
 
-    in_effect_ns: when it had taken effect at the latest: its answer, or the instant that a simulated store told.
+    in_effect_ns: when it had taken effect at the latest: its answer, or the instant that a simulated store recorded.
     """
     chain, events = truth.changes, truth.events
     row, sent = int(chain.row[position]), int(chain.sent_row[position])
@@ -113,8 +113,8 @@ def pointed_at_store(
     contradicted = _firsts(contradictions.run, contradictions.begin_ns)
     faults: dict[int, tuple[int, dict[str, Any]]] = {}
     for run, (begin_ns, index) in contradicted.items():
-        told = describe_contradiction(truth, contradictions, index)
-        fault = {"clause": CONTRADICTION, "at_ns": told["shown_ns"], "text": f"the store lied: {told['text']}"}
+        shown = describe_contradiction(truth, contradictions, index)
+        fault = {"clause": CONTRADICTION, "at_ns": shown["shown_ns"], "text": f"the store lied: {shown['text']}"}
         faults[run] = (begin_ns, fault)
     for run, (begin_ns, index) in begun.items():
         if run not in faults or begin_ns <= faults[run][0]:

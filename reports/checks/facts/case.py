@@ -75,7 +75,7 @@ class Case:
     def span_of(self, run: int) -> tuple[int, int]:
         """When the clients of a real run first asked for the lock and when they were done, in true time.
 
-        While anything is open at the end of the record, they were not done before the run's own end.
+        If a call is still open at the end of the record, the span lasts to the run's own end.
         """
         own = slice(*np.searchsorted(self.events.run, (run, run + 1)).tolist())
         at, kind = self.events.integers("at_ns")[own], self.events.numbers("kind")[own]

@@ -12,8 +12,8 @@ made it, it is what a confirmed write had replaced. "Nothing" counts where W
 left an object and nobody on record deleted it since. A write without a definite
 answer may land at any time, so whatever it can have made again is left out.
 
-A simulated store tells of its writes itself, and its stale readings are
-planned faults: those runs are not asked.
+A simulated store records its writes itself, and its stale readings are
+planned faults, so simulated runs are left out.
 """
 
 from __future__ import annotations
@@ -66,9 +66,12 @@ class Contradictions:
 
 
 def find_contradictions(truth: Truth) -> Contradictions:
-    """All of them, of runs in the real world in which no store told of its writes."""
+    """All of them, of runs in the real world whose store recorded no writes."""
     events = truth.events
-    is_real = np.array([world == "real" for world in truth.runs.texts("world")], dtype=np.bool_) & ~truth.is_told
+    is_real = (
+        np.array([world == "real" for world in truth.runs.texts("world")], dtype=np.bool_)
+        & ~truth.is_recorded_by_service
+    )
     rows = events.rows(Kind.REPLIED)
     rows = rows[is_real[events.run[rows]] & truth.lock_groups[events.lock_key[rows]]]
     rows = rows[(events.numbers("op")[rows] == Op.READ) & (events.numbers("outcome")[rows] == Outcome.APPLIED)]
@@ -153,7 +156,7 @@ class _Lock:
         sent_ns = self._at[events.sent_by_request[events.request_keys(reads)]]
         known = np.searchsorted(self._confirmed_ns, sent_ns, side="left") - 1
         version = events.codes("version")[reads]
-        # Where no reading ever names a version, naming none says nothing.
+        # Some stores never name a version in a reading. There, a reading without a version shows nothing.
         names_versions = bool((version != NO_TEXT).any())
         found = []
         for index in np.flatnonzero(known >= 0).tolist():

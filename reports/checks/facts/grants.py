@@ -145,7 +145,7 @@ def grants_of(events: Events, changes: Changes) -> Grants:
     group = changes.group[first]
     source = changes.source[first]
     asked = np.where(changes.sent_row[first] >= 0, changes.sent_row[first], changes.row[first])
-    # Which of its tasks an assigned client meant to serve, nobody says.
+    # An assignment names a node, and does not say for which of its tasks the grant is.
     has_task = (changes.sent_row[first] >= 0) & (source != ASSIGNED)
     starts = is_first(group)
     following_grant = np.full(len(first), -1, dtype=np.int64)

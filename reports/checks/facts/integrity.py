@@ -194,7 +194,7 @@ def _cut_short(runs: pa.Table, lengths: Mapping[int, int]) -> pa.Table:
     is_short = pc.is_in(runs["run"], value_set=pa.array(short, pa.int64()))
     for name, values in (
         ("is_cut_off", pc.or_(runs["is_cut_off"], is_short)),
-        # The checks take the last event for the end where nothing later is told.
+        # Without an end in the table, the checks take the last event for the end.
         ("end_ns", pc.if_else(is_short, pa.scalar(None, pa.int64()), runs["end_ns"])),
         # What is missing must not be looked for again, nor compared.
         ("digest", pc.if_else(is_short, pa.scalar(None, pa.string()), runs["digest"])),

@@ -187,7 +187,7 @@ def call_of_grant(truth: Truth, operations: Operations) -> Ints:
 
 
 def holding_task(truth: Truth, operations: Operations) -> Codes:
-    """Per grant, the task that holds it: the one that sent for it; of an assigned grant the one that was granted it."""
+    """Per grant, the task that holds it: the one that sent the write. Of an assigned one: whose call was open."""
     grants = truth.grants
     assigned = truth.changes.source[grants.first] == ASSIGNED
     if not assigned.any():
@@ -202,7 +202,7 @@ def holding_task(truth: Truth, operations: Operations) -> Codes:
 def _calls_at(truth: Truth, operations: Operations, which: Ints) -> Ints:
     """Per assigned grant of `which`: the acquire call of its node for its lock that was open when it began, or -1.
 
-    Whoever wrote for the grant, the task that asked did not; so any task of the node may have.
+    The controller wrote the grant, not the task that asked for it. So a call by any task of the node counts.
     """
     grants, events = truth.grants, truth.events
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)

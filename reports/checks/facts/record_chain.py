@@ -1,6 +1,6 @@
 """The chain of records: grants read off the writes of a lock's record under compare-and-set.
 
-In a simulation the store tells of every write at its instant (APPLIED rows); in a real run the writers' own answers
+In a simulation the store records every write at its instant (APPLIED rows); in a real run the writers' own answers
 are put into the order of the chain (`chain_order`). From there on both worlds share every line.
 
 Order comes first, comparison second: versions may repeat (equal bytes, equal ETag), so a version never *finds* its
@@ -27,15 +27,15 @@ FAR_NS: Final = 2**60
 """36 years: a stamp further away than that is as good as for ever, and arithmetic on it stays within 64 bits."""
 
 
-def tells_itself(events: Events, runs: Runs) -> Flags:
-    """Per run: the service itself told when requests took effect, as a simulated one does."""
-    told = np.zeros(runs.count, dtype=np.bool_)
-    told[events.run[events.rows(Kind.APPLIED)]] = True
-    return told
+def are_recorded_by_service(events: Events, runs: Runs) -> Flags:
+    """Per run: the service itself recorded when requests took effect (APPLIED rows), as a simulated one does."""
+    recorded = np.zeros(runs.count, dtype=np.bool_)
+    recorded[events.run[events.rows(Kind.APPLIED)]] = True
+    return recorded
 
 
-def writes_told(events: Events, locks: Flags) -> AppliedWrites:
-    """The writes of these locks of which the service itself told, by lock and instant."""
+def recorded_writes(events: Events, locks: Flags) -> AppliedWrites:
+    """The writes of these locks that the service itself recorded, by lock and instant."""
     applied = events.rows(Kind.APPLIED)
     op, outcome = events.numbers("op"), events.numbers("outcome")
     applied = applied[
@@ -74,10 +74,10 @@ class _Chain:
         self._runs = runs
         self._locks = locks
         self._absent = events.code_of("if_version", IF_ABSENT)
-        self._told = tells_itself(events, runs)
+        self._are_recorded = are_recorded_by_service(events, runs)
 
     def changes(self) -> Changes:
-        writes = writes_told(self._events, self._locks)
+        writes = recorded_writes(self._events, self._locks)
         replied, asked = self._of_locks(Kind.REPLIED), self._of_locks(Kind.SENT)
         if len(replied) or len(asked):
             heard = order_replies(self._events, replied, asked, absent=self._absent)
@@ -87,7 +87,7 @@ class _Chain:
 
     @cached_property
     def _found_nothing(self) -> Ints:
-        """REPLIED rows of readings that found no object, of locks in runs in which no store told of its writes."""
+        """REPLIED rows of readings that found no object, of locks in runs whose store recorded no writes."""
         events = self._events
         rows = self._of_locks(Kind.REPLIED)
         found: Ints = rows[
@@ -99,9 +99,9 @@ class _Chain:
         return found
 
     def _of_locks(self, kind: Kind) -> Ints:
-        """Rows of a kind that concern these locks, of runs in which no store told of its writes."""
+        """Rows of a kind that concern these locks, of runs whose store recorded no writes."""
         rows = self._events.rows(kind)
-        rows = rows[~self._told[self._events.run[rows]]]
+        rows = rows[~self._are_recorded[self._events.run[rows]]]
         return rows[self._locks[self._events.lock_key[rows]]]
 
     def _describe(self, writes: AppliedWrites) -> Changes:
@@ -135,7 +135,7 @@ class _Chain:
             # Deleting what is not there changes nothing, whatever the store answered.
             fits |= was_absent & (state[1:] == DELETED)
             broken[1:] = continues[1:] & is_conditional[1:] & ~fits
-        broken_unseen = broken & ~self._told[events.run[row]]
+        broken_unseen = broken & ~self._are_recorded[events.run[row]]
         is_hole = holes(events, writes, broken_unseen, absent=self._absent, found_nothing=self._found_nothing)
         return Changes(
             group=group,

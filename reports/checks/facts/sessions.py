@@ -17,26 +17,26 @@ from lockref.stores.port import Outcome
 from reports.checks.facts.chain_order import AppliedWrites
 from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.disturbances import NEVER, Disturbances
-from reports.checks.facts.record_chain import tells_itself, writes_told
+from reports.checks.facts.record_chain import are_recorded_by_service, recorded_writes
 
 
 def landed_writes(events: Events, runs: Runs, locks: Flags) -> AppliedWrites:
-    """The writes of these locks that took effect, by lock: as the service told of them, else by time of sending."""
-    told = writes_told(events, locks)
+    """The writes of these locks that took effect, by lock: as the service recorded them, else by time of sending."""
+    recorded = recorded_writes(events, locks)
     sent = events.rows(Kind.SENT)
-    sent = sent[~tells_itself(events, runs)[events.run[sent]] & locks[events.lock_key[sent]]]
+    sent = sent[~are_recorded_by_service(events, runs)[events.run[sent]] & locks[events.lock_key[sent]]]
     sent = sent[events.numbers("op")[sent] != Op.READ]
     answer = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(sent)]
     landed = (answer >= 0) & (events.numbers("outcome")[np.maximum(answer, 0)] == Outcome.APPLIED)
     sent, answer = sent[landed], answer[landed]
     if not len(sent):
-        return told
+        return recorded
     at = events.integers("at_ns")
-    # The sending tells of the write: somebody else may learn of it, and be answered, before its author is.
+    # The SENT row stands for the write: another client may see the write and be answered before its author is.
     heard = AppliedWrites(
         row=sent, sent_row=sent, at_lo_ns=at[sent], at_hi_ns=at[answer], version=events.codes("version")[answer]
     )
-    writes = AppliedWrites.join((told, heard))
+    writes = AppliedWrites.join((recorded, heard))
     return writes.take(np.lexsort((writes.at_lo_ns, events.lock_key[writes.row])))
 
 

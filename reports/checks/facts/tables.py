@@ -54,7 +54,7 @@ def grants_table(truth: Truth) -> pa.Table:
 
 
 def tenures_table(case: Case) -> pa.Table:
-    """One row per believed tenure: its client, its closed interval, when it was told of a loss, its grant's ordinal."""
+    """One row per believed tenure: its client, its closed interval, when it learned of a loss, its grant's ordinal."""
     events, truth, tenures = case.events, case.truth, case.tenures
     grant = case.grant_of_tenure
     ordinal = np.full(len(grant), ABSENT, dtype=np.int64)

@@ -25,10 +25,11 @@ def entered_row(case: Case) -> Ints:
 
 
 def taken_anew_ns(case: Case, left: Ints) -> Ints:
-    """Per grant of `left`: when the orphan was over because its owner was granted the lock by the same record.
+    """Per grant of `left`, which a failed call left behind: when its owner took it over by a later call.
 
-    Without tokens that write looks like a renewal. Until it landed, or the
-    validity before it had ended, the orphan was one; FOREVER if there was none.
+    Without tokens the write of that later call looks like a renewal of the
+    orphan. The grant was an orphan until that write landed, or until the
+    validity before it had ended. FOREVER if no later call took it over.
     """
     operations, truth = case.operations, case.truth
     changes, grants = truth.changes, truth.grants

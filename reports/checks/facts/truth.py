@@ -1,4 +1,7 @@
-"""Truth: what the services held, whatever anybody was told. Each lock's grants come from the source of its protocol."""
+"""Truth: what the services held, whatever their clients heard.
+
+The grants of each lock come from the source of its protocol.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from reports.checks.facts.calls_alone import CallsAlone
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, Runs
 from reports.checks.facts.grants import Changes, Grants, GrantSource, describe_change, joined
 from reports.checks.facts.protocols import ASSIGNMENT, CALLS, CHAIN, QUEUE, Locks
-from reports.checks.facts.record_chain import RecordChain, tells_itself
+from reports.checks.facts.record_chain import RecordChain, are_recorded_by_service
 from reports.checks.facts.waiting_queue import WaitingQueue
 
 GRANT_SOURCES: Final[dict[str, Callable[[Flags], GrantSource]]] = {
@@ -31,14 +34,14 @@ class Truth:
     """The grants of all locks of all runs, and for which of them they can be known.
 
     grants: of every lock, in the order of lock and time. changes: the states that they were read off.
-    is_told: per run, the service itself told when requests took effect, as a simulated one does.
+    is_recorded_by_service: per run, the service itself recorded when requests took effect, as a simulated one does.
     """
 
     def __init__(self, events: Events, runs: Runs) -> None:
         self.events = events
         self.runs = runs
         self.absent_code = events.code_of("if_version", IF_ABSENT)
-        self.is_told = tells_itself(events, runs)
+        self.is_recorded_by_service = are_recorded_by_service(events, runs)
         self._locks = Locks(events, runs)
         sources = [GRANT_SOURCES[name](self._locks.of(name)) for name in self._locks.sources]
         self.grants: Grants = joined(events, [source.grants(events, runs) for source in sources])

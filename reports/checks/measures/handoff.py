@@ -47,7 +47,7 @@ def handoffs_table(case: Case) -> pa.Table:
     released = grants.end_kind == END_RELEASED
     winner = np.where(released, _first_waiter(case, asked_ns), grants.next_same_lock)
     crash_ns = _crash_in_tenure(case)
-    # Whoever held by a session lost it to nobody in particular: the service took it out.
+    # A lock that is held by a session is not taken over by another client: the service ends the grant with the session.
     is_lost = (grants.end_kind == END_TAKEN_OVER) | ((grants.end_kind == END_DELETED) & ~grants.lapses)
     is_death = is_lost & (crash_ns != ABSENT)
     is_expiry = (grants.end_kind == END_TAKEN_OVER) & ~is_death & (grants.valid_until_true_ns != ABSENT)
@@ -82,7 +82,8 @@ def _first_waiter(case: Case, asked_ns: Ints) -> Ints:
     found = np.full(len(asked_ns), -1, dtype=np.int64)
     released, following = (grants.end_kind == END_RELEASED).tolist(), grants.next_same_lock.tolist()
     asked, free = asked_ns.tolist(), grants.end_hi_ns.tolist()
-    # From the last grant to the first: of the later ones, those that asked before all between, the nearest last.
+    # Grants are visited from the last to the first. `places` holds later grants that may be the answer, the nearest
+    # one last: a grant stays only while no nearer one asked as early as it did. So `asks` ascends.
     places: list[int] = []
     asks: list[int] = []
     for grant in range(len(released) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""What a store's silences and contradictions mean: what people are told, and when a run proves nothing for it.
+"""What silences and contradictions of a store mean: what reports say of them, and when they make a run worthless.
 
 Works on rows of `ANSWERS_SCHEMA`, so that the process, a later `lockref check`
 and Spark say the same of one history.
@@ -28,23 +28,23 @@ def is_lost(row: Mapping[str, Any]) -> bool:
 def outage_doubts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Why runs prove nothing: the store contradicted itself, went away for good, or answered too little."""
     ordered = sorted(rows, key=lambda row: int(row["run"]))
-    told = [f"{_where(row, ordered)}{doubt}" for row in ordered for doubt in _doubts(row)]
-    return _cut(told, RUNS_TOLD_MAX, "further doubts of this kind")
+    lines = [f"{_where(row, ordered)}{doubt}" for row in ordered for doubt in _doubts(row)]
+    return _cut(lines, RUNS_TOLD_MAX, "further doubts of this kind")
 
 
 def outage_notices(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """What a reader must know of the store: each silence, and how many requests had no answer."""
     ordered = sorted(rows, key=lambda row: int(row["run"]))
-    told = []
+    lines = []
     for row in ordered:
         where = _where(row, ordered)
         if row["contradicted"]:
-            told.append(f"{where}the store, at {_seconds(row['contradiction_ns'])}: {row['contradiction']}")
-            told.append(f"{where}do not use this store for locks; measure it with `lockref doctor --store URI`")
-        told += [where + text for text in _cut(_silences(row), SILENCES_TOLD_MAX, "further silences of the store")]
+            lines.append(f"{where}the store, at {_seconds(row['contradiction_ns'])}: {row['contradiction']}")
+            lines.append(f"{where}do not use this store for locks; measure it with `lockref doctor --store URI`")
+        lines += [where + text for text in _cut(_silences(row), SILENCES_TOLD_MAX, "further silences of the store")]
         if row["unanswered"]:
-            told.append(f"{where}{_share(row)} were not answered")
-    return _cut(told, RUNS_TOLD_MAX, "further notices about the store")
+            lines.append(f"{where}{_share(row)} were not answered")
+    return _cut(lines, RUNS_TOLD_MAX, "further notices about the store")
 
 
 def _doubts(row: Mapping[str, Any]) -> list[str]:
@@ -70,7 +70,7 @@ def _contradicted(row: Mapping[str, Any]) -> str:
 
 
 def _silences(row: Mapping[str, Any]) -> list[str]:
-    told = []
+    lines = []
     for silence in row["silences"]:
         span = f"from {_seconds(silence['begin_ns'])} to {_seconds(silence['end_ns'])}"
         unanswered, refused = silence["unanswered"], silence["refused"]
@@ -81,10 +81,10 @@ def _silences(row: Mapping[str, Any]) -> list[str]:
         failed = ", ".join(
             f"{count:,} {word}" for count, word in ((unanswered, "without an answer"), (refused, "refused")) if count
         )
-        told.append(f"{text} ({failed or 'requests waited until then'}{_because(silence['reason'])})")
-    if told and is_lost(row):
-        told[-1] += ", and never came back before the end of the run"
-    return told
+        lines.append(f"{text} ({failed or 'requests waited until then'}{_because(silence['reason'])})")
+    if lines and is_lost(row):
+        lines[-1] += ", and never came back before the end of the run"
+    return lines
 
 
 def _because(reason: str) -> str:
@@ -103,5 +103,5 @@ def _where(row: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> str:
     return f"run {row['run']}: " if len(rows) > 1 else ""
 
 
-def _cut(told: list[str], limit: int, rest: str) -> list[str]:
-    return told if len(told) <= limit else [*told[: limit - 1], f"{len(told) - limit + 1} {rest}"]
+def _cut(lines: list[str], limit: int, rest: str) -> list[str]:
+    return lines if len(lines) <= limit else [*lines[: limit - 1], f"{len(lines) - limit + 1} {rest}"]

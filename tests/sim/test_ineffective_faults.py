@@ -7,7 +7,7 @@ import pytest
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from scenarios.definition.load import parse_scenario
-from scenarios.ineffective_faults import inert_faults
+from scenarios.ineffective_faults import ineffective_faults
 
 HOLDING = """
 version: 1
@@ -27,22 +27,24 @@ LOCKS = ("hardened", "hudi", "tests.quality.planted.strangers:PlainLock")
 @pytest.mark.parametrize("task", ["heartbeat", "main"])
 def test_either_half_of_a_process_can_be_paused_under_any_lock(lock: str, task: str) -> None:
     """A pause of the heartbeat had never mattered in any run: no heartbeat's task was called so."""
-    assert inert_faults(parse_scenario(HOLDING.replace("TASK", task)), [load_provider(lock)], seeds=3) == []
+    assert ineffective_faults(parse_scenario(HOLDING.replace("TASK", task)), [load_provider(lock)], seeds=3) == []
 
 
 def test_a_lock_without_a_heartbeat_has_none_to_pause() -> None:
-    """Then the fault is inert, and that is what is said."""
+    """Then the fault is ineffective, and is named."""
     scenario = parse_scenario(HOLDING.replace("TASK", "heartbeat"))
-    assert inert_faults(scenario, [load_provider("docs/examples/lease_lock.py:LeaseLock")], seeds=3) == ["pause-1"]
+    assert ineffective_faults(scenario, [load_provider("docs/examples/lease_lock.py:LeaseLock")], seeds=3) == [
+        "pause-1"
+    ]
 
 
 def test_each_form_of_what_a_swarm_draws_has_to_matter() -> None:
-    """The pauses of heartbeats that a swarm draws are inert where nobody has one, and are named apart from the rest."""
+    """The pauses of heartbeats that a swarm draws are ineffective where nobody has one. They are named apart."""
     scenario = parse_scenario("version: 1\nname: x\nduration: 20s\nswarm: {kinds: [pause]}\n")
-    inert = inert_faults(scenario, [load_provider("docs/examples/lease_lock.py:LeaseLock")], seeds=150)
-    assert "pause of heartbeat" in inert
-    assert "pause of main" not in inert
-    assert "pause" not in inert
+    ineffective = ineffective_faults(scenario, [load_provider("docs/examples/lease_lock.py:LeaseLock")], seeds=150)
+    assert "pause of heartbeat" in ineffective
+    assert "pause of main" not in ineffective
+    assert "pause" not in ineffective
 
 
 def test_the_command_says_which_fault_changes_nothing(tmp_path, monkeypatch, capsys) -> None:

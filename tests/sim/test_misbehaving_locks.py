@@ -30,7 +30,7 @@ CRASH = load_scenario("e03")
 
 
 def run(lock: type) -> RunOutcome:
-    return run_simulated(CRASH, provider_from(lock, name="guilty"), 1)
+    return run_simulated(CRASH, provider_from(lock, name="misbehaving"), 1)
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_lock_cannot_end_the_process() -> None:
             os._exit(0)
 
     with pytest.raises(DeterminismError, match=r"os\._exit"):
-        run_seeds(CRASH, provider_from(Leaves, name="guilty"), [1])
+        run_seeds(CRASH, provider_from(Leaves, name="misbehaving"), [1])
 
 
 def test_what_a_lock_prints_is_not_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +259,7 @@ class LoopsStubbornly(PlainLock):
 @pytest.mark.parametrize("lock", [Loops, LoopsOnASetEvent, LoopsStubbornly])
 def test_a_loop_that_never_waits_is_ended(impatient: None, lock: type) -> None:
     """No budget of events or virtual time is ever reached while one step runs."""
-    with pytest.raises(ConfigError, match=r"'n\d/main' has run for .*test_guilty_locks.py"):
+    with pytest.raises(ConfigError, match=r"'n\d/main' has run for .*test_misbehaving_locks.py"):
         run(lock)
 
 
