@@ -20,15 +20,11 @@ from lockref.provider import Grant, LockView, RecordDecoder, RecordView, StateDe
 _LONG_MAX = 2**63 - 1
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int) and -_LONG_MAX <= value <= _LONG_MAX
-
-
 def _complaint(what: str, owner: object, **numbers: object) -> str | None:
     if not is_text(owner):
         return f"{what}.owner is {shown(owner)}, expected Unicode text"
     for name, value in numbers.items():
-        if value is not None and not _number(value):
+        if value is not None and not (isinstance(value, int) and -_LONG_MAX <= value <= _LONG_MAX):
             return f"{what}.{name} is {shown(value)}, expected a whole number of 64 bits or None"
     return None
 

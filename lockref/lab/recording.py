@@ -137,9 +137,8 @@ class RecordingChannel:
                 op = self._classify(views[0].lock or key, views[0])
             else:
                 ops = self._classify_each(key, views)
-        rows = self._lock_rows.rows(key, op, views, ops)
-        for lock, its_op, view in rows:
-            token, owner, valid_until_ns, duration = lock_columns(view)
+        rows = [(*row, *lock_columns(row[2])) for row in self._lock_rows.rows(key, op, views, ops)]
+        for lock, its_op, _view, token, owner, valid_until_ns, duration in rows:
             record(
                 Kind.SENT, stamp(), client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
                 content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=duration,
@@ -147,8 +146,7 @@ class RecordingChannel:
         reply = self._send(Request(client, service, verb, key, condition, body, op, number, ops), timeout_ns)
         # The row of a deletion has no reason: rows of older versions have none, and digests of runs depend on it.
         reason = "" if op is Op.DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
-        for lock, its_op, view in rows:
-            token, owner, valid_until_ns, _ = lock_columns(view)
+        for lock, its_op, view, token, owner, valid_until_ns, _duration in rows:
             record(
                 Kind.REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
                 if_version=condition, version=reply.version or "", content=content, token=token, owner=owner,

@@ -50,7 +50,8 @@ class Wire:
         timeout_ns: on the client's own clock.
         """
         kernel, injector, node = self._kernel, self._injector, process.node
-        process.check_alive()
+        if kernel.current.is_killed:
+            process.check_alive()
         draw = self._network.draw(node.name, hosted.name, node.next_request(hosted.name))
         in_flight = InFlight(process, kernel.current, hosted, request, draw)
         if injector is not None:
