@@ -18,11 +18,8 @@ from lockref.stores.port import Outcome, Version
 if TYPE_CHECKING:
     from lockref.locks.client import LeaseClient
 
-_ROUNDS_MAX = 4
-"""Looks and writes of one pass over the lock before it pauses."""
-
-_LAST_LOOK_NS = 5 * NS_PER_MS
-"""A waiter's last look begins this long before its time is up."""
+# Looks and writes of one pass before it pauses; how long before its time is up a waiter looks for the last time.
+_ROUNDS_MAX, _LAST_LOOK_NS = 4, 5 * NS_PER_MS
 
 
 class Acquisition(Generic[R]):
@@ -43,8 +40,7 @@ class Acquisition(Generic[R]):
         # A write of ours stands in the store, or may yet, without being our grant.
         self.is_unresolved = False
         self.has_seen_other = False
-        # The last write was made on a version that this call itself had read,
-        # and was refused without an earlier write of ours that could be the reason.
+        # The last write was made on a version that this call had read; it was refused, and not because of our own.
         self.is_informed = False
         self.has_lost_race = False
         self.passes = 0
@@ -81,11 +77,6 @@ class Acquisition(Generic[R]):
     def contend(self) -> bool:
         """Passes over the lock, with pauses, until it is granted, denied or out of time (L5)."""
         client = self.client
-        # E34: a client that has just released lets those look who have been waiting, a moment and no longer.
-        now_ns = self.runtime.monotonic_ns()
-        step_back_ns = min(client.waiting.begin(now_ns), (self.waits_until_ns - now_ns) // 2)
-        if step_back_ns > 0:
-            client.gate.pause(step_back_ns)
         while True:
             self.passes += 1
             pause_ns = self.make_pass()
@@ -103,14 +94,13 @@ class Acquisition(Generic[R]):
                 left_ns = self.deadline_ns - now_ns
             client.gate.pause(min(pause_ns, left_ns - _LAST_LOOK_NS))
 
+    def recall(self) -> Stored[R] | None:
+        """What need not be read: nothing, unless a variant remembers."""
+        return None
+
     def make_pass(self) -> int | None:
         """Look, decide, write, until there is a reason to pause. None: granted; else the pause."""
-        client = self.client
-        known = client.shortcut.take()
-        if known is not None:
-            # This write relies on a remembered version, not on a fresh read. If the store refuses it, we still do
-            # not know that somebody else holds the lock (S7).
-            self.is_informed = False
+        client, known = self.client, self.recall()
         for _ in range(_ROUNDS_MAX):
             if known is None:
                 if self._is_over():

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import Generic
 
+from lockref.locks.background import Background
 from lockref.locks.cell import Cell, Purpose
 from lockref.locks.rules import free_at_wall_ns
 from lockref.locks.tenure import Tenure
@@ -38,16 +39,11 @@ class Cleanup(Generic[R]):
         self.terms = terms
         self.runtime = cell.runtime
         self.orphans: list[Attempt[R]] = []
-        self._name = name
-        # Rises whenever a call takes the cleaning over: the task of an older epoch ends.
-        self._epoch = 0
         self._mutex = self.runtime.mutex()
+        self._background = Background(self, name)
 
     def release(self, tenure: Tenure[R]) -> tuple[Ending, Stored[R] | None]:
-        """H7: write the released record until its fate is known; each lost answer is looked up.
-
-        Also returns what stands in the store now, where that is our own released record.
-        """
+        """H7: write the released record until its fate is known. Also returns it, where it stands in the store now."""
         cell, rules = self.cell, self.cell.rules
         version = tenure.lease.version
         body = tenure.lease.attempt.record.freed(cell.new_nonce())
@@ -83,13 +79,14 @@ class Cleanup(Generic[R]):
                             return Ending.FREED, None
                         case Sight.OTHER | Sight.NO_RECORD | Sight.ABSENT:
                             return Ending.SUPERSEDED, None
-            pause_ns = self._backoff_ns(number)
+            pause_ns = self.backoff_ns(number)
             if self.runtime.monotonic_ns() + pause_ns >= deadline_ns:
                 break
             self.runtime.sleep(pause_ns)
         return Ending.UNKNOWN, None
 
-    def _backoff_ns(self, failures: int) -> int:
+    def backoff_ns(self, failures: int) -> int:
+        """The pause after so many failures in a row (H16)."""
         return self.cell.rules.backoff_ns(failures, self.runtime.random.uniform(0.5, 1.0))
 
     def add(self, writes: Sequence[Attempt[R]]) -> None:
@@ -103,12 +100,9 @@ class Cleanup(Generic[R]):
             self.orphans = [orphan for orphan in self.orphans if orphan not in settled]
 
     def abandon(self, attempts: Collection[Attempt[R]], *, unsettled: Sequence[Attempt[R]]) -> None:
-        """An acquiring call ended without a grant (L6). attempts: all its writes; unsettled: those that may count.
-
-        What earlier calls have left is undone, too: the call had taken over their cleanup.
-        """
+        """An acquiring call ended without a grant (L6). attempts: all its writes; unsettled: those that may count."""
         with self._mutex:
-            kept = [orphan for orphan in self._unlapsed(self.orphans) if orphan not in attempts]
+            kept = [orphan for orphan in self.unlapsed(self.orphans) if orphan not in attempts]
             for write in unsettled:
                 if write not in kept:
                     kept.append(write)
@@ -117,11 +111,11 @@ class Cleanup(Generic[R]):
 
     def take_over(self) -> None:
         """A call of this lock begins: it deals with the orphans itself, so the background task ends."""
-        self._epoch += 1
+        self._background.stop()
 
     def start(self) -> None:
         """H6: undo the orphans of now in the background, so that the caller's time is kept (L5)."""
-        self._start(list(self.orphans))
+        self._background.start(list(self.orphans))
 
     def start_for(self, writes: Collection[Attempt[R]]) -> None:
         """`start`, if any of `writes` is an orphan: with it goes what earlier calls have left."""
@@ -130,63 +124,9 @@ class Cleanup(Generic[R]):
 
     def finish(self) -> None:
         """The lock is closed: try once now; what is left then is undone in the background."""
-        orphans = self._unlapsed(self.orphans)
-        if not orphans:
-            return
-        is_undone = False
-        try:
-            is_undone = self._try_to_undo(orphans)
-        finally:
-            if not is_undone:
-                self._start(orphans)
+        self._background.finish()
 
-    def _start(self, orphans: list[Attempt[R]]) -> None:
-        if not self._unlapsed(orphans):
-            return
-        self._epoch += 1
-        epoch = self._epoch
-        self.cell.notices.left_behind(len(orphans))
-        try:
-            self.runtime.spawn(lambda: self._clean_up(epoch, orphans), name=self._name)
-        except (RuntimeError, MemoryError):
-            # No thread to be had: once, here. If that fails, the next call or `close` tries again.
-            self._try_to_undo(orphans)
-
-    def _clean_up(self, epoch: int, orphans: list[Attempt[R]]) -> None:
-        """Until done, until the orphans have lapsed, or until a new call takes over the task.
-
-        It goes on after `close`: a caller who closes a lock does not wait for a store that does not answer.
-        """
-        failures = 0
-        is_over = False
-        try:
-            while epoch == self._epoch and self._unlapsed(orphans):
-                if self._try_to_undo(orphans):
-                    is_over = True
-                    return
-                failures += 1
-                self.runtime.sleep(self._backoff_ns(failures))
-            if epoch == self._epoch:
-                self.cell.notices.not_undone()
-            is_over = True
-        finally:
-            if not is_over and epoch == self._epoch:
-                # Somebody has killed this task; what it was for is still to be done.
-                self._start(orphans)
-
-    def _try_to_undo(self, orphans: list[Attempt[R]]) -> bool:
-        """One attempt. An error of the store is logged, and the attempt repeated; only the end of the task stops it."""
-        try:
-            is_undone = self._undo(orphans)
-        except Exception as error:  # noqa: BLE001 - in a task without a caller; logged, repeated, bounded by the lease
-            self.cell.notices.cleanup_failed(error)
-            return False
-        if is_undone:
-            self.settle(orphans)
-            self.cell.notices.undone()
-        return is_undone
-
-    def _undo(self, orphans: list[Attempt[R]]) -> bool:
+    def undo(self, orphans: list[Attempt[R]]) -> bool:
         """Release an orphan that landed; overwrite what one could still land on, so that it meets a 412 (H6, E30)."""
         found = self.cell.settle(orphans, expected=None)
         if found.sight is Sight.UNKNOWN:
@@ -203,6 +143,7 @@ class Cleanup(Generic[R]):
         reply = self.cell.swap(version, orphan.record.freed(self.cell.new_nonce()), Purpose.RELEASE)
         return self.cell.rules.next_step(reply) in (Step.DONE, Step.REFUSED)
 
-    def _unlapsed(self, orphans: list[Attempt[R]]) -> list[Attempt[R]]:
+    def unlapsed(self, orphans: list[Attempt[R]]) -> list[Attempt[R]]:
+        """Those that still keep others waiting if they stand."""
         now_ns = self.runtime.wall_ns()
         return [orphan for orphan in orphans if free_at_wall_ns(orphan.record, self.terms) > now_ns]

@@ -19,7 +19,7 @@ from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.notices import Notices
 from lockref.locks.tenure import Gate, Tenure
 from lockref.locks.values import Attempt, Lease, LeaseTerms, Moment, R, Tokens, Writer
-from lockref.locks.waiting import Shortcut, Waiting
+from lockref.locks.waiting import Waiting
 
 
 @dataclass(eq=False, kw_only=True)
@@ -34,7 +34,6 @@ class LeaseClient(Generic[R]):
     cleanup: Cleanup[R]
     waiting: Waiting
     tokens: Tokens[R]
-    shortcut: Shortcut[R]
     notices: Notices
     new_acquisition: Callable[[LeaseClient[R], int], Acquisition[R]]
     new_tenure: Callable[..., Tenure[R]]

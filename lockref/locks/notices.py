@@ -75,7 +75,7 @@ class Notices:
         self._key = key
         self._runtime = runtime
         self._waiting = waiting
-        self._shortcut = shortcut
+        self.shortcut = shortcut
         self._audit = audit
         # When the write of the present grant was sent: it names the grant's file of the audit.
         self._began_ns = WallNs(0)
@@ -130,7 +130,7 @@ class Notices:
 
     def looked(self, stored: Stored[Any]) -> None:
         """An acquiring call has read this."""
-        self._shortcut.looked(stored)
+        self.shortcut.looked(stored)
 
     def saw_holder(self) -> None:
         """Somebody else's lease stands."""
@@ -160,7 +160,7 @@ class Notices:
     def freed(self, owner: str, ended: Moment, left: Stored[Any] | None) -> None:
         """A release that began at `ended` has landed. left: what it left in the store, if that is known."""
         if left is not None:
-            self._shortcut.released(left)
+            self.shortcut.released(left)
         self._waiting.released(self._runtime.monotonic_ns())
         self.metric("lock.release.success")
         self._write_down(AuditState.END, owner, ended)

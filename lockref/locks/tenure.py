@@ -121,14 +121,12 @@ class Tenure(Generic[R]):
             return 0
         return self.lease.deadline.remaining_ns(Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns()))
 
-    @property
-    def token(self) -> int | None:
-        return self.lease.attempt.record.token
-
     def grant(self) -> Grant:
         """The grant as its holder is shown it."""
-        owner, deadline = self.lease.attempt.record.owner or "", self.lease.deadline
-        return Grant(owner=owner, token=self.token, version=self.lease.version, deadline_ns=deadline.mono_ns)
+        lease, record = self.lease, self.lease.attempt.record
+        return Grant(
+            owner=record.owner or "", token=record.token, version=lease.version, deadline_ns=lease.deadline.mono_ns
+        )
 
     def writes(self) -> list[Attempt[R]]:
         """Every write of this grant that may stand in the store: the last to land, and those whose fate is open."""
@@ -183,4 +181,4 @@ class Tenure(Generic[R]):
     def loss_error(self, found: str = "") -> LockLost:
         """What its holder is told. found: what a release has found, where nobody had noticed the loss before."""
         reason = self.loss_reason or found or "the lease ended before it could be renewed"
-        return messages.lost(self.key, token=self.token, reason=reason)
+        return messages.lost(self.key, token=self.lease.attempt.record.token, reason=reason)

@@ -114,7 +114,6 @@ class StorageLock:
             cleanup=self.cleanup,
             waiting=waiting,
             tokens=parts.tokens(store, key, new_nonce=self.cell.new_nonce, on_void=self.notices.fencing_is_void),
-            shortcut=shortcut,
             notices=self.notices,
             new_acquisition=parts.acquisition,
             new_tenure=parts.tenure,

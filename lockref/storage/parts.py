@@ -20,6 +20,7 @@ from lockref.locks.cell import Cell
 from lockref.locks.cleanup import Cleanup
 from lockref.locks.client import LeaseClient
 from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.rules import Rules
 from lockref.locks.tenure import Gate, Tenure
 from lockref.locks.values import Tokens, Writer
@@ -45,7 +46,7 @@ class Parts:
     cell: Callable[..., Cell[LockFile]] = Cell
     writer: Callable[..., Writer[LockFile]] = LockFileWriter
     gate: Callable[[Runtime, str], Gate] = Gate
-    acquisition: Callable[[LeaseClient[LockFile], int], Acquisition[LockFile]] = Acquisition
+    acquisition: Callable[[LeaseClient[LockFile], int], Acquisition[LockFile]] = ReturningAcquisition
     tenure: Callable[..., Tenure[LockFile]] = Tenure
     heartbeat: Callable[..., Heartbeat[LockFile]] = Heartbeat
     cleanup: Callable[..., Cleanup[LockFile]] = Cleanup

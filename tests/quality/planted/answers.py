@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from lockref.errors import CorruptRecord, LockError, OutcomeUnknown
-from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Purpose
 from lockref.locks.cleanup import Cleanup, Ending
 from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.rules import Rules, decide, next_step
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import UNFENCED, Attempt, Lease, Reason, Reserved, Step, Stored, Take, Wait
@@ -25,7 +25,7 @@ from tests.quality.planted.broken import WritesApart, extended, look_or_none, ot
 NOBODY = LockFile("nobody", 0, expired=True)
 
 
-class _DeniesSilence(Acquisition[LockFile]):
+class _DeniesSilence(ReturningAcquisition[LockFile]):
     """Does not look up what became of its write."""
 
     def run(self) -> bool:
@@ -93,7 +93,7 @@ class Own412IsDenial(StorageLock):
     parts = other_rules(next_step=_again_at_412, decide=_forgets_its_writes)
 
 
-class _Denies(Acquisition[LockFile]):
+class _Denies(ReturningAcquisition[LockFile]):
     """Takes some refusals for a no."""
 
     def __init__(self, *args: Any, refusal: str, **more: Any) -> None:
@@ -119,7 +119,7 @@ class ThrottleIsDenial(StorageLock):
     parts = other(acquisition=partial(_Denies, refusal="throttled"))
 
 
-class _RemembersRefusals(Acquisition[LockFile]):
+class _RemembersRefusals(ReturningAcquisition[LockFile]):
     def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Version | None]:
         step, version = super().write(known, reserved)
         if step is Step.AGAIN:
@@ -155,7 +155,7 @@ class FalseOnAnyError(StorageLock):
             return False
 
 
-class _ByOwner(Acquisition[LockFile]):
+class _ByOwner(ReturningAcquisition[LockFile]):
     def make_pass(self) -> int | None:
         stored = self.cell.look()
         record = None if stored is None else stored.record

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from lockref.errors import OutcomeUnknown, ReleaseFailed
-from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Cell, Purpose
 from lockref.locks.cleanup import Cleanup
 from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.rules import recognise
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import Attempt, Lease, Moment, Reason, Stored, Take, Wait
@@ -142,7 +142,7 @@ class BlindSecondTry(StorageLock):
     parts = other(cell=_ForcesTheSecondTry)
 
 
-class _CountsFromFirstSight(Acquisition[LockFile]):
+class _CountsFromFirstSight(ReturningAcquisition[LockFile]):
     """Once a holder has been in its way for a validity, it takes over."""
 
     holder: Any = None
@@ -226,7 +226,7 @@ class _GivesUp(Cleanup[LockFile]):
         super().abandon(attempts, unsettled=())
 
 
-class _Adopts(Acquisition[LockFile]):
+class _Adopts(ReturningAcquisition[LockFile]):
     def make_pass(self) -> int | None:
         stored = look_or_none(self.cell)
         cleanup = self.client.cleanup

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from lockref.locks.acquisition import Acquisition
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
+from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.rules import decide, next_token
 from lockref.locks.values import Reason, Refusal, Reserved, Stored, Take, Wait
 from lockref.storage.fence import FenceMark
@@ -64,7 +64,7 @@ class TakesOverOnStaleRead(StorageLock):
     parts = other(cell=_WritesOnWhatItFinds)
 
 
-class _LosesPatience(Acquisition[LockFile]):
+class _LosesPatience(ReturningAcquisition[LockFile]):
     def decide(self, known: Stored[LockFile]) -> Take | Wait:
         decision = super().decide(known)
         return Take(Reason.LAPSED) if isinstance(decision, Wait) and self.passes > 4 else decision

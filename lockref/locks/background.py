@@ -1,0 +1,89 @@
+"""The background task that undoes orphaned writes: one at a time, repeated until done.
+
+Tasks, threads that cannot be had, and whatever may kill a thread are the
+platform's affair; a port takes a scheduled executor. What undoing means stands
+in `Cleanup.undo`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic
+
+from lockref.locks.values import Attempt, R
+
+if TYPE_CHECKING:
+    from lockref.locks.cleanup import Cleanup
+
+
+class Background(Generic[R]):
+    """Undoes the orphans of one `Cleanup`. name: of its task."""
+
+    def __init__(self, cleanup: Cleanup[R], name: str) -> None:
+        self._cleanup = cleanup
+        self._notices = cleanup.cell.notices
+        self._name = name
+        # Rises whenever a call takes the cleaning over: the task of an older epoch ends.
+        self._epoch = 0
+
+    def stop(self) -> None:
+        """The present task, if any, ends before its next attempt."""
+        self._epoch += 1
+
+    def start(self, orphans: list[Attempt[R]]) -> None:
+        """Undo them in a new task, which takes the place of the present one; nothing if all have lapsed."""
+        if not self._cleanup.unlapsed(orphans):
+            return
+        self._epoch += 1
+        epoch = self._epoch
+        self._notices.left_behind(len(orphans))
+        try:
+            self._cleanup.runtime.spawn(lambda: self._clean_up(epoch, orphans), name=self._name)
+        except (RuntimeError, MemoryError):
+            # No thread to be had: once, here. If that fails, the next call or `close` tries again.
+            self._try_to_undo(orphans)
+
+    def finish(self) -> None:
+        """Try once now; what is left then is undone in a task."""
+        orphans = self._cleanup.unlapsed(self._cleanup.orphans)
+        if not orphans:
+            return
+        is_undone = False
+        try:
+            is_undone = self._try_to_undo(orphans)
+        finally:
+            if not is_undone:
+                self.start(orphans)
+
+    def _clean_up(self, epoch: int, orphans: list[Attempt[R]]) -> None:
+        """Until done, until the orphans have lapsed, or until a new call takes over the task.
+
+        It goes on after `close`: a caller who closes a lock does not wait for a store that does not answer.
+        """
+        failures = 0
+        is_over = False
+        try:
+            while epoch == self._epoch and self._cleanup.unlapsed(orphans):
+                if self._try_to_undo(orphans):
+                    is_over = True
+                    return
+                failures += 1
+                self._cleanup.runtime.sleep(self._cleanup.backoff_ns(failures))
+            if epoch == self._epoch:
+                self._notices.not_undone()
+            is_over = True
+        finally:
+            if not is_over and epoch == self._epoch:
+                # Somebody has killed this task; what it was for is still to be done.
+                self.start(orphans)
+
+    def _try_to_undo(self, orphans: list[Attempt[R]]) -> bool:
+        """One attempt. An error of the store is logged, and the attempt repeated; only the end of the task stops it."""
+        try:
+            is_undone = self._cleanup.undo(orphans)
+        except Exception as error:  # noqa: BLE001 - in a task without a caller; logged, repeated, bounded by the lease
+            self._notices.cleanup_failed(error)
+            return False
+        if is_undone:
+            self._cleanup.settle(orphans)
+            self._notices.undone()
+        return is_undone
