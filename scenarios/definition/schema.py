@@ -397,9 +397,6 @@ _RESERVED = (OPERATOR, "observer")
 def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """What each key allows by itself and all together do not: places and messages."""
     known = set(scenario.client_names)
-    nodes = known | set(scenario.nodes)
-    services = scenario.service_names
-    reachable = nodes | set(services)
     clients = f"n1 to n{scenario.clients}"
 
     def stranger(name: str) -> str:
@@ -415,24 +412,7 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             if name not in known:
                 yield (*part, name), stranger(name)
     yield from _contradictory_services(scenario)
-    ids: set[str] = set()
-    for number, fault in enumerate(scenario.faults):
-        here: Path = ("faults", number)
-        for below, name, holds in named_in(fault):
-            if holds is Quantity.NODE and name not in nodes:
-                beside = f", beside them {', '.join(scenario.nodes)}" if scenario.nodes else ""
-                near = did_you_mean(name, sorted(nodes))
-                yield (*here, *below), f"is {name!r}; the clients are {clients}{beside}.{near}"
-            elif holds is Quantity.SERVICE and name not in services:
-                expected = _alternatives([repr(service) for service in services])
-                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, services)}"
-            elif holds is Quantity.MEMBERS and name not in reachable:
-                expected = _alternatives([clients, *scenario.nodes, *services])
-                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, sorted(reachable))}"
-        if fault.id is not None and fault.id in ids:
-            yield (*here, "id"), f"is {fault.id!r} a second time; ids are unique"
-        if fault.id is not None:
-            ids.add(fault.id)
+    yield from _contradictory_faults(scenario)
     for number, kind in enumerate(scenario.swarm.kinds if scenario.swarm else ()):
         if kind not in FAULT_KINDS:
             yield (
@@ -455,6 +435,32 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 def _alternatives(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Names in faults that the scenario does not have, and ids that occur twice."""
+    nodes = set(scenario.client_names) | set(scenario.nodes)
+    services = scenario.service_names
+    reachable = nodes | set(services)
+    clients = f"n1 to n{scenario.clients}"
+    ids: set[str] = set()
+    for number, fault in enumerate(scenario.faults):
+        here: Path = ("faults", number)
+        for below, name, holds in named_in(fault):
+            if holds is Quantity.NODE and name not in nodes:
+                beside = f", beside them {', '.join(scenario.nodes)}" if scenario.nodes else ""
+                near = did_you_mean(name, sorted(nodes))
+                yield (*here, *below), f"is {name!r}; the clients are {clients}{beside}.{near}"
+            elif holds is Quantity.SERVICE and name not in services:
+                expected = _alternatives([repr(service) for service in services])
+                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, services)}"
+            elif holds is Quantity.MEMBERS and name not in reachable:
+                expected = _alternatives([clients, *scenario.nodes, *services])
+                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, sorted(reachable))}"
+        if fault.id is not None and fault.id in ids:
+            yield (*here, "id"), f"is {fault.id!r} a second time; ids are unique"
+        if fault.id is not None:
+            ids.add(fault.id)
 
 
 def _contradictory_services(scenario: Scenario) -> Iterator[tuple[Path, str]]:

@@ -129,7 +129,7 @@ def test_a_belief_that_begins_before_the_answer_of_the_faulty_write(begins: int,
 
 
 @pytest.mark.parametrize("flaw", ["two creates", "two replacements"])
-def test_a_run_on_a_guilty_store_blames_the_store(
+def test_a_run_on_a_faulty_store_names_the_store(
     flaw: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """U13: a server that behaves in its self-test and forks the lock: violated, exit 1, and the store is named."""
@@ -142,9 +142,9 @@ def test_a_run_on_a_guilty_store_blames_the_store(
     (path,) = tmp_path.glob(".lockref/runs/2*/results.json")
     results = load_results(path)
     assert results.verdict == "violated"
-    (guilty,) = [failure for failure in results.failures if failure.clause == "S1"][:1]
-    assert guilty.witness["blame"] == "store"
-    assert len({one["node"] for one in guilty.witness["requests"]}) == 2
+    (failure_of_store,) = [failure for failure in results.failures if failure.clause == "S1"][:1]
+    assert failure_of_store.witness["blame"] == "store"
+    assert len({one["node"] for one in failure_of_store.witness["requests"]}) == 2
     assert any("the store accepted two" in notice for notice in results.notices)
     assert json.loads(path.read_text())["capabilities"]["measured"]["replace_race"]["status"] == "kept"
 

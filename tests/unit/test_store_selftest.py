@@ -197,11 +197,11 @@ def test_each_flaw_of_a_server_is_found_every_time(flaw, only, clause):
 def test_a_flaw_that_only_a_race_shows_is_counted(flaw, only):
     """C2, C3: the rounds, the winners, and the sentence for whoever must choose another store."""
     (found,) = _tries(flaw, only=only, tries=1, racers=4, rounds=3, races_ns=60 * NS_PER_S)
-    guilty = found.findings["create_race" if flaw == "two creates" else "replace_race"]
-    assert (guilty.rounds, guilty.guilty, guilty.winners_max) == (3, 3, 2)
-    assert guilty.facts()["rounds_guilty"] == 3
-    assert "let 2 of 4 simultaneous" in guilty.sentence
-    assert "both hold the lock" in guilty.sentence
+    found_race = found.findings["create_race" if flaw == "two creates" else "replace_race"]
+    assert (found_race.rounds, found_race.faulty, found_race.winners_max) == (3, 3, 2)
+    assert found_race.facts()["rounds_guilty"] == 3
+    assert "let 2 of 4 simultaneous" in found_race.sentence
+    assert "both hold the lock" in found_race.sentence
 
 
 def test_an_honest_refusal_of_conditional_deletes_is_told_and_not_held_against_the_store():

@@ -90,7 +90,7 @@ class ConditionResult:
     """What became of one condition.
 
     detail: what was seen, where it was not simply kept. rounds: judged ones of a race; void: those in which nobody
-    won or too little was answered; guilty: those that show the condition ignored. winners_max: in one round.
+    won or too little was answered; faulty: those that show the condition ignored. winners_max: in one round.
     """
 
     condition: Condition
@@ -99,7 +99,7 @@ class ConditionResult:
     racers: int = 0
     rounds: int = 0
     void: int = 0
-    guilty: int = 0
+    faulty: int = 0
     winners_max: int = 0
 
     def ignored(self, detail: str) -> None:
@@ -127,7 +127,7 @@ class ConditionResult:
                 "racers": self.racers,
                 "rounds": self.rounds,
                 "rounds_void": self.void,
-                "rounds_guilty": self.guilty,
+                "rounds_guilty": self.faulty,
                 "winners_max": self.winners_max,
             }
         return facts

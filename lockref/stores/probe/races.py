@@ -62,8 +62,8 @@ class Races:
             now_ns = runtime.monotonic_ns()
             if now_ns + (now_ns - began_ns) > end_ns:
                 break
-        if finding.guilty:
-            finding.detail += f", in {finding.guilty} of {finding.rounds} rounds"
+        if finding.faulty:
+            finding.detail += f", in {finding.faulty} of {finding.rounds} rounds"
 
     def _create_round(self, finding: ConditionResult, number: int) -> None:
         key = f"{self._base}-race-{number}"
@@ -94,14 +94,14 @@ class Races:
         if deleted and replaced:
             finding.rounds += 1
             finding.winners_max = max(finding.winners_max, len(replaced) + 1)
-            self._guilty(finding, "let a delete and a replacement of one version both succeed")
+            self._faulty(finding, "let a delete and a replacement of one version both succeed")
         elif deleted:
             finding.rounds += 1
             finding.winners_max = max(finding.winners_max, 1)
             if after.is_absent:
                 finding.kept()
             else:
-                self._guilty(finding, "confirmed a delete, and the object is there after a race")
+                self._faulty(finding, "confirmed a delete, and the object is there after a race")
         else:
             self._judge(finding, bodies, replies[: len(bodies)], after, before=before.body)
 
@@ -132,16 +132,16 @@ class Races:
         finding.winners_max = max(finding.winners_max, len(winners))
         if len(winners) > 1:
             what = "creates of one object" if before is None else "replacements of one version"
-            self._guilty(finding, f"let {len(winners)} of {len(replies)} simultaneous {what} succeed")
+            self._faulty(finding, f"let {len(winners)} of {len(replies)} simultaneous {what} succeed")
         elif after.body == bodies[winners[0]]:
             finding.kept()
         elif after.body == before:
             self._asking.found.findings["read_after_write"].ignored("does not hold what was written after a race")
         else:
-            self._guilty(finding, "does not hold the winner's bytes after a race")
+            self._faulty(finding, "does not hold the winner's bytes after a race")
 
-    def _guilty(self, finding: ConditionResult, detail: str) -> None:
-        finding.guilty += 1
+    def _faulty(self, finding: ConditionResult, detail: str) -> None:
+        finding.faulty += 1
         finding.ignored(detail)
 
     def _require_answers(self, what: str, replies: list[WriteReply]) -> None:

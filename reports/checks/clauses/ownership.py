@@ -21,13 +21,12 @@ from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
 from reports.checks.clauses.takeover import came_early
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints
+from reports.checks.facts.disturbances import NEVER
 from reports.checks.facts.grants import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
-
-NEVER = 2**62
 
 
 def sent_in_acquire(truth: Truth, operations: Operations) -> Flags:
