@@ -40,7 +40,7 @@ class Heartbeat(Generic[R]):
         try:
             work()
         except BaseException as error:
-            # H4: nobody renews or watches from here on; say so now, not at the deadline (U15).
+            # H4: nobody renews or watches from now on; tell at once (U15). A greenlet's end is no Exception.
             self.tenure.lose(f"the {role} failed: {type(error).__name__}")
             raise
 
