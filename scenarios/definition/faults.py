@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from annotated_types import Ge, Le
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift, constant
+from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift, constant, shown
 from sim.faults.fault import Fault, RequestFault, Trigger
 from sim.faults.plan import FAULT_TYPES
 from sim.faults.quantities import Quantity, fields_holding, in_file, quantity_of
@@ -132,13 +133,38 @@ def _written_field(field: str, info: FieldInfo, *, is_required: bool = False) ->
     # A number with a unit has no default in files: what is left out is left to the plan.
     is_left_out = info.default is None or (quantity in _WRITTEN and word != field)
     annotation: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-    annotation = _WRITTEN[quantity] if quantity in _WRITTEN else in_file(info) or annotation
+    annotation = _within(_WRITTEN[quantity], info) if quantity in _WRITTEN else in_file(info) or annotation
     if info.is_required() or is_required:
         return annotation, Field(alias=alias)
     if is_left_out:
         return annotation | None, Field(default=None, alias=alias)
     default = info.default.decode() if quantity is Quantity.BYTES else info.default
     return annotation, Field(default=default, alias=alias)
+
+
+def _within(written: Any, info: FieldInfo) -> Any:
+    """`written`, held to the least and the most that the plan takes, where files know that of a whole number."""
+    # Pydantic takes the outermost Annotated apart, and leaves those within a union as they are.
+    parts = [
+        *info.metadata,
+        *(each for part in get_args(info.annotation) for each in getattr(part, "__metadata__", ())),
+    ]
+    parts += [each for part in parts if isinstance(part, FieldInfo) for each in part.metadata]
+    bounds = [part for part in parts if isinstance(part, (Ge, Le))]
+    least = max((part.ge for part in bounds if isinstance(part, Ge)), default=None)
+    most = min((part.le for part in bounds if isinstance(part, Le)), default=None)
+    unit = {Quantity.RATE: "ppm", Quantity.COUNT: ""}.get(quantity_of(info) or Quantity.COUNT, "ns")
+
+    def check(value: object) -> object:
+        # What a seed may draw has to fit as a whole: else one seed of many would end the run.
+        if isinstance(value, Drawn):
+            if least is not None and value.least < least:
+                raise ValueError(f"is {shown(value.text)}; expected at least {least}{unit}")
+            if most is not None and value.most > most:
+                raise ValueError(f"is {shown(value.text)}; expected at most {most}{unit}")
+        return value
+
+    return Annotated[written, AfterValidator(check)] if bounds else written
 
 
 def _model_of(trigger: type[Trigger]) -> type[Model]:

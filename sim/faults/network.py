@@ -181,8 +181,10 @@ class ReorderReplies(RequestFault):
         left_ns = link.begin_ns + self.within_ns - armed.now_ns
         assert 0 <= left_ns <= self.within_ns, "an answer left outside of the span that it opened"
         # The arrival is the departure, mirrored at the end of the span. So what leaves last arrives first, and nothing
-        # arrives before it left.
-        in_flight.to_client_ns = 2 * left_ns
+        # arrives before it left. What another fault has added to the way back stays added.
+        delayed_ns = in_flight.to_client_ns - in_flight.usual_to_client_ns
+        assert delayed_ns >= 0, "a fault never hurries an answer"
+        in_flight.to_client_ns = 2 * left_ns + delayed_ns
         link.left = [other for other in link.left if not other.is_over]
         link.left.append(in_flight)
         armed.fire(lasts_ns=in_flight.to_client_ns)

@@ -33,6 +33,7 @@ class InFlight:
         "applications", "client", "epoch", "hosted", "is_over", "is_reply_lost", "is_request_lost", "op", "ordinals",
         "process", "reply", "request", "resend_ns", "retry_after_ns", "service", "stale_ns", "struck", "task",
         "to_client_ns", "to_service_ns",
+        "usual_to_client_ns",
     )  # fmt: skip
 
     def __init__(self, process: Process, task: Task, hosted: HostedService, request: Request, draw: Draw) -> None:
@@ -48,6 +49,8 @@ class InFlight:
         self.reply: Reply | None = None
         self.is_over = False
         self.to_service_ns, self.to_client_ns, self.is_request_lost, self.is_reply_lost, self.resend_ns = draw
+        # What the undisturbed network would take; a fault that sets the way back anew keeps what others have added.
+        self.usual_to_client_ns = self.to_client_ns
         # The injector's notes: the request's place in its client's life, and
         # the faults that strike it, by kind. Their type is the injector's own: faults know requests, not the reverse.
         self.ordinals = (0, 0, 0, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lockref.history import Kind
 from lockref.stores.port import Outcome
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
@@ -10,6 +12,7 @@ from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, Reorder
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause
 from sim.faults.stores import IgnoreConditions, StaleRead
+from sim.kernel.streams import derive
 from sim.machine.network import NetworkModel
 from tests.sim.scripted import KEY, LATENCY_NS, MS, Scene, body
 
@@ -353,3 +356,55 @@ def test_connections_are_reordered_each_for_itself():
     scene = _three_reads(ReorderReplies(id="f", op="read", within_ns=20 * MS))
     assert scene.log[-1][0] in (0, "other")
     assert scene.counts() == (4, 4, 2)
+
+
+@pytest.mark.parametrize("delay_first", [True, False])
+def test_a_reordered_answer_keeps_its_delay(delay_first: bool):
+    """What `delay` adds to the way back stays added when `reorder_replies` sets that way anew, in either order."""
+    delay = Delay(id="d", client="n1", nth=1, by_ns=3000 * MS, direction="reply")
+    reorder = ReorderReplies(id="r", client="n1", within_ns=20 * MS)
+    faults = (delay, reorder) if delay_first else (reorder, delay)
+    assert two_writes(*faults).log[0][:2] == ("first", Outcome.AMBIGUOUS)
+
+
+def test_trigger_window_includes_its_begin():
+    """A trigger counts a request that is made at the very instant `after`."""
+    scene = two_writes(LoseRequest(id="f", when=Trigger(client="n1", cut="c0", after_ns=20 * MS)))
+    assert scene.counts()[1] == 1
+    assert scene.log[1][0] == "second"
+    assert scene.log[1][2] is None
+
+
+def test_trigger_window_excludes_its_end():
+    """A trigger counts no request that is made at the very instant `before`."""
+    scene = two_writes(LoseRequest(id="f", when=Trigger(client="n1", cut="c0", nth=2, before_ns=20 * MS)))
+    assert scene.counts()[1] == 0
+
+
+def statuses_of(fault: Error) -> tuple[list[int | None], Scene]:
+    scene = Scene(FaultPlan.of(fault))
+    statuses: list[int | None] = []
+
+    def script(_node, store):
+        for _ in range(40):
+            store.read(KEY)
+            statuses.append(store.put(KEY, body("a")).status)
+
+    scene.client("n1", script)
+    scene.run()
+    return statuses, scene
+
+
+def test_times_counts_what_the_filter_lets_through_whatever_probability_says():
+    """`times` counts the requests that the filter lets through, struck or spared by `probability`."""
+    statuses, scene = statuses_of(Error(id="f", status=500, probability=0.5, times=20))
+    assert scene.counts()[0] == 20
+    assert 500 in statuses[:10]
+    assert 500 not in statuses[10:]
+
+
+def test_probability_is_keyed_by_the_clients_request_number():
+    """A chance is keyed by the number of the request in its client's life, reads included: stored seeds rely on it."""
+    statuses, _ = statuses_of(Error(id="f", status=500, probability=0.5))
+    expected = [derive(1, f"fault/f/n1/{2 * n + 2}") < 2**63 for n in range(40)]
+    assert [status == 500 for status in statuses] == expected

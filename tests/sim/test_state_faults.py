@@ -583,3 +583,28 @@ def test_swarms_draw_slews_within_the_envelope():
     assert {fault.rate_ppm for fault in slews} == {1000}
     assert max(abs(fault.by_ns) for fault in slews) <= S // 4
     assert {form for fault in slews for form in fault.forms()} == {"slew forward", "slew back"}
+
+
+def test_a_state_fault_at_the_instant_of_healing_does_not_strike():
+    """`heal_at` comes first: a fault of that very instant does not strike."""
+    scene = Scene(FaultPlan.of(Step(id="f", client="n1", at_ns=S, by_ns=S), heal_ns=S))
+    scene.client("n1", lambda node, _store: node.runtime.sleep(3 * S))
+    scene.run()
+    assert scene.counts() == (0, 0, 0)
+
+
+def test_every_partition_that_stops_a_message_counts_it():
+    """Two partitions that stop the same message have both mattered."""
+    both = [Partition(id=name, groups=(("n1",), ("store",)), at_ns=0, for_ns=S) for name in "fg"]
+    scene = Scene(FaultPlan.of(*both))
+    scene.client("n1", lambda _node, store: store.read(KEY))
+    scene.run()
+    assert scene.counts("f")[2] == scene.counts("g")[2] >= 1
+
+
+def test_a_drift_ends_with_the_healing():
+    """A drift that would last longer ends at `heal_at`."""
+    scene = Scene(FaultPlan.of(Drift(id="f", client="n1", at_ns=0, for_ns=10 * S, rate_ppm=500_000), heal_ns=S))
+    scene.client("n1", lambda node, _store: node.runtime.sleep(20 * S))
+    scene.run()
+    assert [row["at_ns"] for row in scene.rows(Kind.CLOCK)] == [0, S]

@@ -47,6 +47,21 @@ def complaint(text: str) -> str:
         (f"{HEAD}faults:\n  - {{at: 1s, kind: pause, client: n7, for: 1s}}\n", "f.yaml:4:35: faults.0.client", ["n7"]),
         (f"{HEAD}faults:\n  - {{at: 1s, kind: pause, client: n1}}\n", "f.yaml:4:5: faults.0.for", ["is missing"]),
         (f"{HEAD}faults:\n  - {{kind: pause, client: n1, for: 1s}}\n", "f.yaml:4:5: faults.0", ["needs 'at: 2s'"]),
+        (
+            f"{HEAD}faults:\n  - {{at: 1s, kind: slew, client: n1, by: 1s, rate: 0ppm..100ppm}}\n",
+            "f.yaml:4:52: faults.0.rate",
+            ["0ppm..100ppm", "at least 1ppm"],
+        ),
+        (
+            f"{HEAD}faults:\n  - {{at: 1s, kind: slew, client: n1, by: 1s, rate: 50%}}\n",
+            "f.yaml:4:52: faults.0.rate",
+            ["50%", "at most 100000ppm"],
+        ),
+        (
+            f"{HEAD}faults:\n  - {{kind: lose_reply, times: 0}}\n",
+            "f.yaml:4:31: faults.0.times",
+            ["at least 1"],
+        ),
         (f"{HEAD}must_happen: [contentoin]\n", "f.yaml:3:15: must_happen.0", ["Did you mean 'contention'?"]),
         (f"{HEAD}must_happen: [{{grant: 0}}]\n", "f.yaml:3:23: must_happen.0.grant", ["is 0"]),
         (f"{HEAD}must_happen: [{{grnat: 3}}]\n", "f.yaml:3:23: must_happen.0.grnat", ["Did you mean 'grant'?"]),
