@@ -39,7 +39,7 @@ from lockref.storage.audit import AuditTrail
 from lockref.storage.config import StorageLockConfig, laboratory_options
 from lockref.storage.lockfile import LockFile
 from lockref.storage.operations import repair
-from lockref.storage.parts import Parts
+from lockref.storage.parts import Parts, refuse_former_steps
 from lockref.storage.place import key_in
 from lockref.stores.port import ObjectStore
 from lockref.stores.probe.selftest import ensure_usable
@@ -69,6 +69,9 @@ class StorageLock:
     # Every loss is reported to the listener (H12).
     claims = ("L4",)
     is_fork_safe = True
+
+    def __init_subclass__(cls) -> None:
+        refuse_former_steps(cls)
 
     def __init__(
         self,

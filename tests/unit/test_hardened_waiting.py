@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from lockref.locks.waiting import FixedWaiting
 from lockref.runtime import NS_PER_MS, NS_PER_S
 
 
@@ -41,3 +42,8 @@ def test_greedy_client_steps_back_before_it_locks_again(rig):
     rig.lock.unlock()
     assert rig.lock.lock(2)
     assert rig.runtime.mono == began_ns + 3 * NS_PER_S
+
+
+def test_fixed_waiting_never_outlasts_the_lease_in_the_way():
+    """H20: the last pause ends with the lease that is waited for, also for the waiter without memory."""
+    assert FixedWaiting(1000).pause_ns(None, now_wall_ns=0, lapses_in_ns=10) == 10

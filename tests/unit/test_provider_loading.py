@@ -180,3 +180,16 @@ def test_other_claims_are_refused(claims: object) -> None:
     """With what is expected."""
     with pytest.raises(ConfigError, match="F1:K"):
         provider_from(type("Claims", (StorageLock,), {"claims": claims}), name="x")
+
+
+def test_a_variant_of_the_old_form_is_refused_by_name(tmp_path: Path) -> None:
+    """A variant that overrides a step that the lock no longer has would be judged as the unbroken lock."""
+    file = tmp_path / "forgetful.py"
+    file.write_text(
+        "from lockref.storage.provider import StorageLock\n"
+        "class Forgetful(StorageLock):\n"
+        "    def _release_write(self, version, body):\n"
+        "        return self._store.put(self._key, body)\n"
+    )
+    with pytest.raises(ConfigError, match=r"Forgetful overrides _release_write of StorageLock.*replace a part"):
+        load_provider(f"{file}:Forgetful")
