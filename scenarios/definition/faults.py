@@ -150,9 +150,9 @@ def _within(written: Any, info: FieldInfo) -> Any:
         *(each for part in get_args(info.annotation) for each in getattr(part, "__metadata__", ())),
     ]
     parts += [each for part in parts if isinstance(part, FieldInfo) for each in part.metadata]
-    bounds = [part for part in parts if isinstance(part, (Ge, Le))]
-    least = max((part.ge for part in bounds if isinstance(part, Ge)), default=None)
-    most = min((part.le for part in bounds if isinstance(part, Le)), default=None)
+    floors: list[Any] = [part.ge for part in parts if isinstance(part, Ge)]
+    ceilings: list[Any] = [part.le for part in parts if isinstance(part, Le)]
+    least, most = max(floors, default=None), min(ceilings, default=None)
     unit = {Quantity.RATE: "ppm", Quantity.COUNT: ""}.get(quantity_of(info) or Quantity.COUNT, "ns")
 
     def check(value: object) -> object:
@@ -164,7 +164,7 @@ def _within(written: Any, info: FieldInfo) -> Any:
                 raise ValueError(f"is {shown(value.text)}; expected at most {most}{unit}")
         return value
 
-    return Annotated[written, AfterValidator(check)] if bounds else written
+    return Annotated[written, AfterValidator(check)] if floors or ceilings else written
 
 
 def _model_of(trigger: type[Trigger]) -> type[Model]:
