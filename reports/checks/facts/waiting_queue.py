@@ -1,9 +1,10 @@
 """A queue: a lock belongs to the waiter with the lowest number among those that are still there.
 
 A live row of such a lock is one waiter that joined: its owner, and its number as the token. A released or deleted row
-takes waiters out: the one with that owner and number, all of that owner if it names no number, everybody if it
-names nobody. Whenever the lowest waiter is another than before, the grant of the former has ended and the new one's
-has begun, by the row that changed the queue: nobody writes for a new owner that its turn has come.
+takes waiters out: the one with that owner and number, all of that owner if it names no number, whoever has that number
+if it names no owner, everybody if it names neither. Whenever the lowest waiter is another than before, the grant of
+the former has ended and the new one's has begun, by the row that changed the queue: nobody writes for a new owner that
+its turn has come.
 
 Prior art: the lock recipe of Apache ZooKeeper (ephemeral sequential nodes), which Curator and Kazoo implement.
 """
@@ -58,14 +59,15 @@ class WaitingQueue:
                     made.append((place, after[1], LIVE))
         by, joined, state = (np.array([entry[part] for entry in made], dtype=np.int64) for part in range(3))
         row = writes.row[by]
-        # Nobody is granted the lock before it has joined.
-        at_lo_ns = np.maximum(writes.at_lo_ns[by], writes.at_lo_ns[joined])
+        # Nobody has the lock before it has joined, and a join may take effect later than the row that left it the lock.
+        # Writes come in the order of at_lo_ns, so the earliest time needs no such care.
+        joined_hi_ns = np.where(state == LIVE, writes.at_hi_ns[joined], ABSENT)
         changes = plain_changes(
             events,
             row=row,
             sent_row=np.where(state == LIVE, writes.sent_row[joined], writes.sent_row[by]),
-            at_lo_ns=at_lo_ns,
-            at_hi_ns=np.maximum(at_lo_ns, writes.at_hi_ns[by]),
+            at_lo_ns=writes.at_lo_ns[by],
+            at_hi_ns=np.maximum(joined_hi_ns, writes.at_hi_ns[by]),
             node=np.where(state == LIVE, node[joined], node[by]),
             owner=owner[joined],
             token=token[joined],
