@@ -181,6 +181,10 @@ def install(monkeypatch: pytest.MonkeyPatch, name: str, mutant: types.ModuleType
             # The original keeps its classes: pickles and isinstance know them by it.
             if vars(module).get(name_of) is value and (module is not original or inspect.isfunction(value)):
                 monkeypatch.setattr(module, name_of, vars(mutant)[name_of])
+            for table in [each for each in vars(module).values() if isinstance(each, dict) and module is not original]:
+                # Classes that are chosen by name, such as the sources of grants.
+                for chosen in [entry for entry, made in table.items() if made is value]:
+                    monkeypatch.setitem(table, chosen, vars(mutant)[name_of])
 
 
 def cases() -> Iterator[tuple[types.FunctionType, dict[str, object]]]:

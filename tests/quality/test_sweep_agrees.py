@@ -288,5 +288,5 @@ def test_where_tokens_are_known_to_begin_there_is_no_room_below():
 
 def test_a_grant_without_a_token_is_not_swept():
     """Without tokens nothing fixes the order; the caller must search."""
-    with pytest.raises(ValueError, match=r"reports\.checks\.search"):
+    with pytest.raises(ValueError, match=r"second_opinion\.search"):
         sweep([LockOp(client="a", result=Result.GRANTED, call_ns=0, return_ns=1)])
