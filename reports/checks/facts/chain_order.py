@@ -394,7 +394,6 @@ def _tightened(events: Events, writes: AppliedWrites) -> AppliedWrites:
     for rows in suspicious_groups(group, crossed):
         low[rows] = np.maximum.accumulate(low[rows])
         high[rows] = np.maximum(np.minimum.accumulate(high[rows][::-1])[::-1], low[rows])
-    assert bool(np.all(low <= high)), "a write took effect after the last instant at which it can have"
     return AppliedWrites(row=writes.row, sent_row=writes.sent_row, at_lo_ns=low, at_hi_ns=high, version=writes.version)
 
 
