@@ -15,8 +15,8 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockref.atomic_files import write_atomically
 from lockref.history import batch_digest, digests
-from lockref.whole import write_whole
 from reports.checks import judge
 from reports.checks.facts.integrity import altered, inspect_records
 from reports.checks.spec import CLAUSES
@@ -151,7 +151,7 @@ def write_run(
     write_history(folder, events, runs)
     results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
     results.write(folder / "results.json")
-    write_whole(folder / "junit.xml", junit_xml([results], **gate(allowed)))
+    write_atomically(folder / "junit.xml", junit_xml([results], **gate(allowed)))
 
 
 def check_line(history: Path) -> str:

@@ -94,7 +94,7 @@ def _run_piece(piece: _Piece) -> list[RunOutcome]:
     return run_seeds(piece.scenario, piece.spec, piece.seeds, piece.substrate, watched=piece.watched)
 
 
-def sweep(
+def simulate_in_chunks(
     scenario: Scenario,
     spec: ProviderSpec,
     seeds: Sequence[int],
@@ -131,6 +131,6 @@ def simulate_many(
     jobs: int = 1,
     substrate: str = "greenlet",
 ) -> Batch:
-    """Run all seeds and keep everything. For more than some ten thousand seeds use `sweep` and judge by the chunk."""
-    outcomes = [outcome for part in sweep(scenario, spec, seeds, jobs=jobs, substrate=substrate) for outcome in part]
-    return Batch(outcomes=tuple(outcomes))
+    """Run all seeds and keep everything. For more than some ten thousand use `simulate_in_chunks` and judge each chunk."""
+    chunks = simulate_in_chunks(scenario, spec, seeds, jobs=jobs, substrate=substrate)
+    return Batch(outcomes=tuple(outcome for chunk in chunks for outcome in chunk))

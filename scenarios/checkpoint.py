@@ -31,9 +31,9 @@ import pyarrow as pa
 from pyarrow import feather
 
 import lockref
+from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec
-from lockref.whole import write_whole
 from reports.checks import Judgement
 from reports.history_files import CHUNKS, load_history, write_history
 from scenarios.definition.schema import Scenario
@@ -256,7 +256,7 @@ def _frozen(value: object) -> object:
 
 
 def _write_json(path: Path, content: Mapping[str, object]) -> None:
-    write_whole(path, json.dumps(content, indent=1) + "\n")
+    write_atomically(path, json.dumps(content, indent=1) + "\n")
 
 
 def _hash(parts: Sequence[bytes]) -> str:

@@ -1,13 +1,12 @@
 """Running scenarios: one seed, many seeds, or a real store.
 
-`run_simulated` is one seed; `sweep` and `simulate_many` are batches over
-processes; `run_real` is contention on a real store. All give the two tables of
-`lockref.history` that `reports.checks.judge` takes.
+`run_simulated` is one seed; `simulate_many` is many seeds over processes; `run_real` is contention on a real store.
+All give the two tables of `lockref.history` that `reports.checks.judge` takes.
 """
 
 from __future__ import annotations
 
-from scenarios.batch import Batch, simulate_many, sweep
+from scenarios.batch import Batch, simulate_many
 from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 
@@ -20,5 +19,4 @@ __all__ = [
     "run_real",
     "run_simulated",
     "simulate_many",
-    "sweep",
 ]

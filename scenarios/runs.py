@@ -30,8 +30,8 @@ from types import TracebackType
 import psutil
 
 import lockref
+from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, NothingRecorded
-from lockref.whole import write_whole
 from reports.history_files import HISTORIES, has_history, is_unfinished
 from scenarios import interrupts
 
@@ -139,7 +139,7 @@ class RunFolder:
         """Add to what `run.json` says."""
         with interrupts.deferred():
             self.about.update(facts)
-            write_whole(self.path / "run.json", json.dumps(self.about, indent=2, default=str) + "\n")
+            write_atomically(self.path / "run.json", json.dumps(self.about, indent=2, default=str) + "\n")
 
     def __enter__(self) -> RunFolder:
         return self
@@ -161,7 +161,7 @@ class RunFolder:
 
     def write(self, name: str, text: str) -> Path:
         """Write one file of the folder whole."""
-        write_whole(self.path / name, text)
+        write_atomically(self.path / name, text)
         return self.path / name
 
 

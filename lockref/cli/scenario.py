@@ -99,7 +99,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File; default standard output.")
 def schema_command(output: Path | None) -> None:
     """JSON Schema of a scenario file, for editors."""
-    from lockref.whole import write_whole
+    from lockref.atomic_files import write_atomically
     from scenarios.definition.schema import scenario_schema
 
     if output is not None and not output.parent.is_dir():
@@ -108,4 +108,4 @@ def schema_command(output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_whole(output, text)
+        write_atomically(output, text)

@@ -35,9 +35,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from lockref.atomic_files import write_atomically
 from lockref.errors import HistoryUnreadable
 from lockref.history import ENUM_COLUMNS, ROW_COLUMNS, TEXT_COLUMNS, Recorder, one_run, to_table
-from lockref.whole import write_whole
 
 SPOOL: Final = "recording"
 """The spool's folder inside a run folder."""
@@ -149,7 +149,7 @@ class SpoolRecorder(Recorder):
 def begin_spool(folder: Path) -> None:
     """Make the folder of a spool. Parts are added by `SpoolRecorder`, in this process or in others."""
     folder.mkdir(parents=True)
-    write_whole(folder / _ABOUT, json.dumps(_FORMAT) + "\n")
+    write_atomically(folder / _ABOUT, json.dumps(_FORMAT) + "\n")
 
 
 def is_spool(folder: Path) -> bool:

@@ -28,7 +28,7 @@ from reports.checks.clauses.tokens import check_token_order, has_no_tokens
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.integrity import altered
-from reports.checks.facts.silences import answers_table
+from reports.checks.facts.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
@@ -58,7 +58,7 @@ class Judgement:
     records: `RECORD_SCHEMA`, which runs are whole, which cut off and judged up
     to there, which damaged. A damaged run is in no other table but `verdicts`,
     where every clause of it is inconclusive.
-    answers, speeds: `ANSWERS_SCHEMA` and `SPEED_SCHEMA`, of real runs only.
+    answers, speeds: `STORE_ANSWERS_SCHEMA` and `SPEED_SCHEMA`, of real runs only.
     """
 
     verdicts: pa.Table
@@ -169,7 +169,7 @@ def _judge(case: Case) -> Judgement:
         grants=grants_table(truth),
         tenures=tenures_table(case),
         records=case.records.table,
-        answers=answers_table(case.answers, case.runs, truth, case.contradictions),
+        answers=store_answers_table(case.store_answers, case.runs, truth, case.contradictions),
         speeds=speed_table(case),
     )
 

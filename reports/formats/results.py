@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, Location
-from lockref.whole import write_whole
 from reports.checks.measures.confidence import bound_95, wilson_95
 from reports.checks.spec import CLAUSES, SAFETY, VIOLATED, Verdict
 from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdict
@@ -207,8 +207,8 @@ class AnswerCount(_Part):
     refused: int
 
 
-class Answers(_Part):
-    """What the store of one real run answered (`reports.checks.facts.silences`). Instants from the run's begin.
+class StoreAnswers(_Part):
+    """What the store of one real run answered (`reports.checks.facts.store_answers`). Instants from the run's begin.
 
     lost_at_ns: from when on it served nothing to the end. contradicted: readings that showed a state which a confirmed
     write had replaced; contradiction, contradiction_ns: the first of them in words, and when it was shown.
@@ -306,7 +306,7 @@ class Results(_Part):
     statement: str
     is_store_lost: bool = False
     speed: Speed | None = None
-    answers: list[Answers] = Field(default_factory=list)
+    answers: list[StoreAnswers] = Field(default_factory=list)
     reasons: list[str] = Field(default_factory=list)
     runs: int
     events: int = 0
@@ -387,7 +387,7 @@ class Results(_Part):
 
     def write(self, path: Path) -> Path:
         """Write `results.json`: indented, keys in the model's order, so that equal results give equal bytes."""
-        return write_whole(path, self.model_dump_json(indent=1) + "\n")
+        return write_atomically(path, self.model_dump_json(indent=1) + "\n")
 
 
 def load_results(path: Path) -> Results:
@@ -445,7 +445,7 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
             for name, (runs, count) in reach.items()
         ],
         is_store_lost=verdicts.is_store_lost,
-        answers=[Answers.model_validate(row) for row in counts.answers],
+        answers=[StoreAnswers.model_validate(row) for row in counts.answers],
         speed=Speed.model_validate(counts.speeds[0]) if len(counts.speeds) == 1 == counts.runs else None,
         notices=counts.notices,
     )

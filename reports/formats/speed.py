@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reports.formats.text import duration, seconds, short
 
 if TYPE_CHECKING:
-    from reports.formats.results import Answers, Speed
+    from reports.formats.results import Speed, StoreAnswers
 
 
 def speed_lines(speed: Speed) -> list[str]:
@@ -79,7 +79,7 @@ def client_table(speed: Speed) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     return ("client", "grants", "calls", "longest wait", "longest drought"), rows
 
 
-def answers_table(answers: Sequence[Answers]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def answers_table(answers: Sequence[StoreAnswers]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """What the store of each real run answered, a row for each stretch of time."""
     rows = [
         (f"{one.run}", seconds(part.begin_ns), seconds(part.end_ns), f"{part.requests:,}", f"{part.unanswered:,}",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockref.whole import write_whole
+from lockref.atomic_files import write_atomically
 from reports.formats.speed import speed_lines
 from reports.formats.text import printable, short
 
@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
 
 def write_markdown(sections: Sequence[Section], path: Path, *, title: str) -> Path:
     """Write the summary; it never exceeds `BYTES_MAX`."""
-    return write_whole(path, markdown(sections, title=title))
+    return write_atomically(path, markdown(sections, title=title))
 
 
 def markdown(sections: Sequence[Section], *, title: str, bytes_max: int = BYTES_MAX) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from lockref.whole import write_whole
+from lockref.atomic_files import write_atomically
 from reports.checks.verdicts import counted
 from reports.formats.results import Results
 from reports.formats.text import duration, printable, seconds, short
@@ -34,7 +34,7 @@ def render(
     _write_figures(sections, out / "figures")
     write_markdown(sections, out / "report.md", title=title)
     # The page last: where it is, the rest is.
-    return write_whole(out / "report.html", page_text(sections, title=title))
+    return write_atomically(out / "report.html", page_text(sections, title=title))
 
 
 def page_text(sections: Sequence[Section], *, title: str) -> str:
@@ -63,8 +63,8 @@ def _write_figures(sections: Sequence[Section], folder: Path) -> None:
     for section in sections:
         for figure in section.figures:
             stem = figure.name if len(sections) == 1 else f"{section.anchor}-{figure.name}"
-            write_whole(folder / f"{stem}.svg", figure.svg)
-            write_whole(folder / f"{stem}.png", figure.png)
+            write_atomically(folder / f"{stem}.svg", figure.svg)
+            write_atomically(folder / f"{stem}.png", figure.png)
         for violation in section.violations:
             if violation.picture is not None:
-                write_whole(folder / f"{violation.picture.anchor}.svg", str(violation.picture.svg))
+                write_atomically(folder / f"{violation.picture.anchor}.svg", str(violation.picture.svg))

@@ -23,9 +23,9 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, Location
 from lockref.history import Recorder
-from lockref.whole import write_whole
 from sim.faults.plan import FaultPlan
 from sim.kernel.schedules import Replay, Schedule
 from sim.kernel.streams import STREAMS_VERSION
@@ -106,7 +106,7 @@ class Failure(_Model):
         """Write the document, and check that it reads back."""
         text = self.model_dump_json(indent=1, exclude_none=True)
         assert Failure.model_validate_json(text) == self, "a failure did not survive its own writing"
-        write_whole(path, text + "\n")
+        write_atomically(path, text + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Failure:

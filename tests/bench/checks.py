@@ -10,7 +10,7 @@ import pyarrow as pa
 from lockref.history import Kind, Op, Recorder, runs_table, to_table
 from lockref.stores.port import Outcome
 from reports.checks import judge
-from reports.checks.second_opinion.sweep import LockOp, Result, sweep
+from reports.checks.second_opinion.token_order import LockOp, Result, find_illegal
 from tests.bench.figures import Figure, Spread, seconds, warm
 from tests.histories import Held, History
 
@@ -170,15 +170,15 @@ def judging(events: pa.Table, runs: pa.Table) -> Spread:
     return warm(lambda: seconds(lambda: judge(events, runs)), ROUNDS)
 
 
-def sweeping(operations: int) -> Spread:
+def deciding(operations: int) -> Spread:
     """Seconds of the second definition, in plain Python, on a legal history of one lock."""
     ops = []
     for turn in range(operations // 2):
         at, client = 10 * turn, f"c{turn % CLIENTS}"
         ops.append(LockOp(client=client, result=Result.GRANTED, call_ns=at - 5, return_ns=at + 1, token=turn + 1))
         ops.append(LockOp(client=client, result=Result.RELEASED, call_ns=at + 2, return_ns=at + 8))
-    assert sweep(ops) is None, "the history is legal"
-    return warm(lambda: seconds(lambda: sweep(ops)), ROUNDS)
+    assert find_illegal(ops) is None, "the history is legal"
+    return warm(lambda: seconds(lambda: find_illegal(ops)), ROUNDS)
 
 
 def measure() -> list[Figure]:
@@ -224,5 +224,5 @@ def measure() -> list[Figure]:
                 note=f"{small.times(1e3)} to {large.times(1e3)} ms for 8 times as many cycles",
             )
         )
-    figures.append(Figure.of("sweep 100,000 operations, plain Python", sweeping(100_000), "s"))
+    figures.append(Figure.of("second opinion, 100,000 operations, plain Python", deciding(100_000), "s"))
     return figures

@@ -14,7 +14,7 @@ from reports.account import summarised_results
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
 from reports.checks.facts.integrity import RECORD_SCHEMA
-from reports.checks.facts.silences import ANSWERS_SCHEMA
+from reports.checks.facts.store_answers import STORE_ANSWERS_SCHEMA
 from reports.checks.measures.speed import SPEED_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.summary import Summary
@@ -89,7 +89,7 @@ def judgement(runs: list[Run]) -> Judgement:
             ],
             RECORD_SCHEMA,
         ),
-        answers=ANSWERS_SCHEMA.empty_table(),
+        answers=STORE_ANSWERS_SCHEMA.empty_table(),
         speeds=SPEED_SCHEMA.empty_table(),
     )
 

@@ -2,8 +2,8 @@
 
 A mutant is one module's source with one passage replaced, put in place of the
 original everywhere in the checks. The judge's mutants face the hand-made
-histories of tests/unit/test_checks_*.py, the sweep's the differential of
-tests/quality/test_sweep_agrees.py. A mutant that nothing catches means a
+histories of tests/unit/test_checks_*.py, the second
+opinion's the differential of tests/quality/test_second_opinion.py. A mutant that nothing catches means a
 missing test; one that cannot be caught is listed with the reason.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.quality import test_sweep_agrees as differential
+from tests.quality import test_second_opinion as differential
 from tests.unit import (
     test_checks_chain_order,
     test_checks_fairness,
@@ -125,31 +125,31 @@ JUDGE_MUTANTS = [
     ("clauses.liveness", "kept = np.where(grants.lapses, last_write, valid)", "kept = last_write"),
 ]  # fmt: skip
 
-SWEEP_MUTANTS = [
-    ("second_opinion.sweep", "if tenure.begin_ns > tenure.op.return_ns:", "if tenure.begin_ns >= tenure.op.return_ns:"),
-    ("second_opinion.sweep", "tenure.begin_ns = max(tenure.op.call_ns, free_ns)", "tenure.begin_ns = tenure.op.call_ns"),  # noqa: E501
-    ("second_opinion.sweep", "max(previous.end_lo_ns, previous.begin_ns)", "previous.end_lo_ns"),
-    ("second_opinion.sweep", "tenure.op.token == previous.op.token", "False"),
-    ("second_opinion.sweep", "tenure.end_ns = min(tenure.end_hi_ns, following)", "tenure.end_ns = tenure.end_hi_ns"),
-    ("second_opinion.sweep", "gap = bisect_left(ends, op.call_ns)", "gap = bisect_right(ends, op.call_ns)"),
-    ("second_opinion.sweep", "tenures[gap].begin_ns <= op.return_ns", "tenures[gap].begin_ns < op.return_ns"),
-    ("second_opinion.sweep", "op.return_ns < earliest.return_ns", "op.return_ns > earliest.return_ns"),
-    ("second_opinion.sweep", "<= used or not", "< used or not"),
-    ("second_opinion.sweep", "or not _has_room(tenures, gap, token_min)", ""),
-    ("second_opinion.sweep", "- below > 1", "- below > 0"),
-    ("second_opinion.sweep", "(token_min or 0) - 1 if gap == 0", "(token_min or 0) if gap == 0"),
-    ("second_opinion.sweep", "or (gap == 0 and token_min is None)", ""),
-    ("second_opinion.sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = max(held.end_lo_ns, op.call_ns)"),  # noqa: E501
-    ("second_opinion.sweep", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = op.call_ns"),
-    ("second_opinion.sweep", "held.end_hi_ns = op.return_ns", "pass"),
-    ("second_opinion.sweep", "del holding[op.client]", "pass"),
-    ("second_opinion.sweep", "if op.result is Result.RELEASED:", "if True:"),
+TOKEN_ORDER_MUTANTS = [
+    ("second_opinion.token_order", "if tenure.begin_ns > tenure.op.return_ns:", "if tenure.begin_ns >= tenure.op.return_ns:"),  # noqa: E501
+    ("second_opinion.token_order", "tenure.begin_ns = max(tenure.op.call_ns, free_ns)", "tenure.begin_ns = tenure.op.call_ns"),  # noqa: E501
+    ("second_opinion.token_order", "max(previous.end_lo_ns, previous.begin_ns)", "previous.end_lo_ns"),
+    ("second_opinion.token_order", "tenure.op.token == previous.op.token", "False"),
+    ("second_opinion.token_order", "tenure.end_ns = min(tenure.end_hi_ns, following)", "tenure.end_ns = tenure.end_hi_ns"),  # noqa: E501
+    ("second_opinion.token_order", "gap = bisect_left(ends, op.call_ns)", "gap = bisect_right(ends, op.call_ns)"),
+    ("second_opinion.token_order", "tenures[gap].begin_ns <= op.return_ns", "tenures[gap].begin_ns < op.return_ns"),
+    ("second_opinion.token_order", "op.return_ns < earliest.return_ns", "op.return_ns > earliest.return_ns"),
+    ("second_opinion.token_order", "<= used or not", "< used or not"),
+    ("second_opinion.token_order", "or not _has_room(tenures, gap, token_min)", ""),
+    ("second_opinion.token_order", "- below > 1", "- below > 0"),
+    ("second_opinion.token_order", "(token_min or 0) - 1 if gap == 0", "(token_min or 0) if gap == 0"),
+    ("second_opinion.token_order", "or (gap == 0 and token_min is None)", ""),
+    ("second_opinion.token_order", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = max(held.end_lo_ns, op.call_ns)"),  # noqa: E501
+    ("second_opinion.token_order", "held.end_lo_ns = min(held.end_lo_ns, op.call_ns)", "held.end_lo_ns = op.call_ns"),
+    ("second_opinion.token_order", "held.end_hi_ns = op.return_ns", "pass"),
+    ("second_opinion.token_order", "del holding[op.client]", "pass"),
+    ("second_opinion.token_order", "if op.result is Result.RELEASED:", "if True:"),
 ]  # fmt: skip
 
 EQUIVALENT = {
     # A begin is never before the call, so an end window that began before the grant changes the next begin only where
     # the grant itself was pushed beyond its own release's call; the next call decides again unless all three overlap.
-    ("second_opinion.sweep", "max(previous.end_lo_ns, previous.begin_ns)"),
+    ("second_opinion.token_order", "max(previous.end_lo_ns, previous.begin_ns)"),
 }
 """Mutants that may survive, each with its reason; one that is caught after all must leave the list."""
 
@@ -225,16 +225,16 @@ def test_a_wrong_comparison_in_the_judge_is_caught(monkeypatch, name, before, af
     assert is_caught_by_histories()
 
 
-@pytest.mark.parametrize(("name", "before", "after"), SWEEP_MUTANTS)
-def test_a_wrong_comparison_in_the_sweep_is_caught(name, before, after):
+@pytest.mark.parametrize(("name", "before", "after"), TOKEN_ORDER_MUTANTS)
+def test_a_wrong_comparison_in_the_second_opinion_is_caught(name, before, after):
     """The differential finds it, thanks to small times that tie; argued equivalents alone may survive."""
     mutant = mutated(name, before, after)
     # The mutant has classes of its own; it must be asked in the original's terms.
     for shared in ("Result", "LockOp"):
-        setattr(mutant, shared, getattr(sys.modules["reports.checks.second_opinion.sweep"], shared))
+        setattr(mutant, shared, getattr(sys.modules["reports.checks.second_opinion.token_order"], shared))
     caught = False
     try:
-        for _, is_legal, found in differential.verdicts(mutant.sweep):
+        for _, is_legal, found in differential.verdicts(mutant.find_illegal):
             caught = caught or (found is None) != is_legal
     except AttributeError:
         caught = True

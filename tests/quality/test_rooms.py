@@ -24,7 +24,8 @@ MAY_IMPORT = {
 """Room to the prefixes of the modules of this project that it may import. The room with the longest name counts."""
 
 REPORTS_KNOW = {
-    "lockref.errors", "lockref.history", "lockref.java", "lockref.lab.spool", "lockref.stores.port", "lockref.whole",
+    "lockref.atomic_files", "lockref.errors", "lockref.history", "lockref.java", "lockref.lab.spool",
+    "lockref.stores.port",
 }  # fmt: skip
 """What the reports may know of the reference: the history record, its outcomes, errors, and which Java there is."""
 

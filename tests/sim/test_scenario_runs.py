@@ -16,7 +16,7 @@ from lockref.history import Recorder, to_table
 from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
 from lockref.storage.lock import StorageLock
-from scenarios.batch import sweep
+from scenarios.batch import simulate_in_chunks
 from scenarios.campaign import run_campaign
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
@@ -286,7 +286,7 @@ def test_the_first_seed_is_watched_closely(jobs: int) -> None:
     """A clock that was imported by name passes the plain auditor; the first seed of a batch is under the strict one."""
     lock = load_provider(f"{__name__}:ReadsAnAliasedClock")
     with pytest.raises(DeterminismError, match=r"test_scenario_runs\.py:\d+: .*datetime\.now"):
-        list(sweep(SWARM, lock, range(1, 4), jobs=jobs, chunk=2))
+        list(simulate_in_chunks(SWARM, lock, range(1, 4), jobs=jobs, chunk=2))
 
 
 def test_checking_determinism_watches_the_second_run() -> None:

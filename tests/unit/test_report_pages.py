@@ -16,7 +16,6 @@ from reports.figures import draw, timeline_svg
 from reports.figures.timeline import description, timeline_table
 from reports.formats.results import (
     AnswerCount,
-    Answers,
     Clause,
     ClientCount,
     ClientSpeed,
@@ -31,6 +30,7 @@ from reports.formats.results import (
     Scatter,
     Silence,
     Speed,
+    StoreAnswers,
     Tick,
     Timeline,
 )  # fmt: skip
@@ -80,8 +80,8 @@ def speed(name: str) -> Speed:
     )  # fmt: skip
 
 
-def answers(name: str) -> Answers:
-    return Answers(
+def answers(name: str) -> StoreAnswers:
+    return StoreAnswers(
         run=0, run_ns=10 * SECOND, requests=100, unanswered=9, refused=0, unanswered_share=0.09, silent_ns=2 * SECOND,
         silent_share=0.2, silences=[Silence(begin_ns=SECOND, end_ns=3 * SECOND, unanswered=9, refused=0, reason=name)],
         over_time=[AnswerCount(begin_ns=0, end_ns=10 * SECOND, requests=100, unanswered=9, refused=0)],

@@ -91,7 +91,7 @@ def check_fairness(case: Case) -> list[Ruling]:
     """F1 and F2, where claimed."""
     allowed, starve = _claims(case)
     lost = np.zeros(case.runs.count, dtype=np.bool_)
-    lost[[answers.run for answers in case.answers if answers.is_lost]] = True
+    lost[[answers.run for answers in case.store_answers if answers.is_lost]] = True
     return [
         Ruling(_check_bypass(case, allowed), excused=[(allowed < 0, UNCLAIMED)]),
         Ruling(_check_starvation(case, starve & ~lost), excused=[(lost, STORE_GONE), (~starve, UNCLAIMED)]),

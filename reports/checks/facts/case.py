@@ -16,7 +16,7 @@ from reports.checks.facts.disturbances import Disturbances, find_disturbances
 from reports.checks.facts.effects import Effects, find_effects
 from reports.checks.facts.integrity import Records, inspect_records
 from reports.checks.facts.operations import Operations, call_of_grant, join_operations, tenure_of_release
-from reports.checks.facts.silences import Answers, calm_from_ns, find_answers
+from reports.checks.facts.store_answers import StoreAnswers, calm_from_ns, find_store_answers
 from reports.checks.facts.tenures import Tenures, find_tenures
 from reports.checks.facts.truth import Truth
 
@@ -55,9 +55,9 @@ class Case:
         return last
 
     @cached_property
-    def answers(self) -> list[Answers]:
+    def store_answers(self) -> list[StoreAnswers]:
         """What the store of each real run answered."""
-        return find_answers(self.events, self.runs, self.span_of, self.disturbances)
+        return find_store_answers(self.events, self.runs, self.span_of, self.disturbances)
 
     @cached_property
     def contradictions(self) -> Contradictions:
@@ -70,7 +70,7 @@ class Case:
 
         Of a real run not before the store's last silence: nobody is accused of waiting for a store that was away.
         """
-        return calm_from_ns(self.runs, self.answers, self.contradictions)
+        return calm_from_ns(self.runs, self.store_answers, self.contradictions)
 
     def span_of(self, run: int) -> tuple[int, int]:
         """When the clients of a real run first asked for the lock and when they were done, in true time.

@@ -1,6 +1,6 @@
 """What silences and contradictions of a store mean: what reports say of them, and when they make a run worthless.
 
-Works on rows of `ANSWERS_SCHEMA`, so that the process, a later `lockref check`
+Works on rows of `STORE_ANSWERS_SCHEMA`, so that the process, a later `lockref check`
 and Spark say the same of one history.
 """
 

@@ -1,7 +1,7 @@
 """How fast and how fair a lock was in each real run: figures, measured from the history alone.
 
 Virtual time gets none of them: its latencies are the scenario's. Rates are per
-*answered* time, the run less the silences of its store (`reports.checks.facts.silences`).
+*answered* time, the run less the silences of its store (`reports.checks.facts.store_answers`).
 The run's time falls into four shares:
 
     silent     the store served nothing though it was asked
@@ -26,7 +26,7 @@ from reports.checks.clauses.fairness import jain
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.segments import is_first
-from reports.checks.facts.silences import Answers
+from reports.checks.facts.store_answers import StoreAnswers
 from reports.checks.measures.handoff import handoffs_table
 
 MAIN_TASK: Final = "main"
@@ -67,7 +67,7 @@ SPEED_SCHEMA: Final = pa.schema(
 
 def speed_table(case: Case) -> pa.Table:
     """`SPEED_SCHEMA`, of the real runs of a case."""
-    found = {answers.run: answers for answers in case.answers}
+    found = {answers.run: answers for answers in case.store_answers}
     real = [number for number, world in enumerate(case.runs.texts("world")) if world == "real"]
     if not real:
         return SPEED_SCHEMA.empty_table()
@@ -82,7 +82,7 @@ def speed_table(case: Case) -> pa.Table:
     return pa.Table.from_pylist(rows, SPEED_SCHEMA)
 
 
-def _run_speed(case: Case, run: int, answers: Answers | None, handoffs_ns: Ints) -> dict[str, Any] | None:
+def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: Ints) -> dict[str, Any] | None:
     operations = case.operations
     asked = np.flatnonzero((operations.op == Op.ACQUIRE) & (operations.run == run))
     if len(asked) == 0:

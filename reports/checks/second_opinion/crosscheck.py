@@ -1,6 +1,6 @@
-"""The judge's verdict checked by the other definition: calls and returns swept, lock by lock.
+"""The judge's verdict checked by the other definition: calls and returns in the order of tokens, lock by lock.
 
-What the sweep calls illegal, the judge must call a violation of some safety
+What the second opinion calls illegal, the judge must call a violation of some safety
 clause; the reverse need not be, since the judge also sees the store, beliefs
 and effects. Used by tests on simulated batches, and by hand on a history that
 looks wrong. Loops over operations; not for the hot path.
@@ -18,7 +18,7 @@ from lockref.stores.port import Outcome
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.second_opinion.search import search
-from reports.checks.second_opinion.sweep import NEVER, Illegal, LockOp, Result, sweep
+from reports.checks.second_opinion.token_order import NEVER, Illegal, LockOp, Result, find_illegal
 
 FIRST_PLACE: Final = 1
 """Of a grant in its lock's chain."""
@@ -40,12 +40,12 @@ def _answer(ops: list[LockOp], token_min: int | None) -> str:
     if any(op.result is Result.GRANTED and op.token is None for op in ops):
         found = search(ops, token_min=token_min)
         return "illegal: no order fits" if found == "illegal" else found
-    illegal: Illegal | None = sweep(ops, token_min=token_min)
+    illegal: Illegal | None = find_illegal(ops, token_min=token_min)
     return "legal" if illegal is None else f"illegal: {illegal.rule}"
 
 
 def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
-    """Every lock's operations as the sweep wants them, in the order of calls.
+    """Every lock's operations as the second opinion wants them, in the order of calls.
 
     A grant's number is its place in the chain, which every lock has; where the
     chain cannot be read, its token. It may end by itself from the end of its

@@ -1,4 +1,4 @@
-"""The same question as `sweep` for locks without tokens: a bounded search.
+"""The same question as `find_illegal` for locks without tokens: a bounded search.
 
 Without tokens nothing fixes the order of grants, so orders are tried: at each
 step one of the operations that no unfinished one precedes takes effect (Wing
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from reports.checks.second_opinion.sweep import NEVER, LockOp, Result
+from reports.checks.second_opinion.token_order import NEVER, LockOp, Result
 
 STATES_MAX: Final = 200_000
 
@@ -35,7 +35,7 @@ class _State:
 
 
 def search(ops: Sequence[LockOp], *, token_min: int | None = None, states_max: int = STATES_MAX) -> Answer:
-    """Decide whether one lock's history is legal under the rules of `sweep`; tokens may be None.
+    """Decide whether one lock's history is legal under the rules of `find_illegal`; tokens may be None.
 
     token_min: the smallest token that this lock gives; None where nobody knows.
     Cost: up to `states_max` states of one integer triple each.

@@ -29,7 +29,7 @@ then call concurrent operations ordered (the argument is in porcupine's
 model.go). That favours the accused, as S3 does where two beliefs touch: what
 is concurrent may have happened in either order. Two operations of one client that touch are concurrent, too; which
 release belongs to which grant follows the order in which the client called.
-Validated against brute force in tests/quality/test_sweep_agrees.py.
+Validated against brute force in tests/quality/test_second_opinion.py.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Illegal:
 
 @dataclass(slots=True)
 class _Tenure:
-    """A grant with the window in which it ends. begin_ns, end_ns: where the sweep places them."""
+    """A grant with the window in which it ends. begin_ns, end_ns: where this module places them."""
 
     op: LockOp
     end_lo_ns: int
@@ -88,7 +88,7 @@ class _Tenure:
     end_ns: int = 0
 
 
-def sweep(ops: Sequence[LockOp], *, token_min: int | None = None) -> Illegal | None:
+def find_illegal(ops: Sequence[LockOp], *, token_min: int | None = None) -> Illegal | None:
     """Find an illegal operation in a fenced lock's history, or None.
 
     token_min: the smallest token that this lock gives; None where nobody knows, so that below the first grant seen
@@ -122,7 +122,7 @@ def _pair(ops: Sequence[LockOp]) -> list[_Tenure]:
     for op in ops:
         if op.result is Result.GRANTED:
             if op.token is None:
-                raise ValueError("swept a granted acquire without a token; use reports.checks.second_opinion.search")
+                raise ValueError("a granted acquire has no token; use reports.checks.second_opinion.search")
             holding[op.client] = tenure = _Tenure(op, op.ends_ns)
             tenures.append(tenure)
         elif op.result in (Result.RELEASED, Result.UNKNOWN_RELEASE) and op.client in holding:

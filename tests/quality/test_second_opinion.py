@@ -1,4 +1,4 @@
-"""The sweep and the search against brute force: small histories, small integer times, many ties."""
+"""Token order and search against brute force: small histories, small integer times, many ties."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reports.checks.second_opinion.search import search
-from reports.checks.second_opinion.sweep import NEVER, LockOp, Result, sweep
+from reports.checks.second_opinion.token_order import NEVER, LockOp, Result, find_illegal
 
 HISTORIES = 6_000
 
@@ -186,19 +186,19 @@ DIRECTED = [
 """Histories that chance draws too rarely."""
 
 
-def verdicts(sweeper=sweep, histories: int = HISTORIES, seed: int = 1):
-    """(history, brute force, sweep) of each drawn history."""
+def verdicts(decide=find_illegal, histories: int = HISTORIES, seed: int = 1):
+    """(history, brute force, token order) of each drawn history."""
     for ops in DIRECTED:
-        yield ops, brute_force(ops), sweeper(ops)
+        yield ops, brute_force(ops), decide(ops)
     rng = random.Random(seed)
     for _ in range(histories):
         ops = sorted_tokens(random_history(rng, tokens=True), rng)
         least = smallest_token(ops, rng)
-        yield ops, brute_force(ops, least), sweeper(ops, token_min=least)
+        yield ops, brute_force(ops, least), decide(ops, token_min=least)
 
 
-def test_the_sweep_agrees_with_brute_force():
-    """S1, S2, S7 as swept: every random history gets the verdict that trying all orders gives it."""
+def test_token_order_agrees_with_brute_force():
+    """S1, S2, S7 by token order: every random history gets the verdict that trying all orders gives it."""
     rules: dict[str, int] = {}
     for ops, is_legal, found in verdicts():
         assert (found is None) == is_legal, (found, sorted(ops, key=lambda op: (op.client, op.call_ns)))
@@ -263,7 +263,7 @@ U, R, G, D = Result.UNKNOWN_ACQUIRE, Result.RELEASED, Result.GRANTED, Result.DEN
 def test_all_three_agree_on_unknown_acquires_and_on_where_tokens_begin(ops, is_legal):
     """S7, S2: an unlock after an acquire of unknown outcome is no lie, and a first token of 0 no second one."""
     assert brute_force(ops) == is_legal
-    assert (sweep(ops) is None) == is_legal
+    assert (find_illegal(ops) is None) == is_legal
     assert search(ops) == ("legal" if is_legal else "illegal")
 
 
@@ -273,7 +273,7 @@ def test_a_release_says_that_the_grant_is_over_however_it_ended():
     lasting = [replace(one, ends_ns=NEVER) for one in lapsed]
     for ops, is_legal in ((DIRECTED[1], True), (lapsed, True), (lasting, False)):
         assert brute_force(ops) == is_legal
-        assert (sweep(ops) is None) == is_legal
+        assert (find_illegal(ops) is None) == is_legal
         assert search(ops) == ("legal" if is_legal else "illegal")
 
 
@@ -282,11 +282,11 @@ def test_where_tokens_are_known_to_begin_there_is_no_room_below():
     ops = [op("c", U, 0, 1), op("b", D, 2, 3), op("a", G, 4, 5, 1)]
     for least, is_legal in ((1, False), (0, True), (None, True)):
         assert brute_force(ops, least) == is_legal
-        assert (sweep(ops, token_min=least) is None) == is_legal
+        assert (find_illegal(ops, token_min=least) is None) == is_legal
         assert search(ops, token_min=least) == ("legal" if is_legal else "illegal")
 
 
-def test_a_grant_without_a_token_is_not_swept():
+def test_a_grant_without_a_token_has_no_place_in_the_order():
     """Without tokens nothing fixes the order; the caller must search."""
     with pytest.raises(ValueError, match=r"second_opinion\.search"):
-        sweep([LockOp(client="a", result=Result.GRANTED, call_ns=0, return_ns=1)])
+        find_illegal([LockOp(client="a", result=Result.GRANTED, call_ns=0, return_ns=1)])

@@ -63,7 +63,7 @@ _BUCKET = pa.struct(
         pa.field("refused", pa.int64(), nullable=False),
     ]
 )
-ANSWERS_SCHEMA: Final = pa.schema(
+STORE_ANSWERS_SCHEMA: Final = pa.schema(
     [
         pa.field("run", pa.int64(), nullable=False),
         pa.field("run_ns", pa.int64(), nullable=False),
@@ -103,7 +103,7 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class StoreAnswers:
     """What the store of one real run answered. `run` is a position in the runs table; times are true ones."""
 
     run: int
@@ -150,9 +150,9 @@ class _Requests:
 _SERVED = np.array([Outcome.APPLIED, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED], dtype=np.uint8)
 
 
-def find_answers(
+def find_store_answers(
     events: Events, runs: Runs, span_of: Callable[[int], tuple[int, int]], disturbances: Disturbances
-) -> list[Answers]:
+) -> list[StoreAnswers]:
     """The answers of every real run that sent a request. span_of: the true begin and end of a run.
 
     What a process that died had under way is left out: there was nobody left to hear the answer.
@@ -177,7 +177,7 @@ def find_answers(
         requests = _requests(events, sent[own], replies[own], begin_ns=begin_ns, end_ns=end_ns)
         silences, is_lost = _silences(events, requests, begin_ns=begin_ns, end_ns=end_ns)
         found.append(
-            Answers(
+            StoreAnswers(
                 run=run,
                 begin_ns=begin_ns,
                 end_ns=end_ns,
@@ -286,8 +286,10 @@ def _over_time(requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tupl
     return tuple(zip(edges[:-1], edges[1:], *columns, strict=True))
 
 
-def answers_table(answers: list[Answers], runs: Runs, truth: Truth, contradictions: Contradictions) -> pa.Table:
-    """`ANSWERS_SCHEMA`."""
+def store_answers_table(
+    answers: list[StoreAnswers], runs: Runs, truth: Truth, contradictions: Contradictions
+) -> pa.Table:
+    """`STORE_ANSWERS_SCHEMA`."""
     rows: list[dict[str, Any]] = []
     counts = np.bincount(contradictions.run, minlength=runs.count)
     firsts = dict(zip(contradictions.run[::-1].tolist(), range(len(contradictions.run) - 1, -1, -1), strict=True))
@@ -324,10 +326,10 @@ def answers_table(answers: list[Answers], runs: Runs, truth: Truth, contradictio
                 ],
             }
         )
-    return pa.Table.from_pylist(rows, ANSWERS_SCHEMA)
+    return pa.Table.from_pylist(rows, STORE_ANSWERS_SCHEMA)
 
 
-def calm_from_ns(runs: Runs, answers: list[Answers], contradictions: Contradictions) -> Ints:
+def calm_from_ns(runs: Runs, answers: list[StoreAnswers], contradictions: Contradictions) -> Ints:
     """Per run, the true time from when on nothing disturbed it, ABSENT for never or unknown.
 
     What the runs table says, and of a real run not before its last silence: a

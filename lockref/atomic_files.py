@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, content: str | bytes) -> Path:
+def write_atomically(path: Path, content: str | bytes) -> Path:
     """Write a file beside `path`, then give it the name; text is UTF-8. Makes the folder; answers `path`.
 
     A writer that is killed leaves the file before, and beside it a hidden one that nobody reads. Two writers at
