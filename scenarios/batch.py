@@ -131,6 +131,6 @@ def simulate_many(
     jobs: int = 1,
     substrate: str = "greenlet",
 ) -> Batch:
-    """Run all seeds and keep everything. For more than some ten thousand use `simulate_in_chunks` and judge each chunk."""
+    """Run all seeds and keep everything. For more than ten thousand, judge each chunk of `simulate_in_chunks`."""
     chunks = simulate_in_chunks(scenario, spec, seeds, jobs=jobs, substrate=substrate)
     return Batch(outcomes=tuple(outcome for chunk in chunks for outcome in chunk))
