@@ -4,7 +4,8 @@ One scenario in virtual time under Hudi's behaviour and under the hardened
 lock; hundreds of threads on a real S3 server; both histories through Spark
 into one page. Exit 0 means that the demonstration came out as it must: Hudi's
 build breaks, the hardened one holds in both worlds. Exit 1: the hardened one
-broke; 3: something that was to be shown did not happen.
+broke; 3: something that was to be shown did not happen. On a busy machine the
+server may answer too seldom to show anything; then fewer threads contend for longer.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
     from lockref.cli.options import duration_ns
     from lockref.cli.report import parts_of
     from lockref.cli.results import begin_run, contention_results, say_results
-    from lockref.errors import BackendUnavailable
     from lockref.java import find_java
     from lockref.lab.loading import load_provider
+    from lockref.runtime import NS_PER_S
     from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
     from reports.page import write_report
     from reports.spark.session import start_in_background
     from scenarios.definition.load import load_scenario
     from scenarios.runs import provenance
-    from scenarios.worlds.contention import contend_on
+    from scenarios.worlds.contention import CROWD_MIN, attempts, contend_on
 
     console = Console(ctx.obj)
     for_ns = duration_ns(lasting, "--for")
@@ -69,23 +70,20 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
         hardened = _simulate(scenario, load_provider("hardened"), seeds, folder.part("2-hardened"), about, console)
         say_results(console, hardened)
 
-        contended = None
+        contended: list[Results] = []
         if not no_server:
             what = "threads, one lock, a list that is not thread-safe, a real S3 server"
             console.say(f"\n3  {contenders} {what}", style="head")
-            part = folder.part("3-contention")
-            done = contend_on(
-                BACKEND,
-                load_scenario("contention"),
-                load_provider("hardened"),
-                clients=contenders,
-                duration_ns=for_ns,
-                folder=part.path,
-                progress=console.step,
-            )
-            contended = contention_results(console, done, part, about=about)
-            if done.outcome.lost:
-                raise BackendUnavailable(str(done.outcome.lost[0]))
+            for number, (crowd, crowd_ns) in enumerate(attempts(clients=contenders, duration_ns=for_ns), 1):
+                if number > 1:
+                    busy = "   too little happened: this machine is busy, or too slow for so many"
+                    console.say(f"{busy}. Again, with {crowd} threads for {crowd_ns / NS_PER_S:g} s", style="head")
+                part = folder.part("3-contention" if number == 1 else f"3-contention-again-{number}")
+                asked = (BACKEND, load_scenario("contention"), load_provider("hardened"))
+                done = contend_on(*asked, clients=crowd, duration_ns=crowd_ns, folder=part.path, progress=console.step)
+                contended.append(contention_results(console, done, part, about=about))
+                if contended[-1].verdict != "inconclusive":
+                    break
 
         console.say("\n4  their histories through Spark" if spark else "\n4  the report", style="head")
         console.step("report")
@@ -97,7 +95,8 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
             provenance=about,
             without_spark="--no-spark" if no_spark else "",
         )
-        verdicts = {each.verdict for each in (hardened, contended) if each is not None}
+        # An attempt that showed too little is made up for by a later one.
+        verdicts = {each.verdict for each in (hardened, *contended[-1:])}
         is_as_promised = baseline.verdict == "violated" and verdicts == {"held"}
         code = HELD if is_as_promised else VIOLATED if "violated" in verdicts else INCONCLUSIVE
         folder.describe(status="finished", exit_code=code)
@@ -106,18 +105,16 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
         console.say(f"results   {', '.join(str(path) for path in sorted(folder.path.glob('*/results.json')))}")
         for failure in baseline.failures[:1]:
             console.say(f"replay    {failure.replay}")
-        if not is_as_promised:
+        if contended and contended[-1].verdict == "inconclusive":
+            advice = f"end other programs, or ask for less, such as lockref demo --contenders {CROWD_MIN} --for 60s"
+            console.say(f"the machine was too busy to show contention; nothing broke. To see it, {advice}", style="bad")
+        elif not is_as_promised:
             console.say("the demonstration did not come out as it must: see above", style="bad")
         return code
 
 
 def _simulate(
-    scenario: Scenario,
-    spec: ProviderSpec,
-    seeds: int,
-    folder: RunFolder,
-    about: dict[str, object],
-    console: Console,
+    scenario: Scenario, spec: ProviderSpec, seeds: int, folder: RunFolder, about: dict[str, object], console: Console
 ) -> Results:
     from lockref.cli.console import seed_progress
     from lockref.cli.results import campaign_results

@@ -63,7 +63,8 @@ def validate_command(ctx: click.Context, files: tuple[str, ...]) -> int:
             scenario = load_scenario(file)
         except ConfigError as error:
             wrong += 1
-            console.say(f"✗ {printable(str(error), limit=4000)}", style="bad")
+            for line in str(error).splitlines():
+                console.say(f"✗ {printable(line, limit=1000)}", style="bad")
         else:
             console.say(f"✓ {printable(file)}: {scenario.name}", style="good")
     return 2 if wrong else 0

@@ -22,6 +22,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -199,16 +200,26 @@ def _module_by_name(source: str, whose: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
             raise ConfigError(
-                f"{whose}: there is no module {error.name!r} on the path; for a file write 'path/file.py:Class'"
+                f"{whose}: there is no module {error.name!r} on the path; for a file write 'path/file.py:Class'."
+                f"{did_you_mean(error.name, _modules_beside(error.name))}"
             ) from error
         raise ConfigError(f"{whose}: its module needs {error.name!r}, which is not installed") from error
     except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
         raise ConfigError(f"{whose}: its module fails to import: {_one_line(error)}") from error
 
 
+def _modules_beside(name: str) -> list[str]:
+    """The modules that could have been meant by `name`: those of its package, or those on the path."""
+    package, _, _ = name.rpartition(".")
+    if not package:
+        return [module.name for module in pkgutil.iter_modules([str(Path.cwd()), *sys.path])]
+    return [f"{package}.{module.name}" for module in pkgutil.iter_modules(sys.modules[package].__path__)]
+
+
 def _module_from_file(path: Path, whose: str) -> ModuleType:
     if not path.is_file():
-        raise ConfigError(f"{whose}: there is no file {path}")
+        near = did_you_mean(path.name, sorted(file.name for file in path.parent.glob("*.py")))
+        raise ConfigError(f"{whose}: there is no file {path}{near and '.'}{near}")
     if path.suffix != ".py":
         raise ConfigError(f"{whose}: {path.name} is not a Python file (.py)")
     module_name = f"lockref_provider_{path.stem}"

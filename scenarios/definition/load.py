@@ -144,7 +144,9 @@ def parse_scenario(text: str, *, file: str = "<text>") -> Scenario:
 
 
 def _at(path: KeyPath, message: str) -> str:
-    return f"{'.'.join(str(part) for part in path)}: {message}"
+    # One complaint is one line, whatever a quoted key contains.
+    words = [str(part) if str(part).isprintable() else repr(part) for part in path]
+    return f"{'.'.join(words)}: {' '.join(message.splitlines())}"
 
 
 def _compose(text: str, file: str) -> Node:

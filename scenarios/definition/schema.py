@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from lockref.errors import ConfigError, did_you_mean
-from lockref.lab.loading import ProviderSpec
+from lockref.lab.loading import ProviderSpec, load_program, load_provider
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S
 from reports.checks.demands import COUNT_MAX, demand_text
@@ -411,6 +411,11 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         for name in names:
             if name not in known:
                 yield (*part, name), stranger(name)
+    for name, reference in scenario.providers.items():
+        try:
+            load_provider(reference)
+        except ConfigError as error:
+            yield ("providers", name), str(error)
     yield from _contradictory_services(scenario)
     yield from _contradictory_faults(scenario)
     for number, kind in enumerate(scenario.swarm.kinds if scenario.swarm else ()):
@@ -478,7 +483,11 @@ def _contradictory_services(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             service.make()
         except ConfigError as error:
             yield ("services", name), str(error)
-    for name in scenario.nodes:
+    for name, node in scenario.nodes.items():
+        try:
+            load_program(node.program)
+        except ConfigError as error:
+            yield ("nodes", name, "program"), str(error)
         if name in scenario.service_names or name in _RESERVED or _CLIENT.fullmatch(name):
             yield ("nodes", name), f"is called {name!r}, as a client, a service or somebody else in the history is"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,22 @@ from scenarios.definition.thresholds import judged_thresholds
 from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
+
+_EASIER = ((1, 1), (4, 3), (16, 6))
+"""The contenders of each attempt are divided by the first number, and its time is multiplied by the second."""
+
+CROWD_MIN = 8
+"""An attempt with fewer contenders than this is no crowd, so no attempt goes below it by itself."""
+
+
+def attempts(*, clients: int, duration_ns: int) -> Iterator[tuple[int, int]]:
+    """Contenders and nanoseconds of each attempt to reach the floor of evidence: what was asked for comes first.
+
+    A machine that is busy answers a large crowd too slowly to prove anything. Then a smaller crowd contends for longer.
+    All attempts together last at most ten times as long as the first one.
+    """
+    for divisor, factor in _EASIER:
+        yield max(clients // divisor, min(clients, CROWD_MIN)), factor * duration_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

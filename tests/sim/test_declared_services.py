@@ -84,6 +84,19 @@ def test_a_fault_strikes_a_declared_service() -> None:
             "<text>:7:41: faults.0.service: is 'lease'; expected .*Did you mean 'leases'",
         ),
         (
+            "nodes:\n  boss: {program: 'tests.sim.assigned_lock:Controler'}",
+            r"<text>:6:19: nodes.boss.program: program .* has no 'Controler'. Did you mean 'Controller'",
+        ),
+        (
+            "nodes:\n  boss: {program: 'tests.sim.asigned_lock:Controller'}",
+            r"<text>:6:19: nodes.boss.program: .* no module .* Did you mean 'tests.sim.assigned_lock'",
+        ),
+        (
+            "nodes:\n  boss: {program: 'tests/sim/asigned_lock.py:Controller'}",
+            r"<text>:6:19: nodes.boss.program: .* there is no file .*Did you mean 'assigned_lock.py'",
+        ),
+        ("providers: {n2: hardend}", "<text>:5:17: providers.n2: .* is not known.*Did you mean 'hardened'"),
+        (
             "nodes:\n  boss: {program: 'a:B'}\nfaults: [{kind: crash, at: 1s, client: bos}]",
             "<text>:7:40: faults.0.client: is 'bos'; .*Did you mean 'boss'",
         ),

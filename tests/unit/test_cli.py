@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lockref.cli import console, options
+from lockref.cli import console, demo, options
 from lockref.cli.main import run
 from lockref.cli.report import parts_of
 from lockref.errors import BackendUnavailable, DeterminismError
@@ -19,8 +20,9 @@ from reports.formats import exit_codes
 from reports.formats.results import load_results
 from reports.history_files import load_history, write_json_lines
 from scenarios.definition import units
+from scenarios.definition.schema import Scenario
 from scenarios.runs import open_run
-from scenarios.worlds import threads
+from scenarios.worlds import contention, threads
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
@@ -292,6 +294,18 @@ def test_scenarios_are_validated_in_place(own_folder: Path, capsys: pytest.Captu
     assert "bad.yaml:5:" in told
 
 
+def test_each_error_of_a_scenario_file_has_its_own_line(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """File, line and column begin each line, both in `scenario validate` and where a file is about to run."""
+    (own_folder / "bad.yaml").write_text('version: 1\nname: fine\nclints: 3\nlock: {validity: 10}\n"a\\nb": 2\n')
+    assert run(["scenario", "validate", "bad.yaml"]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" ")[1] for line in lines] == ["bad.yaml:3:1:", "bad.yaml:4:18:", "bad.yaml:5:1:"]
+    assert run(["sim", "bad.yaml"]) == 2
+    assert [line.removeprefix("lockref: ") for line in capsys.readouterr().err.splitlines()] == [
+        line.removeprefix("✗ ") for line in lines
+    ]
+
+
 def test_a_broken_threshold_is_exit_4(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`thresholds` are judged on their own, after safety: a lock that holds but is slow exits 4."""
     scenario = "version: 1\nname: slow\nworkload: {hold: 2s, cycles: 1}\nthresholds: ['hold.p50 < %s']\n"
@@ -554,3 +568,43 @@ def test_a_run_of_several_parts_is_judged_part_by_part(own_folder: Path, capsys:
         assert run(["check", name, "--json"]) == 1
         told = json.loads(capsys.readouterr().out)
         assert (told["runs"], told["verdict"], len(told["scenarios"])) == (40, "violated", 2)
+
+
+def test_a_demo_that_shows_too_little_says_so(
+    own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread never contends: the demo tries again for longer, then says what to do; exit 3, nothing broke."""
+    monkeypatch.setattr(demo, "BACKEND", "memory:demo")
+    monkeypatch.setattr(demo, "BASELINE_SEEDS", 5)
+    assert run(["demo", "--seeds", "2", "--contenders", "1", "--for", "50ms", "--no-spark"]) == 3
+    told = capsys.readouterr().out
+    assert "Again, with 1 threads for 0.15 s" in told
+    assert "Again, with 1 threads for 0.3 s" in told
+    assert "too busy to show contention; nothing broke" in told
+    assert "lockref demo --contenders 8 --for 60s" in told
+
+
+def test_a_later_attempt_of_the_demo_counts(
+    own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a first attempt was too short to show, a longer one shows: exit 0, and both stand in the run folder."""
+    asked: list[tuple[int, int]] = []
+
+    contend_on = contention.contend_on
+
+    def contend(backend: str, scenario: Scenario, spec: Any, *, clients: int, duration_ns: int, **rest: Any) -> Any:
+        asked.append((clients, duration_ns))
+        if len(asked) == 1:
+            return contend_on(backend, scenario, spec, clients=clients, duration_ns=1_000_000, **rest)
+        # Without its floor one grant is enough, and a slow machine gives that, too.
+        scenario = scenario.model_copy(update={"must_happen": []})
+        return contend_on(backend, scenario, spec, clients=2, duration_ns=1_000_000_000, **rest)
+
+    monkeypatch.setattr(contention, "contend_on", contend)
+    monkeypatch.setattr(demo, "BACKEND", "memory:demo")
+    monkeypatch.setattr(demo, "BASELINE_SEEDS", 5)
+    assert run(["demo", "--seeds", "60", "--contenders", "32", "--for", "1s", "--no-spark"]) == 0
+    assert asked == [(32, 1_000_000_000), (8, 3_000_000_000)]
+    [folder] = (own_folder / ".lockref" / "runs").glob("*-demo")
+    assert {path.name for path in folder.iterdir()} >= {"3-contention", "3-contention-again-2"}
+    assert "too busy" not in capsys.readouterr().out
