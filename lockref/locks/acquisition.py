@@ -1,9 +1,4 @@
-"""Getting a grant: look, decide, write on condition, until granted, denied or out of time.
-
-One acquiring call makes passes over the lock (L5). Each pass looks at the record, lets `Rules.decide` judge it, and
-writes on the version that it saw. Its own writes whose answers were lost are recognised in what it reads later (H5).
-The call says no only where it knows (S7).
-"""
+"""Getting a grant: look, decide, write on condition, until granted, denied or out of time (L5)."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ from typing import TYPE_CHECKING, Generic
 from lockref.locks import messages
 from lockref.locks.cell import Purpose
 from lockref.locks.values import Attempt, Lease, R, Reason, Refusal, Reserved, Sight, Step, Stored, Take, Wait
-from lockref.runtime import NS_PER_MS
+from lockref.runtime import NS_PER_MS, MonoNs
 from lockref.stores.port import Outcome, Version
 
 if TYPE_CHECKING:
@@ -25,58 +20,31 @@ _ROUNDS_MAX, _LAST_LOOK_NS = 4, 5 * NS_PER_MS
 class Acquisition(Generic[R]):
     """One acquiring call: its limits, its writes, and what it has learned."""
 
-    def __init__(self, client: LeaseClient[R], timeout_ns: int) -> None:
+    def __init__(self, client: LeaseClient[R], timeout_ns: int, called_at_ns: MonoNs) -> None:
         self.client = client
         self.cell = client.cell
         self.rules = client.cell.rules
         self.runtime = client.cell.runtime
-        now_ns = self.runtime.monotonic_ns()
         # How long the caller waits for somebody else to finish.
-        self.waits_until_ns = now_ns + timeout_ns
+        self.waits_until_ns = called_at_ns + timeout_ns
         # The same, but at least one request: how long to find out what is not known yet, as the fate of a write (S7).
-        self.deadline_ns = now_ns + max(timeout_ns, client.terms.request_timeout_ns)
+        self.deadline_ns = called_at_ns + max(timeout_ns, client.terms.request_timeout_ns)
         # All writes of this call, in order; a look recognises any of them (H5).
         self.attempts: list[Attempt[R]] = []
         # A write of ours stands in the store, or may yet, without being our grant.
         self.is_unresolved = False
         self.has_seen_other = False
-        # The last write was made on a version that this call had read; it was refused, and not because of our own.
-        self.is_informed = False
+        # The last write was refused, and not because of our own.
         self.has_lost_race = False
         self.passes = 0
         self.failures = 0
         self.trouble = ""
 
     def run(self) -> bool:
-        """True: granted. False: somebody else's lease was seen. Raises OutcomeUnknown if nothing definite was (S7)."""
-        if not self.client.enter(self.waits_until_ns):
-            tenure = self.client.tenure
-            if tenure is not None and tenure.is_in_force():
-                return False
-            # S7: the other task is still contending, so nobody is known to have it.
-            raise messages.busy(self.cell.key)
-        self.client.cleanup.take_over()
-        return self.contend()
+        """Passes over the lock, with pauses (L5).
 
-    def stop(self) -> None:
-        """The call ends without a grant, perhaps by a Ctrl-C: leave nothing behind that could become one (L6)."""
-        client = self.client
-        if not client.gate.is_mine():
-            # It ended before it was this task's turn.
-            return
-        try:
-            unsettled = list(self.attempts) if self.is_unresolved else []
-            # A write may have landed, and the call have ended before its caller was told.
-            unsettled += client.forget()
-            # Before another task of this process may enter: its writes are none of these.
-            client.cleanup.abandon(self.attempts, unsettled=unsettled)
-        finally:
-            client.gate.leave()
-        client.notices.not_granted()
-
-    def contend(self) -> bool:
-        """Passes over the lock, with pauses, until it is granted, denied or out of time (L5)."""
-        client = self.client
+        True: granted. False: somebody else's lease was seen. Raises OutcomeUnknown if nothing definite was (S7).
+        """
         while True:
             self.passes += 1
             pause_ns = self.make_pass()
@@ -92,22 +60,23 @@ class Acquisition(Generic[R]):
             left_ns = self.waits_until_ns - now_ns
             if left_ns <= _LAST_LOOK_NS:
                 left_ns = self.deadline_ns - now_ns
-            client.gate.pause(min(pause_ns, left_ns - _LAST_LOOK_NS))
+            self.client.gate.pause(min(pause_ns, left_ns - _LAST_LOOK_NS))
 
-    def recall(self) -> Stored[R] | None:
-        """What need not be read: nothing, unless a variant remembers."""
-        return None
+    def open_writes(self) -> list[Attempt[R]]:
+        """Writes of this call that may stand in the store, or may yet, without being our grant (H6)."""
+        return list(self.attempts) if self.is_unresolved else []
 
-    def make_pass(self) -> int | None:
-        """Look, decide, write, until there is a reason to pause. None: granted; else the pause."""
-        client, known = self.client, self.recall()
+    def make_pass(self, known: Stored[R] | None = None) -> int | None:
+        """Look, decide, write, until there is a reason to pause. None: granted; else the pause.
+
+        known: what need not be read.
+        """
+        client = self.client
         for _ in range(_ROUNDS_MAX):
             if known is None:
-                if self._is_over():
-                    break
-                known = self.look()
+                # H16: a read that failed is tried again while the caller has time.
+                known = None if self._is_over() else self.look()
                 if known is None:
-                    # H16: a read that failed is tried again while the caller has time.
                     break
             own = self.rules.recognise(known.record, self.attempts)
             if own is not None and known.version is not None and client.begin(Lease(known.version, own)):
@@ -165,10 +134,9 @@ class Acquisition(Generic[R]):
             # The state that we wrote on has been replaced, and not by us: our write cannot land any more.
             self.is_unresolved = False
             # A released record tells of nobody: it may be what another client's cleanup left (H6).
-            is_live = stored.record is not None and not stored.record.is_released
-            self.has_seen_other = self.has_seen_other or (self.is_informed and is_live)
+            if stored.record is not None and not stored.record.is_released:
+                self.has_seen_other = True
         self.client.notices.looked(stored)
-        self.is_informed = True
         return stored
 
     def decide(self, known: Stored[R]) -> Take | Wait:
@@ -203,7 +171,7 @@ class Acquisition(Generic[R]):
         if step is Step.LOOK:
             # H5: neither a lost answer nor a 412 tells who has it now.
             is_refused = reply.outcome is Outcome.PRECONDITION_FAILED
-            self.has_lost_race = is_refused and self.is_informed and not was_unresolved
+            self.has_lost_race = is_refused and not was_unresolved
             if is_refused:
                 self.client.notices.write_refused()
             return step, None

@@ -1,32 +1,19 @@
-"""One record under compare-and-set: look, swap, and settle.
-
-A *cell* is one object in a store that answers conditional writes; it decides nothing about the lock. `settle` is the
-one place where an open write is looked up (H5): after a lost answer and after a refused condition alike, read, and
-compare what is found with what we wrote.
-"""
+"""One record under compare-and-set: look, swap, and settle, the one place where an open write is looked up (H5)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
-from typing import Generic, Protocol
+from typing import Generic
 
 from lockref.errors import CorruptRecord, LockError, StoreRejected
 from lockref.locks import messages
 from lockref.locks.notices import Notices
 from lockref.locks.rules import Rules
-from lockref.locks.values import Attempt, R, Sight, Stored
+from lockref.locks.values import Attempt, ConditionalStore, Lease, R, Sight, Stored
 from lockref.runtime import Runtime
-from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
-
-
-class ConditionalStore(Protocol):
-    """Conditional writes by key. An `ObjectStore` is one; a table or a tree of nodes can be seen as one."""
-
-    def read(self, key: str) -> ReadReply: ...
-    def put_if_absent(self, key: str, body: bytes) -> WriteReply: ...
-    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply: ...
+from lockref.stores.port import Outcome, Version, WriteReply
 
 
 class Purpose(Enum):
@@ -39,19 +26,12 @@ class Purpose(Enum):
 
 @dataclass(slots=True)
 class Found(Generic[R]):
-    """What a look tells of open writes. own: the write of ours that stands there. error: why there is no record."""
+    """What a look tells of open writes. lease: our write that stands there. error: why there is no record."""
 
     sight: Sight
     stored: Stored[R] | None = None
-    own: Attempt[R] | None = None
+    lease: Lease[R] | None = None
     error: LockError | None = None
-
-    def landed(self) -> tuple[Version, Attempt[R]]:
-        """Our write that stands there, with its version. Only where the sight is OURS."""
-        assert self.own is not None, "nothing of ours was found"
-        assert self.stored is not None, "something of ours was found in nothing"
-        assert self.stored.version is not None, "a record has a version"
-        return self.stored.version, self.own
 
 
 @dataclass(eq=False)
@@ -111,6 +91,9 @@ class Cell(Generic[R]):
         if stored is None:
             return Found(Sight.UNKNOWN)
         sight = self.rules.sight(stored, expected=expected, attempts=writes, released=released)
-        own = self.rules.recognise(stored.record, writes) if sight is Sight.OURS else None
-        assert own is not None or sight is not Sight.OURS, "a sight of ours without a write of ours"
-        return Found(sight, stored, own)
+        if sight is not Sight.OURS:
+            return Found(sight, stored)
+        own = self.rules.recognise(stored.record, writes)
+        assert own is not None, "a sight of ours without a write of ours"
+        assert stored.version is not None, "a record has a version"
+        return Found(sight, stored, Lease(stored.version, own))

@@ -1,9 +1,6 @@
-"""Leaving nothing behind: the release of a grant, and the undoing of orphaned writes.
+"""Leaving nothing behind: the release of a grant, and the undoing of orphaned writes (H6).
 
-A release is written until its fate is known, for a bounded time (H7). What is left then, and what a failed acquisition
-may have left, are *orphaned writes*: they may stand in the store, or may still land, and nobody believes in them. They
-are undone in the background (H6), and lapse by themselves. A write is entered here before it is sent, and an ended
-grant before it is released, so that no exception can lose one.
+A write is entered here before it is sent, and an ended grant before it is released, so that no exception can lose one.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from typing import Generic
 
 from lockref.locks.background import Background
 from lockref.locks.cell import Cell, Purpose
-from lockref.locks.rules import free_at_wall_ns
+from lockref.locks.decisions import free_at_wall_ns
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import Attempt, LeaseTerms, R, Sight, Step, Stored
 from lockref.runtime import NS_PER_S
@@ -68,9 +65,8 @@ class Cleanup(Generic[R]):
                     match found.sight:
                         case Sight.RELEASED_BY_US:
                             return Ending.FREED, stored
-                        case Sight.OURS:
-                            version, own = found.landed()
-                            body = own.record.freed(cell.new_nonce())
+                        case Sight.OURS if found.lease is not None:
+                            version, body = found.lease.version, found.lease.attempt.record.freed(cell.new_nonce())
                         case Sight.OTHER if stored is not None and rules.is_past(stored.record, body):
                             # The read lags: no successor has a smaller token. Try again.
                             pass
@@ -134,8 +130,9 @@ class Cleanup(Generic[R]):
         if found.stored is None:
             return True
         version = found.stored.version
-        orphan = found.own
-        if orphan is None:
+        if found.lease is not None:
+            orphan = found.lease.attempt
+        else:
             may_land = [write for write in orphans if write.if_version == version]
             if not may_land:
                 return True

@@ -1,9 +1,4 @@
-"""One client's side of a lease: get it, hold it, give it back.
-
-`LeaseClient` puts the parts in order, and each part owns its own state. *The deadline decides*: a holder believes until
-L − M after its last write left. *A lost answer is looked up*: what is found is ours only if it equals what we wrote.
-*Nothing is left behind*: a write that may land and that nobody will believe in is undone.
-"""
+"""One client's side of a lease: get it, hold it, give it back. `LeaseClient` puts the parts in order."""
 
 from __future__ import annotations
 
@@ -15,16 +10,18 @@ from lockref.locks import messages
 from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Cell
 from lockref.locks.cleanup import Cleanup, Ending
+from lockref.locks.gate import Gate
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.notices import Notices
-from lockref.locks.tenure import Gate, Tenure
+from lockref.locks.tenure import Tenure
 from lockref.locks.values import Attempt, Lease, LeaseTerms, Moment, R, Tokens, Writer
 from lockref.locks.waiting import Waiting
+from lockref.runtime import MonoNs
 
 
 @dataclass(eq=False, kw_only=True)
 class LeaseClient(Generic[R]):
-    """Contends for one record, holds it and gives it back, for the tasks of one process."""
+    """Contends for one record, holds it and gives it back, for one task at a time (`GatedClient`)."""
 
     cell: Cell[R]
     terms: LeaseTerms
@@ -35,7 +32,7 @@ class LeaseClient(Generic[R]):
     waiting: Waiting
     tokens: Tokens[R]
     notices: Notices
-    new_acquisition: Callable[[LeaseClient[R], int], Acquisition[R]]
+    new_acquisition: Callable[[LeaseClient[R], int, MonoNs], Acquisition[R]]
     new_tenure: Callable[..., Tenure[R]]
     new_heartbeat: Callable[..., Heartbeat[R]]
 
@@ -45,40 +42,19 @@ class LeaseClient(Generic[R]):
         # Of the latest grant, that of a grant which is over included.
         self.loss = self.runtime.event()
 
-    def acquire(self, timeout_ns: int) -> bool:
-        """As `Acquisition.run`, and True at once for the task that holds (H9). Raises LockLost if it held, and lost."""
-        self.gate.check_open()
-        call = self.new_acquisition(self, timeout_ns)
-        tenure = self.tenure
-        if tenure is not None and tenure.task == self.runtime.current_task():
-            if tenure.is_in_force():
-                self.gate.set_depth(self.gate.depth + 1)
-                return True
-            # Nobody believes in it any more: it is undone instead of left to lapse (H6).
-            self.end_use(tenure)
-            raise tenure.loss_error()
+    def acquire(self, timeout_ns: int, called_at_ns: MonoNs) -> bool:
+        """As `Acquisition.run`. A call that ends without a grant leaves nothing that could become one (L6)."""
+        self.cleanup.take_over()
+        call = self.new_acquisition(self, timeout_ns, called_at_ns)
         is_granted = False
         try:
             is_granted = call.run()
             return is_granted
         finally:
             if not is_granted:
-                call.stop()
-
-    def enter(self, until_ns: int) -> bool:
-        """H9: one task of this process at a time; the others wait for it. False if the time is up first."""
-        while True:
-            tenure = self.tenure
-            if tenure is not None and not tenure.task.is_alive():
-                tenure.lose("the task that locked it has ended without unlocking")
-            if self.gate.try_enter():
-                # A grant of a task that died inside is left to lapse, for its work may go on elsewhere (H13).
-                self.forget()
-                return True
-            left_ns = until_ns - self.runtime.monotonic_ns()
-            if left_ns <= 0:
-                return False
-            self.gate.wait(min(left_ns, self.terms.renew_interval_ns))
+                # A write may have landed, and the call have ended before its caller was told.
+                self.cleanup.abandon(call.attempts, unsettled=[*call.open_writes(), *self.forget()])
+                self.notices.not_granted()
 
     def begin(self, first: Lease[R]) -> bool:
         """Begin the tenure of a write that landed; False if it is too late to be believed (H3)."""
@@ -99,40 +75,6 @@ class LeaseClient(Generic[R]):
         self.cleanup.settle(self.cleanup.orphans)
         return True
 
-    def release(self) -> None:
-        """Leave one level; the outermost one writes (H9).
-
-        Raises LockLost if the grant had ended before, LockNotHeld for a task that does not hold it, ReleaseFailed if
-        the store could not be told (H24): the protected work is done then.
-        """
-        self.gate.check_process()
-        tenure = self.tenure
-        if tenure is None or tenure.task != self.runtime.current_task():
-            raise messages.not_locked(self.cell.key)
-        if self.gate.depth > 1:
-            self.gate.set_depth(self.gate.depth - 1)
-            return
-        was_held = tenure.is_in_force()
-        try:
-            self._disown(tenure)
-            self._give_back(tenure, was_held=was_held)
-        finally:
-            self.end_use(tenure)
-
-    def end_use(self, tenure: Tenure[R]) -> None:
-        """However a grant ended, by an error too: what may be left in the store is undone (H6)."""
-        try:
-            self._disown(tenure)
-            self.cleanup.start_for(tenure.writes())
-        finally:
-            self.gate.leave()
-
-    def _disown(self, tenure: Tenure[R]) -> None:
-        """H7: from here on nobody believes; its writes are ours to undo until the store has told of the release."""
-        if self.tenure is tenure:
-            self.cleanup.add(tenure.writes())
-            self.forget()
-
     def forget(self) -> list[Attempt[R]]:
         """The present tenure, if any, is over: nobody believes in it, nobody renews it. Returns its writes."""
         tenure = self.tenure
@@ -142,13 +84,34 @@ class LeaseClient(Generic[R]):
         self.tenure = None
         return tenure.writes()
 
+    def release(self, tenure: Tenure[R]) -> None:
+        """Give the present grant back.
+
+        Raises LockLost if it had ended before, ReleaseFailed if the store could not be told (H24): the protected work
+        is done then.
+        """
+        was_held = tenure.is_in_force()
+        try:
+            self._disown(tenure)
+            self._give_back(tenure, was_held=was_held)
+        finally:
+            self.end_use(tenure)
+
+    def end_use(self, tenure: Tenure[R]) -> None:
+        """However a grant ended, by an error too: what may be left in the store is undone (H6)."""
+        self._disown(tenure)
+        self.cleanup.start_for(tenure.writes())
+
+    def _disown(self, tenure: Tenure[R]) -> None:
+        """H7: from here on nobody believes; its writes are ours to undo until the store has told of the release."""
+        if self.tenure is tenure:
+            self.cleanup.add(tenure.writes())
+            self.forget()
+
     def _give_back(self, tenure: Tenure[R], *, was_held: bool) -> None:
         ended = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
         self.notices.giving_back(ended.mono_ns - tenure.granted_at.mono_ns)
-        if tenure.is_superseded:
-            self.cleanup.settle(tenure.writes())
-            raise tenure.loss_error()
-        ending, left = self.cleanup.release(tenure)
+        ending, left = (Ending.SUPERSEDED, None) if tenure.is_superseded else self.cleanup.release(tenure)
         if ending is Ending.UNKNOWN:
             # Still ours to undo: it goes on in the background until the lease lapses.
             self.notices.not_freed()

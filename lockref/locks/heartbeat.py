@@ -1,7 +1,5 @@
-"""Keeping a grant: two daemon tasks, one renews, one watches the deadline.
+"""Keeping a grant: one task watches the deadline, another renews, for a renewal may hang when the lease ends (H4, H12).
 
-They are two because a renewal may hang in a socket at the moment when the lease ends, and the loss must be signalled
-then (H4, H12). The renewing task starts only when the first renewal is due, so a short critical section costs one task.
 Nothing here waits for anything but time and the store: an unlock sets `Tenure.stopped` and goes on (H11, D9).
 """
 
@@ -108,9 +106,9 @@ class Heartbeat(Generic[R]):
             return None
         found = self.cell.settle(tenure.pending, expected=tenure.lease.version)
         record = None if found.stored is None else found.stored.record
+        if found.lease is not None:
+            return self._landed(found.lease)
         match found.sight:
-            case Sight.OURS:
-                return self._landed(Lease(*found.landed()))
             case Sight.UNKNOWN | Sight.UNCHANGED:
                 # H6: not landed, or the read lags; the same precondition decides.
                 return self._later()

@@ -1,159 +1,29 @@
-"""The decisions of a lease, without clock, I/O or randomness: functions of values, testable with every value.
-
-The wall clock is what the record carries; it steps. The monotonic clock does not step, but counts from nowhere. A
-holder obeys whichever says "stop" first (H1). Reasons are in docs/the-lock.md, "Why the rules are as they are".
-"""
+"""The decisions as one value, so that a variant of the lock can replace exactly one. A port calls the functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lockref.locks.values import (
-    Attempt,
-    Deadline,
-    LeaseTerms,
-    Moment,
-    R,
-    Reason,
-    Record,
-    Sight,
-    Step,
-    Stored,
-    Take,
-    Wait,
-)
-from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
-from lockref.stores.port import Outcome, Version, WriteReply
-
-_BACKOFF_FIRST_NS, _BACKOFF_NS_MAX = 50 * NS_PER_MS, 2 * NS_PER_S
-
-
-def next_step(reply: WriteReply) -> Step:
-    """What to do after the answer to a conditional write. A 412 is a reason to look, not an answer (A2, H5)."""
-    match reply.outcome:
-        case Outcome.APPLIED:
-            return Step.DONE
-        case Outcome.PRECONDITION_FAILED:
-            return Step.GONE if reply.missing else Step.LOOK
-        case Outcome.CONFLICT | Outcome.THROTTLED:
-            return Step.AGAIN
-        case Outcome.REJECTED:
-            return Step.REFUSED
-        case _:
-            return Step.LOOK
-
-
-def decide(
-    stored: Stored[Any], *, owner: str, own_nonces: Collection[str], now_wall_ns: WallNs, terms: LeaseTerms
-) -> Take | Wait:
-    """May the lock be taken? At validUntil + β itself the lease still stands (E3).
-
-    own_nonces: of earlier writes by this client in which nobody believes. The owner alone may be copied (A4, E33).
-    """
-    record = stored.record
-    if record is None:
-        return Take(Reason.ABSENT)
-    if record.is_released:
-        return Take(Reason.RELEASED)
-    if record.owner == owner and record.nonce in own_nonces:
-        return Take(Reason.OWN)
-    free_at_ns = free_at_wall_ns(record, terms)
-    return Take(Reason.LAPSED) if now_wall_ns >= free_at_ns else Wait(free_at_ns - now_wall_ns)
-
-
-def free_at_wall_ns(record: Record, terms: LeaseTerms) -> int:
-    """The first wall instant at which an unreleased, unrenewed `record` may be taken over."""
-    return record.expiry_ns + (terms.buffer_ns // NS_PER_MS + 1) * NS_PER_MS
-
-
-def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
-    """The stamp of a write sent at `wall_ns`; rounded up, so that it never promises less than we believe (H1)."""
-    return -(-(wall_ns + terms.validity_ns) // NS_PER_MS)
-
-
-def deadline_after(sent: Moment, terms: LeaseTerms) -> Deadline:
-    """When the holder must have stopped: L − M after the write was *sent*, on both clocks (H1, M22)."""
-    believable_ns = terms.validity_ns - terms.margin_ns
-    return Deadline(WallNs(sent.wall_ns + believable_ns), MonoNs(sent.mono_ns + believable_ns))
-
-
-def estimate_wall(previous: Attempt[Any], now: Moment, terms: LeaseTerms) -> int:
-    """What the wall clock should show, by the monotonic clock since `previous`, if it was set back (H19, E31)."""
-    expected_ns = previous.wall_estimate_ns + (now.mono_ns - previous.sent.mono_ns)
-    return expected_ns if expected_ns - now.wall_ns > terms.margin_ns else now.wall_ns
-
-
-def renewed_valid_until_ms(previous: Attempt[R], wall_estimate_ns: int, terms: LeaseTerms) -> int:
-    """The stamp of a renewal: never lower than before (H19)."""
-    return max(previous.record.expiry_ns // NS_PER_MS, valid_until_ms(wall_estimate_ns, terms))
-
-
-def next_token(stored: Stored[Any], token_max: int) -> int:
-    """The token after the record's and after every one that we have seen, where the record carries one (H21)."""
-    token = stored.record.token if stored.record is not None else None
-    return max(token or 0, token_max) + 1
-
-
-def recognise(record: R | None, attempts: Iterable[Attempt[R]]) -> Attempt[R] | None:
-    """Which of our attempts wrote `record`? Owner, expiry and nonce must all agree (H5, A4)."""
-    return next((attempt for attempt in attempts if attempt.record == record), None)
-
-
-def sight(
-    stored: Stored[R], *, expected: Version | None, attempts: Iterable[Attempt[R]], released: R | None = None
-) -> Sight:
-    """What a look shows to a client that last knew version `expected`; the other arguments as of `Cell.settle`."""
-    if stored.record is None:
-        return Sight.ABSENT
-    if released is not None and stored.record == released:
-        return Sight.RELEASED_BY_US
-    if recognise(stored.record, attempts) is not None:
-        return Sight.OURS
-    return Sight.UNCHANGED if stored.version == expected else Sight.OTHER
-
-
-def is_own_past(record: Record | None, current: Record) -> bool:
-    """Is `record` an earlier state of the grant that `current` belongs to, by owner and token? The read lags (A8)."""
-    if record is None or record.is_released or record.token is None:
-        return False
-    return record.owner == current.owner and record.token == current.token
-
-
-def is_past(record: Record | None, current: Record) -> bool:
-    """Is `record` older than `current`, as far as tokens tell? Then it is no successor's; the read lags (A8)."""
-    if is_own_past(record, current):
-        return True
-    if record is None or record.token is None or current.token is None:
-        return False
-    return record.token < current.token
-
-
-def is_denied(*, has_seen_other: bool, is_unresolved: bool) -> bool:
-    """May a call without a grant say no? Only if somebody else's lease was seen and no write of ours is open (S7)."""
-    return has_seen_other and not is_unresolved
-
-
-def backoff_ns(failures: int, jitter: float) -> int:
-    """The pause after so many failures in a row: exponential, times a drawn `jitter` of 0.5 to 1 (H16)."""
-    longest_ns = min(_BACKOFF_FIRST_NS << min(failures - 1, 10), _BACKOFF_NS_MAX)
-    return round(longest_ns * jitter)
+from lockref.locks import decisions
+from lockref.locks.values import Attempt, Deadline, LeaseTerms, Moment, Record, Sight, Step, Take, Wait
+from lockref.stores.port import WriteReply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The decisions as a value: each field is the function of its name. `dataclasses.replace` breaks exactly one."""
+    """The decisions as a value: each field is the function of its name in `decisions.py`."""
 
-    decide: Callable[..., Take | Wait] = decide
-    next_step: Callable[[WriteReply], Step] = next_step
-    deadline_after: Callable[[Moment, LeaseTerms], Deadline] = deadline_after
-    valid_until_ms: Callable[[int, LeaseTerms], int] = valid_until_ms
-    renewed_valid_until_ms: Callable[[Attempt[Any], int, LeaseTerms], int] = renewed_valid_until_ms
-    estimate_wall: Callable[[Attempt[Any], Moment, LeaseTerms], int] = estimate_wall
-    recognise: Callable[..., Any] = recognise
-    sight: Callable[..., Sight] = sight
-    is_denied: Callable[..., bool] = is_denied
-    is_own_past: Callable[[Record | None, Record], bool] = is_own_past
-    is_past: Callable[[Record | None, Record], bool] = is_past
-    backoff_ns: Callable[[int, float], int] = backoff_ns
+    decide: Callable[..., Take | Wait] = decisions.decide
+    next_step: Callable[[WriteReply], Step] = decisions.next_step
+    deadline_after: Callable[[Moment, LeaseTerms], Deadline] = decisions.deadline_after
+    valid_until_ms: Callable[[int, LeaseTerms], int] = decisions.valid_until_ms
+    renewed_valid_until_ms: Callable[[Attempt[Any], int, LeaseTerms], int] = decisions.renewed_valid_until_ms
+    estimate_wall: Callable[[Attempt[Any], Moment, LeaseTerms], int] = decisions.estimate_wall
+    recognise: Callable[..., Any] = decisions.recognise
+    sight: Callable[..., Sight] = decisions.sight
+    is_denied: Callable[..., bool] = decisions.is_denied
+    is_own_past: Callable[[Record | None, Record], bool] = decisions.is_own_past
+    is_past: Callable[[Record | None, Record], bool] = decisions.is_past
+    backoff_ns: Callable[[int, float], int] = decisions.backoff_ns

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S, MonoNs, WallNs
-from lockref.stores.port import Version
+from lockref.stores.port import ReadReply, Version, WriteReply
 
 REQUEST_TIMEOUT_NS_MAX = 5 * NS_PER_S
 """No single request deserves to be waited for longer, however slow the heartbeat (H18)."""
@@ -219,6 +219,14 @@ class Refusal(Enum):
 
     LOST_RACE = "lost race"
     TROUBLE = "trouble"
+
+
+class ConditionalStore(Protocol):
+    """Conditional writes by key. An `ObjectStore` is one; a table or a tree of nodes can be seen as one."""
+
+    def read(self, key: str) -> ReadReply: ...
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply: ...
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply: ...
 
 
 class Tokens(Protocol[R]):

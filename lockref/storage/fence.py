@@ -64,7 +64,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lockref.locks.rules import next_token
+from lockref.locks.decisions import next_token
 from lockref.locks.values import UNFENCED, Refusal, Reserved, Stored
 from lockref.storage.lockfile import BODY_BYTES_MAX, LockFile
 from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply

@@ -28,8 +28,8 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from lockref.errors import LockError, LockNotHeld, LockTimeout
-from lockref.locks import interrupts
 from lockref.locks.client import LeaseClient
+from lockref.locks.gated import GatedClient
 from lockref.locks.notices import LossCallback, Notices
 from lockref.locks.tenure import Tenure
 from lockref.provider import Grant, LockContext, LockListener
@@ -122,6 +122,7 @@ class StorageLock:
             new_tenure=parts.tenure,
             new_heartbeat=parts.heartbeat,
         )
+        self.gated = GatedClient(self.client, self.gate)
 
     @property
     def tenure(self) -> Tenure[LockFile] | None:
@@ -198,7 +199,7 @@ class StorageLock:
 
     def try_lock(self) -> bool:
         """One attempt; returns within two request timeouts. False: somebody else has it."""
-        return interrupts.acquire(self.client, 0)
+        return self.gated.acquire(0)
 
     def lock(self, timeout_s: float) -> bool:
         """Wait for a grant; returns within `timeout_s` and one request timeout (L5).
@@ -206,7 +207,7 @@ class StorageLock:
         At least one attempt is made, and finished: below one request timeout that may take longer than waiting may.
         False: somebody else's lease was seen; OutcomeUnknown: nothing definite was.
         """
-        return interrupts.acquire(self.client, round(timeout_s * NS_PER_S))
+        return self.gated.acquire(round(timeout_s * NS_PER_S))
 
     # ---- unlock ----
 
@@ -219,16 +220,16 @@ class StorageLock:
         """
         tenure, depth = self.client.tenure, self.gate.depth
         try:
-            self.client.release()
+            self.gated.release()
         except LockError:
             raise
         except BaseException:
-            interrupts.break_off(self.client, tenure, depth)
+            self.gated.break_off(tenure, depth)
             raise
 
     def __enter__(self) -> Self:
         """Wait for a grant as long as a lease may last. Raises LockTimeout where `lock` says False."""
-        if not interrupts.acquire(self.client, self.terms.validity_ns + self.terms.buffer_ns):
+        if not self.gated.acquire(self.terms.validity_ns + self.terms.buffer_ns):
             raise LockTimeout(f"locking {self.cell.key}: somebody else held it all the time; wait longer with lock()")
         return self
 

@@ -6,7 +6,7 @@ A variant replaces one part, and is loaded by its name like any lock:
         parts = replace(StorageLock.parts, cell=ForgetfulCell)
 
     class Bold(StorageLock):
-        parts = replace(StorageLock.parts, rules=replace(Rules(), deadline_after=no_margin))
+        parts = replace(StorageLock.parts, rules=Rules(deadline_after=no_margin))
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.cell import Cell
 from lockref.locks.cleanup import Cleanup
 from lockref.locks.client import LeaseClient
+from lockref.locks.gate import Gate
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.rules import Rules
-from lockref.locks.tenure import Gate, Tenure
+from lockref.locks.tenure import Tenure
 from lockref.locks.values import Tokens, Writer
 from lockref.locks.waiting import Shortcut, Waiting
-from lockref.runtime import Runtime
+from lockref.runtime import MonoNs, Runtime
 from lockref.storage.fence import FenceMark
 from lockref.storage.lockfile import LockFile, owner_id
 from lockref.storage.shortcut import RememberedVersion
@@ -47,7 +48,7 @@ class Parts:
     cell: Callable[..., Cell[LockFile]] = Cell
     writer: Callable[..., Writer[LockFile]] = LockFileWriter
     gate: Callable[[Runtime, str], Gate] = Gate
-    acquisition: Callable[[LeaseClient[LockFile], int], Acquisition[LockFile]] = ReturningAcquisition
+    acquisition: Callable[[LeaseClient[LockFile], int, MonoNs], Acquisition[LockFile]] = ReturningAcquisition
     tenure: Callable[..., Tenure[LockFile]] = Tenure
     heartbeat: Callable[..., Heartbeat[LockFile]] = Heartbeat
     cleanup: Callable[..., Cleanup[LockFile]] = Cleanup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockref.locks.rules import (
+from lockref.locks.decisions import (
     deadline_after,
     decide,
     estimate_wall,

@@ -95,8 +95,7 @@ PROGRAMS = {
 }
 
 THE_GRANT_STANDS = (
-    "return LeaseClient.acquire",
-    "return acquire",
+    "return GatedClient.acquire",
     "return StorageLock.lock",
     "return StorageLock.__enter__",
     "call StorageLock.unlock",

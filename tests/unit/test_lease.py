@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.locks.rules import (
+from lockref.locks.decisions import (
     deadline_after,
     decide,
     estimate_wall,

@@ -10,9 +10,10 @@ from typing import Any
 from lockref.errors import CorruptRecord, LockError, OutcomeUnknown
 from lockref.locks.cell import Purpose
 from lockref.locks.cleanup import Cleanup, Ending
+from lockref.locks.decisions import decide, next_step
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.returning import ReturningAcquisition
-from lockref.locks.rules import Rules, decide, next_step
+from lockref.locks.rules import Rules
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import UNFENCED, Attempt, Lease, Reason, Reserved, Step, Stored, Take, Wait
 from lockref.provider import Grant

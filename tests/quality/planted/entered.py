@@ -6,7 +6,8 @@ from typing import Any
 
 from lockref.errors import LockLost, LockNotHeld
 from lockref.locks.cell import Purpose
-from lockref.locks.tenure import Gate, Tenure
+from lockref.locks.gate import Gate
+from lockref.locks.tenure import Tenure
 from lockref.runtime import MonoNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lockref.errors import LockNotHeld
-from lockref.locks.tenure import Gate, Tenure
+from lockref.locks.gate import Gate
+from lockref.locks.tenure import Tenure
 from lockref.provider import LockContext
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

@@ -9,9 +9,9 @@ from typing import Any
 from lockref.errors import OutcomeUnknown, ReleaseFailed
 from lockref.locks.cell import Cell, Purpose
 from lockref.locks.cleanup import Cleanup
+from lockref.locks.decisions import recognise
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.returning import ReturningAcquisition
-from lockref.locks.rules import recognise
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import Attempt, Lease, Moment, Reason, Stored, Take, Wait
 from lockref.provider import LockContext

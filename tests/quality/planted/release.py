@@ -8,7 +8,7 @@ from typing import Any
 from lockref.errors import LockLost, LockNotHeld, ReleaseFailed
 from lockref.locks.cell import Purpose
 from lockref.locks.cleanup import Cleanup, Ending
-from lockref.locks.rules import next_token
+from lockref.locks.decisions import next_token
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import Stored
 from lockref.storage.lock import StorageLock

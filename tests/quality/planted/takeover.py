@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
+from lockref.locks.decisions import decide, next_token
 from lockref.locks.returning import ReturningAcquisition
-from lockref.locks.rules import decide, next_token
 from lockref.locks.values import Reason, Refusal, Reserved, Stored, Take, Wait
 from lockref.storage.fence import FenceMark
 from lockref.storage.lock import StorageLock

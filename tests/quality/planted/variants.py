@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from lockref.locks.rules import deadline_after
+from lockref.locks.decisions import deadline_after
 from lockref.locks.values import Deadline, LeaseTerms, Moment, Stored
 from lockref.provider import LockContext, RecordView
 from lockref.runtime import NS_PER_S

@@ -1,0 +1,106 @@
+"""One lease for all tasks of a process: one at a time, nested calls, forks, and a Ctrl-C at any instant.
+
+`LeaseClient` is for one task. Here each call waits for its turn (H9), nested calls are counted, and a call that an
+exception breaks off, between any two instructions, leaves the count right. A port takes its platform's re-entrant lock
+for the first two, and needs none of the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from lockref.locks import messages
+from lockref.locks.client import LeaseClient
+from lockref.locks.gate import Gate
+from lockref.locks.tenure import Tenure
+from lockref.locks.values import R
+
+
+class GatedClient(Generic[R]):
+    """Calls one lease for whichever task has its turn."""
+
+    def __init__(self, client: LeaseClient[R], gate: Gate) -> None:
+        self.client = client
+        self.gate = gate
+        self.runtime = gate.runtime
+
+    def acquire(self, timeout_ns: int) -> bool:
+        """As `LeaseClient.acquire`, and True at once for the task that holds (H9).
+
+        Raises LockLost if it held and lost, LockForked in a forked child, LockError for a lock that was closed.
+        """
+        gate, client = self.gate, self.client
+        gate.check_open()
+        tenure, depth = client.tenure, gate.depth
+        if tenure is not None and tenure.task == self.runtime.current_task():
+            try:
+                if tenure.is_in_force():
+                    gate.set_depth(depth + 1)
+                    return True
+            except BaseException:
+                # CPython may raise KeyboardInterrupt between any two calls: an entry that was broken off counts for
+                # nothing.
+                gate.set_depth(depth)
+                raise
+            # Nobody believes in it any more: it is undone instead of left to lapse (H6).
+            self.end_use(tenure)
+            raise tenure.loss_error()
+        called_at_ns = self.runtime.monotonic_ns()
+        is_granted = False
+        try:
+            is_granted = self._enter(called_at_ns + timeout_ns) and client.acquire(timeout_ns, called_at_ns)
+            return is_granted
+        finally:
+            # It may have ended before it was this task's turn.
+            if not is_granted and gate.is_mine():
+                # There is a grant if a Ctrl-C came between the client's yes and ours.
+                self.end_use(client.tenure)
+
+    def _enter(self, until_ns: int) -> bool:
+        """H9: one task of this process at a time. False: another one holds. Raises OutcomeUnknown if none does (S7)."""
+        while True:
+            tenure = self.client.tenure
+            if tenure is not None and not tenure.task.is_alive():
+                tenure.lose("the task that locked it has ended without unlocking")
+            if self.gate.try_enter():
+                # A grant of a task that died inside is left to lapse, for its work may go on elsewhere (H13).
+                self.client.forget()
+                return True
+            left_ns = until_ns - self.runtime.monotonic_ns()
+            if left_ns <= 0:
+                if tenure is not None and tenure.is_in_force():
+                    return False
+                raise messages.busy(self.gate.key)
+            self.gate.wait(min(left_ns, self.client.terms.renew_interval_ns))
+
+    def release(self) -> None:
+        """Leave one level; the outermost one releases the lease (H9), and raises as `LeaseClient.release`.
+
+        Raises LockNotHeld for a task that does not hold it, LockForked in a forked child.
+        """
+        self.gate.check_process()
+        tenure, depth = self.client.tenure, self.gate.depth
+        if tenure is None or tenure.task != self.runtime.current_task():
+            raise messages.not_locked(self.gate.key)
+        if depth > 1:
+            self.gate.set_depth(depth - 1)
+            return
+        try:
+            self.client.release(tenure)
+        finally:
+            self.gate.leave()
+
+    def break_off(self, tenure: Tenure[R] | None, depth: int) -> None:
+        """A Ctrl-C struck the release of `tenure`. The caller has left its critical section all the same (H6)."""
+        if tenure is not None and tenure is self.client.tenure and tenure.task == self.runtime.current_task():
+            self.gate.set_depth(depth - 1)
+            if depth == 1:
+                self.end_use(tenure)
+
+    def end_use(self, tenure: Tenure[R] | None) -> None:
+        """Nobody uses this grant any more: what it may have left is undone, and the next task may enter (H6)."""
+        try:
+            if tenure is not None:
+                self.client.end_use(tenure)
+        finally:
+            self.gate.leave()
