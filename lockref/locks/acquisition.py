@@ -8,7 +8,7 @@ from lockref.locks import messages
 from lockref.locks.cell import Purpose
 from lockref.locks.values import Attempt, Lease, R, Reason, Refusal, Reserved, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, MonoNs
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Outcome
 
 if TYPE_CHECKING:
     from lockref.locks.client import LeaseClient
@@ -52,15 +52,15 @@ class Acquisition(Generic[R]):
                 return True
             now_ns = self.runtime.monotonic_ns()
             is_denied = self.rules.is_denied(has_seen_other=self.has_seen_other, is_unresolved=self.is_unresolved)
-            if (self.waits_until_ns if is_denied else self.deadline_ns) - now_ns <= _LAST_LOOK_NS:
+            # The last look falls just before the end of the caller's time.
+            left_ns = self.waits_until_ns - _LAST_LOOK_NS - now_ns
+            if left_ns <= 0 and not is_denied:
+                left_ns = self.deadline_ns - _LAST_LOOK_NS - now_ns
+            if left_ns <= 0:
                 if is_denied:
                     return False
                 raise messages.not_granted(self.cell.key, is_unresolved=self.is_unresolved, trouble=self.trouble)
-            # The last look falls just before the end of the caller's time.
-            left_ns = self.waits_until_ns - now_ns
-            if left_ns <= _LAST_LOOK_NS:
-                left_ns = self.deadline_ns - now_ns
-            self.client.gate.pause(min(pause_ns, left_ns - _LAST_LOOK_NS))
+            self.client.gate.pause(min(pause_ns, left_ns))
 
     def open_writes(self) -> list[Attempt[R]]:
         """Writes of this call that may stand in the store, or may yet, without being our grant (H6)."""
@@ -78,8 +78,7 @@ class Acquisition(Generic[R]):
                 known = None if self._is_over() else self.look()
                 if known is None:
                     break
-            own = self.rules.recognise(known.record, self.attempts)
-            if own is not None and known.version is not None and client.begin(Lease(known.version, own)):
+            if self._is_granted(known):
                 return None
             decision = self.decide(known)
             if isinstance(decision, Wait):
@@ -93,24 +92,23 @@ class Acquisition(Generic[R]):
             if reserved is Refusal.TROUBLE:
                 self.trouble = "the fence object, which keeps tokens rising, could not be asked"
                 break
-            step, version = self.write(known, reserved)
-            attempt, known = self.attempts[-1], None
+            step, known = self.write(known, reserved)
             if step is Step.AGAIN:
                 break
             if step is Step.LOOK and self.has_lost_race and self.runtime.monotonic_ns() < self.waits_until_ns:
                 # Most likely somebody was quicker just now: look when that grant should end, not at once.
                 return client.waiting.pause_after_lost_race_ns()
-            if step is Step.GONE:
-                known = Stored(None, None)
-            elif step is Step.DONE and version is not None:
-                if client.begin(Lease(version, attempt)):
-                    return None
-                # H3: it came too late to be believed. It is our own to take again.
-                known = Stored(version, attempt.record)
+            if step is Step.DONE and known is not None and self._is_granted(known):
+                return None
         self.failures += 1
         pause_ns = self.rules.backoff_ns(self.failures, self.runtime.random.uniform(0.5, 1.0))
         # Never longer than a poll, so that a release is noticed in time whatever happened before (L3).
         return min(pause_ns, client.poll_interval_ns)
+
+    def _is_granted(self, known: Stored[R]) -> bool:
+        """Does a write of ours stand there (H5)? One that is too late to be believed is our own to take again (H3)."""
+        own = self.rules.recognise(known.record, self.attempts)
+        return own is not None and known.version is not None and self.client.begin(Lease(known.version, own))
 
     def is_late(self) -> bool:
         """The caller's time is up (L5)."""
@@ -156,8 +154,8 @@ class Acquisition(Generic[R]):
         now_ns = self.runtime.wall_ns()
         return self.client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=wait.for_ns)
 
-    def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Version | None]:
-        """One acquiring write on what is known; what its answer means, and the version that it made."""
+    def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
+        """One acquiring write on what is known; what its answer means, and what is known then."""
         attempt = self.client.writer.attempt(known, reserved)
         # Entered before it leaves: whatever becomes of it, an exception included, it may land (H6).
         self.attempts.append(attempt)
@@ -166,7 +164,7 @@ class Acquisition(Generic[R]):
         reply = self.cell.swap(attempt.if_version, attempt.record, Purpose.ACQUIRE)
         step = self.rules.next_step(reply)
         if step is Step.DONE:
-            return step, reply.version
+            return step, Stored(reply.version, attempt.record)
         self.trouble = reply.in_words()
         if step is Step.LOOK:
             # H5: neither a lost answer nor a 412 tells who has it now.
@@ -179,4 +177,4 @@ class Acquisition(Generic[R]):
         self.is_unresolved = was_unresolved
         if step is Step.REFUSED:
             raise messages.write_refused(self.cell.key, self.trouble)
-        return step, None
+        return step, Stored(None, None) if step is Step.GONE else None

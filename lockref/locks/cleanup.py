@@ -37,7 +37,7 @@ class Cleanup(Generic[R]):
         self.runtime = cell.runtime
         self.orphans: list[Attempt[R]] = []
         self._mutex = self.runtime.mutex()
-        self._background = Background(self, name)
+        self.background = Background(self, name)
 
     def release(self, tenure: Tenure[R]) -> tuple[Ending, Stored[R] | None]:
         """H7: write the released record until its fate is known. Also returns it, where it stands in the store now."""
@@ -98,29 +98,13 @@ class Cleanup(Generic[R]):
     def abandon(self, attempts: Collection[Attempt[R]], *, unsettled: Sequence[Attempt[R]]) -> None:
         """An acquiring call ended without a grant (L6). attempts: all its writes; unsettled: those that may count."""
         with self._mutex:
-            kept = [orphan for orphan in self.unlapsed(self.orphans) if orphan not in attempts]
-            for write in unsettled:
-                if write not in kept:
-                    kept.append(write)
-            self.orphans = kept
+            self.orphans = [orphan for orphan in self.unlapsed(self.orphans) if orphan not in attempts]
+            self.orphans += unsettled
         self.start()
-
-    def take_over(self) -> None:
-        """A call of this lock begins: it deals with the orphans itself, so the background task ends."""
-        self._background.stop()
 
     def start(self) -> None:
         """H6: undo the orphans of now in the background, so that the caller's time is kept (L5)."""
-        self._background.start(list(self.orphans))
-
-    def start_for(self, writes: Collection[Attempt[R]]) -> None:
-        """`start`, if any of `writes` is an orphan: with it goes what earlier calls have left."""
-        if any(orphan in writes for orphan in self.orphans):
-            self.start()
-
-    def finish(self) -> None:
-        """The lock is closed: try once now; what is left then is undone in the background."""
-        self._background.finish()
+        self.background.start(list(self.orphans))
 
     def undo(self, orphans: list[Attempt[R]]) -> bool:
         """Release an orphan that landed; overwrite what one could still land on, so that it meets a 412 (H6, E30)."""

@@ -14,7 +14,7 @@ from lockref.locks.gate import Gate
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.notices import Notices
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Attempt, Lease, LeaseTerms, Moment, R, Tokens, Writer
+from lockref.locks.values import Lease, LeaseTerms, Moment, R, Tokens, Writer
 from lockref.locks.waiting import Waiting
 from lockref.runtime import MonoNs
 
@@ -44,7 +44,8 @@ class LeaseClient(Generic[R]):
 
     def acquire(self, timeout_ns: int, called_at_ns: MonoNs) -> bool:
         """As `Acquisition.run`. A call that ends without a grant leaves nothing that could become one (L6)."""
-        self.cleanup.take_over()
+        # This call deals with the orphans of earlier ones.
+        self.cleanup.background.stop()
         call = self.new_acquisition(self, timeout_ns, called_at_ns)
         is_granted = False
         try:
@@ -53,16 +54,14 @@ class LeaseClient(Generic[R]):
         finally:
             if not is_granted:
                 # A write may have landed, and the call have ended before its caller was told.
-                self.cleanup.abandon(call.attempts, unsettled=[*call.open_writes(), *self.forget()])
+                self.forget()
+                self.cleanup.abandon(call.attempts, unsettled=call.open_writes())
                 self.notices.not_granted()
 
     def begin(self, first: Lease[R]) -> bool:
         """Begin the tenure of a write that landed; False if it is too late to be believed (H3)."""
         tenure = self.new_tenure(first, key=self.cell.key, runtime=self.runtime, notices=self.notices)
-        name = f"lockref-{self.writer.owner[:6]}"
-        heartbeat = self.new_heartbeat(
-            tenure, cell=self.cell, terms=self.terms, new_renewal=self.writer.renewal, name=name
-        )
+        heartbeat = self.new_heartbeat(tenure, cell=self.cell, terms=self.terms, writer=self.writer)
         # From here on a call that ends without a grant forgets the tenure, as when no heartbeat can be started (H10).
         self.tenure, self.loss = tenure, tenure.loss
         heartbeat.start()
@@ -75,14 +74,11 @@ class LeaseClient(Generic[R]):
         self.cleanup.settle(self.cleanup.orphans)
         return True
 
-    def forget(self) -> list[Attempt[R]]:
-        """The present tenure, if any, is over: nobody believes in it, nobody renews it. Returns its writes."""
-        tenure = self.tenure
-        if tenure is None:
-            return []
-        tenure.end()
-        self.tenure = None
-        return tenure.writes()
+    def forget(self) -> None:
+        """The present tenure, if any, is over: nobody believes in it, nobody renews it."""
+        if self.tenure is not None:
+            self.tenure.end()
+            self.tenure = None
 
     def release(self, tenure: Tenure[R]) -> None:
         """Give the present grant back.
@@ -100,7 +96,7 @@ class LeaseClient(Generic[R]):
     def end_use(self, tenure: Tenure[R]) -> None:
         """However a grant ended, by an error too: what may be left in the store is undone (H6)."""
         self._disown(tenure)
-        self.cleanup.start_for(tenure.writes())
+        self.cleanup.start()
 
     def _disown(self, tenure: Tenure[R]) -> None:
         """H7: from here on nobody believes; its writes are ours to undo until the store has told of the release."""

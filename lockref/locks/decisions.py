@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from lockref.locks.values import (
-    Attempt,
-    Deadline,
-    LeaseTerms,
-    Moment,
-    R,
-    Reason,
-    Record,
-    Sight,
-    Step,
-    Stored,
-    Take,
-    Wait,
-)
+from lockref.locks.values import Attempt, Deadline, LeaseTerms, Moment, R, Reason, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.stores.port import Outcome, Version, WriteReply
 
@@ -58,7 +45,7 @@ def decide(
     return Take(Reason.LAPSED) if now_wall_ns >= free_at_ns else Wait(free_at_ns - now_wall_ns)
 
 
-def free_at_wall_ns(record: Record, terms: LeaseTerms) -> int:
+def free_at_wall_ns(record: R, terms: LeaseTerms) -> int:
     """The first wall instant at which an unreleased, unrenewed `record` may be taken over."""
     return record.expiry_ns + (terms.buffer_ns // NS_PER_MS + 1) * NS_PER_MS
 
@@ -93,7 +80,10 @@ def next_token(stored: Stored[Any], token_max: int) -> int:
 
 def recognise(record: R | None, attempts: Iterable[Attempt[R]]) -> Attempt[R] | None:
     """Which of our attempts wrote `record`? Owner, expiry and nonce must all agree (H5, A4)."""
-    return next((attempt for attempt in attempts if attempt.record == record), None)
+    for attempt in attempts:
+        if attempt.record == record:
+            return attempt
+    return None
 
 
 def sight(
@@ -109,14 +99,14 @@ def sight(
     return Sight.UNCHANGED if stored.version == expected else Sight.OTHER
 
 
-def is_own_past(record: Record | None, current: Record) -> bool:
+def is_own_past(record: R | None, current: R) -> bool:
     """Is `record` an earlier state of the grant that `current` belongs to, by owner and token? The read lags (A8)."""
     if record is None or record.is_released or record.token is None:
         return False
     return record.owner == current.owner and record.token == current.token
 
 
-def is_past(record: Record | None, current: Record) -> bool:
+def is_past(record: R | None, current: R) -> bool:
     """Is `record` older than `current`, as far as tokens tell? Then it is no successor's; the read lags (A8)."""
     if is_own_past(record, current):
         return True

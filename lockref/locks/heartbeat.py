@@ -9,26 +9,27 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic
 
+from lockref.locks import messages
 from lockref.locks.cell import Cell, Purpose
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Attempt, Lease, LeaseTerms, R, Sight, Step
+from lockref.locks.values import Lease, LeaseTerms, R, Sight, Step, Writer
 from lockref.runtime import MonoNs
 
 
 @dataclass(eq=False)
 class Heartbeat(Generic[R]):
-    """Keeps one grant alive and says when it ended. Used once. new_renewal: the write that extends a lease."""
+    """Keeps one grant alive and says when it ended. Used once."""
 
     tenure: Tenure[R]
     _: KW_ONLY
     cell: Cell[R]
     terms: LeaseTerms
-    new_renewal: Callable[[Lease[R]], Attempt[R]]
-    name: str
+    writer: Writer[R]
     _failures: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.runtime = self.cell.runtime
+        self.name = f"lockref-{self.writer.owner[:6]}"
 
     def start(self) -> None:
         """Start the watchdog. Raises RuntimeError if the system has no thread to give (H10)."""
@@ -53,16 +54,12 @@ class Heartbeat(Generic[R]):
             if left_ns == 0:
                 tenure.lose("the lease ended before it could be renewed")
                 return
-            # Not longer than an interval: the wall clock may step towards the deadline meanwhile.
-            wait_ns = min(left_ns, interval_ns)
-            if not is_renewing:
-                until_first_ns = first_ns - self.runtime.monotonic_ns()
-                if until_first_ns <= 0:
-                    self.runtime.spawn(lambda: self._run("heartbeat", self._renew_on), name=f"{self.name}-renewal")
-                    is_renewing = True
-                else:
-                    wait_ns = min(wait_ns, until_first_ns)
-            tenure.stopped.wait(wait_ns)
+            until_first_ns = first_ns - self.runtime.monotonic_ns()
+            if not is_renewing and until_first_ns <= 0:
+                self.runtime.spawn(lambda: self._run("heartbeat", self._renew_on), name=f"{self.name}-renewal")
+                is_renewing = True
+            # Never longer than an interval: the wall clock may step towards the deadline meanwhile.
+            tenure.stopped.wait(min(left_ns, interval_ns if is_renewing else until_first_ns))
 
     def _renew_on(self) -> None:
         while not self.tenure.stopped.is_set():
@@ -77,7 +74,7 @@ class Heartbeat(Generic[R]):
             # H13: its work may go on elsewhere, so the lock is not given to anybody before it lapses.
             self.tenure.lose("the task that locked it has ended without unlocking")
             return None
-        renewal = self.new_renewal(self.tenure.lease)
+        renewal = self.writer.renewal(self.tenure.lease)
         if not self.tenure.send(renewal):
             return None
         reply = self.cell.swap(renewal.if_version, renewal.record, Purpose.RENEW)
@@ -87,7 +84,7 @@ class Heartbeat(Generic[R]):
                 return self._landed(Lease(reply.version, renewal))
             case Step.GONE:
                 # H15: whoever creates it anew holds it; never recreate it.
-                self.tenure.supersede("the lock object was deleted")
+                self.tenure.supersede(messages.superseded(Sight.ABSENT))
                 return None
             case Step.LOOK:
                 return self._settle()
@@ -105,22 +102,14 @@ class Heartbeat(Generic[R]):
             # H11: unlocked meanwhile; the release looks for itself.
             return None
         found = self.cell.settle(tenure.pending, expected=tenure.lease.version)
-        record = None if found.stored is None else found.stored.record
         if found.lease is not None:
             return self._landed(found.lease)
-        match found.sight:
-            case Sight.UNKNOWN | Sight.UNCHANGED:
-                # H6: not landed, or the read lags; the same precondition decides.
-                return self._later()
-            case Sight.OTHER if self.cell.rules.is_own_past(record, tenure.lease.attempt.record):
-                return self._later()
-            case Sight.ABSENT:
-                tenure.supersede("the lock object was deleted")
-            case Sight.NO_RECORD:
-                # Without the error's text, which may quote what was found: reasons are logged.
-                tenure.supersede("the lock object was overwritten with something that is no lock record")
-            case _:
-                tenure.supersede("somebody else's record has replaced it")
+        record = None if found.stored is None else found.stored.record
+        is_past = self.cell.rules.is_own_past(record, tenure.lease.attempt.record)
+        if found.sight in (Sight.UNKNOWN, Sight.UNCHANGED) or is_past:
+            # H6: not landed, or the read lags; the same precondition decides.
+            return self._later()
+        tenure.supersede(messages.superseded(found.sight))
         return None
 
     def _landed(self, extended: Lease[R]) -> MonoNs | None:

@@ -6,6 +6,7 @@ One place for the texts, so that the algorithm reads without them. A port has it
 from __future__ import annotations
 
 from lockref.errors import LockError, LockForked, LockLost, LockNotHeld, OutcomeUnknown, ReleaseFailed, StoreRejected
+from lockref.locks.values import Sight
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import ReadReply
 
@@ -61,6 +62,18 @@ def release_failed(key: str, *, validity_ns: int) -> ReleaseFailed:
         f"unlocking {key}: the store did not take the release; the protected work is done, do not "
         f"repeat it. Others wait until the lease lapses, {validity_ns / NS_PER_S:g} s at most"
     )
+
+
+def superseded(sight: Sight) -> str:
+    """Why a grant has ended that the store does not show any more (H8)."""
+    match sight:
+        case Sight.ABSENT:
+            return "the lock object was deleted"
+        case Sight.NO_RECORD:
+            # Without the error's text, which may quote what was found: reasons are logged.
+            return "the lock object was overwritten with something that is no lock record"
+        case _:
+            return "somebody else's record has replaced it"
 
 
 def lost(key: str, *, token: int | None, reason: str) -> LockLost:

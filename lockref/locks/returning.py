@@ -10,7 +10,6 @@ from typing import Any
 
 from lockref.locks.acquisition import Acquisition
 from lockref.locks.values import R, Reserved, Step, Stored
-from lockref.stores.port import Version
 
 
 class ReturningAcquisition(Acquisition[R]):
@@ -45,8 +44,8 @@ class ReturningAcquisition(Acquisition[R]):
             self.has_seen_other, self._relies_on_memory = had_seen_other, False
         return stored
 
-    def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Version | None]:
-        step, version = super().write(known, reserved)
+    def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
+        step, now_known = super().write(known, reserved)
         if self._relies_on_memory:
             self.has_lost_race = False
-        return step, version
+        return step, now_known

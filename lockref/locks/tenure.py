@@ -23,7 +23,6 @@ class Tenure(Generic[R]):
         self.runtime = runtime
         self.notices = notices
         self.task = runtime.current_task()
-        self.process_id = runtime.process_id()
         self.lease = first
         self.granted_at = first.attempt.sent
         # Renewals that were sent and whose fate is open.
@@ -44,8 +43,7 @@ class Tenure(Generic[R]):
     def is_in_force(self) -> bool:
         """H1, H2: evaluated at use. A no is latched, so that no late renewal turns it into a yes."""
         runtime = self.runtime
-        # H9: a forked child has inherited the memory, not the grant.
-        if self.has_ended or self.loss_reason is not None or runtime.process_id() != self.process_id:
+        if self.has_ended or self.loss_reason is not None:
             return False
         # As `Deadline.has_passed`, in place: this is what a lock is asked most often.
         deadline = self.lease.attempt.deadline

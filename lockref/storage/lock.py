@@ -126,8 +126,11 @@ class StorageLock:
 
     @property
     def tenure(self) -> Tenure[LockFile] | None:
-        """The grant of this client that has not been given back, in force or not; None if there is none."""
-        return self.client.tenure
+        """The grant of this client that has not been given back, in force or not; None if there is none.
+
+        None in a forked child, too, which has inherited the memory, not the grant (H9).
+        """
+        return self.client.tenure if self.runtime.process_id() == self.gate.process_id else None
 
     @classmethod
     def from_context(cls, context: LockContext) -> Self:
@@ -266,7 +269,7 @@ class StorageLock:
                     self.unlock()
             else:
                 tenure.lose("the lock was closed by another task")
-        self.cleanup.finish()
+        self.cleanup.background.finish()
 
     def exit_hook(self) -> None:
         """For the end of the process: a grant still in use is marked lost and left to lapse (H14, U16)."""

@@ -101,11 +101,11 @@ class _Denies(ReturningAcquisition[LockFile]):
         super().__init__(*args, **more)
         self.refusal = refusal
 
-    def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Version | None]:
-        step, version = super().write(known, reserved)
+    def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Stored[LockFile] | None]:
+        step, now_known = super().write(known, reserved)
         if step is Step.AGAIN and self.refusal in self.trouble:
             self.has_seen_other, self.waits_until_ns = True, 0
-        return step, version
+        return step, now_known
 
 
 class ConflictIsDenial(StorageLock):
@@ -121,11 +121,11 @@ class ThrottleIsDenial(StorageLock):
 
 
 class _RemembersRefusals(ReturningAcquisition[LockFile]):
-    def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Version | None]:
-        step, version = super().write(known, reserved)
+    def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Stored[LockFile] | None]:
+        step, now_known = super().write(known, reserved)
         if step is Step.AGAIN:
             self.has_seen_other, self.is_unresolved = True, False
-        return step, version
+        return step, now_known
 
 
 class LastRefusalIsDenial(StorageLock):
@@ -157,7 +157,7 @@ class FalseOnAnyError(StorageLock):
 
 
 class _ByOwner(ReturningAcquisition[LockFile]):
-    def make_pass(self) -> int | None:
+    def make_pass(self, known: Stored[LockFile] | None = None) -> int | None:
         stored = self.cell.look()
         record = None if stored is None else stored.record
         is_mine = record is not None and record.owner == self.client.writer.owner and not record.expired
@@ -165,7 +165,7 @@ class _ByOwner(ReturningAcquisition[LockFile]):
             attempt = self.attempts[-1] if self.attempts else self.client.writer.attempt(stored, UNFENCED)
             if self.client.begin(Lease(stored.version, dataclasses.replace(attempt, record=record))):
                 return None
-        return super().make_pass()
+        return super().make_pass(known)
 
 
 class RecognisesByOwner(StorageLock):

@@ -11,13 +11,13 @@ from typing import Any
 
 from lockref.errors import CorruptRecord, StoreRejected
 from lockref.locks.cell import Cell, Purpose
-from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Refusal, Reserved, Stored
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
 from lockref.storage.fence import FenceMark
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.storage.parts import Parts
+from lockref.storage.writer import LockFileWriter
 from lockref.stores.port import Version, WriteReply
 
 FOREVER_NS = 4 * 10**18
@@ -60,11 +60,11 @@ class WritesApart(Cell[LockFile]):
         return self.store.put(self.key, self.serialize(record))  # type: ignore[attr-defined]
 
 
-class RenewalsApart(Heartbeat[LockFile]):
-    """The reference's heartbeat: what it sends passes `changed`."""
+class RenewalsApart(LockFileWriter):
+    """The reference's writer: its renewals pass `changed`."""
 
-    def __init__(self, *args: Any, new_renewal: Any, **more: Any) -> None:
-        super().__init__(*args, new_renewal=lambda lease: self.changed(new_renewal(lease)), **more)
+    def renewal(self, current: Lease[LockFile]) -> Attempt[LockFile]:
+        return self.changed(super().renewal(current))
 
     def changed(self, renewal: Attempt[LockFile]) -> Attempt[LockFile]:
         raise NotImplementedError

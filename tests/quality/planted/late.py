@@ -173,4 +173,4 @@ class _RenewsBeyondTheStamp(RenewalsApart):
 class ReadsTheStampBack(StorageLock):
     """Found its own record: believes for as long as the stamp says, without the margin (M6)."""
 
-    parts = other(heartbeat=_RenewsBeyondTheStamp)
+    parts = other(writer=_RenewsBeyondTheStamp)

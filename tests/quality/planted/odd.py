@@ -227,20 +227,20 @@ class _GivesUp(Cleanup[LockFile]):
 
 
 class _Adopts(ReturningAcquisition[LockFile]):
-    def make_pass(self) -> int | None:
+    def make_pass(self, known: Stored[LockFile] | None = None) -> int | None:
         stored = look_or_none(self.cell)
         cleanup = self.client.cleanup
         assert isinstance(cleanup, _GivesUp)
-        stray = None if stored is None else recognise(stored.record, cleanup.given_up)
-        if stored is not None and stored.version is not None and stray is not None:
+        orphan = None if stored is None else recognise(stored.record, cleanup.given_up)
+        if stored is not None and stored.version is not None and orphan is not None:
             now = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
-            fresh = dataclasses.replace(stray, sent=now, deadline=self.rules.deadline_after(now, self.client.terms))
+            fresh = dataclasses.replace(orphan, sent=now, deadline=self.rules.deadline_after(now, self.client.terms))
             if self.client.begin(Lease(stored.version, fresh)):
                 return None
-        return super().make_pass()
+        return super().make_pass(known)
 
 
-class AdoptsItsStray(StorageLock):
+class AdoptsItsOrphan(StorageLock):
     """A write that an earlier call gave up is found in the store, and is a grant from now on (H5, H6)."""
 
     parts = other(acquisition=_Adopts, cleanup=_GivesUp)

@@ -254,7 +254,7 @@ BUGS = (
     Bug("odd:GuardCachesItsAnswer", "H2", "e06", "S3 L4"),
     Bug("odd:GivesUpBlindly", "M4 S6", "e08", "S6 S3"),
     Bug("odd:WaitsAnewForEachOwner", "L5 E35", "crowded", "L5"),
-    Bug("odd:AdoptsItsStray", "H5 H6", "m23", "S3 L4"),
+    Bug("odd:AdoptsItsOrphan", "H5 H6", "m23", "S3 L4"),
     Bug("odd:CleanupHitsTheNextGrant", "H6", "m23", "S3"),
     Bug("odd:TryLockNeverTakesOver", "S7", "e02", "S7"),
     Bug("odd:RemembersNo", "S7", "a05", "S7"),

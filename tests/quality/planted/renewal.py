@@ -31,7 +31,7 @@ class RenewsUnconditionally(StorageLock):
 
 class _RenewsBlindly(Heartbeat[LockFile]):
     def renew(self) -> MonoNs | None:
-        renewal = self.new_renewal(self.tenure.lease)
+        renewal = self.writer.renewal(self.tenure.lease)
         reply = self.cell.swap(None, renewal.record, Purpose.RENEW)
         if reply.version is not None and not self.tenure.has_ended:
             self.tenure.lease = Lease(reply.version, renewal)
@@ -108,7 +108,7 @@ class _LowersTheStamp(RenewalsApart):
 class LowersValidUntil(StorageLock):
     """A renewal writes what its wall clock says now; after a step back the record ends before the holder does (H19)."""
 
-    parts = other(heartbeat=_LowersTheStamp)
+    parts = other(writer=_LowersTheStamp)
 
 
 class _HalvesTheStamp(RenewalsApart):
@@ -120,7 +120,7 @@ class _HalvesTheStamp(RenewalsApart):
 class RenewsWithHalfTheValidity(StorageLock):
     """A renewal writes half the validity and believes in all of it."""
 
-    parts = other(heartbeat=_HalvesTheStamp)
+    parts = other(writer=_HalvesTheStamp)
 
 
 class _CarriesOn(Tenure[LockFile]):
