@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic
 
 from lockref.locks import messages
 from lockref.locks.cell import Purpose
-from lockref.locks.values import Attempt, Lease, R, Reason, Refusal, Reserved, Sight, Step, Stored, Take, Wait
+from lockref.locks.values import Attempt, Lease, R, Refusal, Reserved, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, MonoNs
 from lockref.stores.port import Outcome
 
@@ -82,7 +82,11 @@ class Acquisition(Generic[R]):
                 return None
             decision = self.decide(known)
             if isinstance(decision, Wait):
-                return self._pause_ns(known, decision)
+                assert known.record is not None, "nobody waits for an absent record"
+                self.has_seen_other = True
+                # H20: never beyond the end of the lease in the way.
+                now_ns = self.runtime.wall_ns()
+                return client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=decision.for_ns)
             if self._is_over():
                 break
             reserved = client.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
@@ -142,17 +146,8 @@ class Acquisition(Generic[R]):
         nonces = {write.record.nonce for write in (*self.client.cleanup.orphans, *self.attempts)}
         owner, terms, now_ns = self.client.writer.owner, self.client.terms, self.runtime.wall_ns()
         decision = self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
-        if isinstance(decision, Take) and decision.reason is Reason.LAPSED:
-            self.client.notices.saw_lapsed()
+        self.client.notices.decided(decision)
         return decision
-
-    def _pause_ns(self, known: Stored[R], wait: Wait) -> int:
-        """H20: how long to wait before the next look; never beyond the end of the lease in the way."""
-        assert known.record is not None, "nobody waits for an absent record"
-        self.has_seen_other = True
-        self.client.notices.saw_holder()
-        now_ns = self.runtime.wall_ns()
-        return self.client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=wait.for_ns)
 
     def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
         """One acquiring write on what is known; what its answer means, and what is known then."""

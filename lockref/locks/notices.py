@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from lockref.errors import LockLost
-from lockref.locks.values import Moment, Stored
+from lockref.locks.values import Moment, Reason, Stored, Take, Wait
 from lockref.locks.waiting import Shortcut, Waiting
 from lockref.provider import Grant, LockEvent, LockEventKind, LockListener, hears_metrics
 from lockref.runtime import NS_PER_S, Runtime, WallNs
@@ -132,13 +132,12 @@ class Notices:
         """An acquiring call has read this."""
         self.shortcut.looked(stored)
 
-    def saw_holder(self) -> None:
-        """Somebody else's lease stands."""
-        self.metric("lock.acquired.others.error")
-
-    def saw_lapsed(self) -> None:
-        """Somebody's lease has lapsed without a release."""
-        self.metric("lock.dangling")
+    def decided(self, decision: Take | Wait) -> None:
+        """An acquiring call has judged what it read: somebody else's lease stands, or has lapsed without a release."""
+        if isinstance(decision, Wait):
+            self.metric("lock.acquired.others.error")
+        elif decision.reason is Reason.LAPSED:
+            self.metric("lock.dangling")
 
     def write_refused(self) -> None:
         """An acquiring write met another version than the one that it named."""

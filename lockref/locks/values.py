@@ -1,6 +1,6 @@
 """The words of a lease: how long it lasts, what was written and read, and what that may mean.
 
-Values only. What is decided about them is in `rules.py`.
+Values only. What is decided about them is in `decisions.py`.
 """
 
 from __future__ import annotations

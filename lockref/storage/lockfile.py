@@ -72,7 +72,7 @@ class LockFile:
     fence: int | None = None
     mark: int | None = None
 
-    # The names by which a lease knows a record, whatever its format (`lockref.locks.rules.Record`).
+    # The names by which a lease knows a record, whatever its format (`lockref.locks.values.Record`).
 
     @property
     def token(self) -> int | None:

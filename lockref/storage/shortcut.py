@@ -16,7 +16,11 @@ from lockref.storage.lockfile import LockFile
 
 
 class RememberedVersion:
-    """What our last release left in the store, and whether that is worth a try."""
+    """The record and version that our last release left.
+
+    The next acquiring write may name that version without a read. After a look that found another version there, it
+    may not, until a look finds a release of ours still in place.
+    """
 
     def __init__(self) -> None:
         self._left: Stored[LockFile] | None = None

@@ -6,7 +6,7 @@ import dataclasses
 from functools import partial
 from typing import Any
 
-from lockref.locks import rules
+from lockref.locks import decisions
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Reason, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime, WallNs
@@ -38,7 +38,7 @@ class CountsRenewalsFromTheReply(StorageLock):
 
 
 def _on_the_wall(sent: Moment, terms: LeaseTerms) -> Deadline:
-    return Deadline(rules.deadline_after(sent, terms).wall_ns, MonoNs(FOREVER_NS))
+    return Deadline(decisions.deadline_after(sent, terms).wall_ns, MonoNs(FOREVER_NS))
 
 
 class WallClockOnly(StorageLock):
@@ -48,7 +48,7 @@ class WallClockOnly(StorageLock):
 
 
 def _without_the_wall(sent: Moment, terms: LeaseTerms) -> Deadline:
-    return Deadline(WallNs(FOREVER_NS), rules.deadline_after(sent, terms).mono_ns)
+    return Deadline(WallNs(FOREVER_NS), decisions.deadline_after(sent, terms).mono_ns)
 
 
 class MonotonicClockOnly(StorageLock):
@@ -115,19 +115,19 @@ class EpochInSeconds(StorageLock):
     """validUntil as a whole is in seconds: a record of 1970 (M1: dynamodb-lock-rs)."""
 
     parts = other_rules(
-        valid_until_ms=lambda wall_ns, terms: rules.valid_until_ms(wall_ns, terms) // 1000,
-        renewed_valid_until_ms=lambda _previous, wall_ns, terms: rules.valid_until_ms(wall_ns, terms) // 1000,
+        valid_until_ms=lambda wall_ns, terms: decisions.valid_until_ms(wall_ns, terms) // 1000,
+        renewed_valid_until_ms=lambda _previous, wall_ns, terms: decisions.valid_until_ms(wall_ns, terms) // 1000,
     )
 
 
 class MicrosecondsForMilliseconds(StorageLock):
     """validUntil is in microseconds: thousands of years from now (M1)."""
 
-    parts = other_rules(valid_until_ms=lambda wall_ns, terms: rules.valid_until_ms(wall_ns, terms) * 1000)
+    parts = other_rules(valid_until_ms=lambda wall_ns, terms: decisions.valid_until_ms(wall_ns, terms) * 1000)
 
 
 def _in_seconds(stored: Stored[LockFile], *, now_wall_ns: int, own_nonces: Any, **known: Any) -> Take | Wait:
-    return rules.decide(stored, own_nonces=(), now_wall_ns=WallNs(now_wall_ns // 1000), **known)
+    return decisions.decide(stored, own_nonces=(), now_wall_ns=WallNs(now_wall_ns // 1000), **known)
 
 
 class ComparesSecondsWithMilliseconds(StorageLock):
@@ -137,7 +137,7 @@ class ComparesSecondsWithMilliseconds(StorageLock):
 
 
 def _never_lapsed(stored: Stored[LockFile], *, terms: LeaseTerms, **known: Any) -> Take | Wait:
-    decision = rules.decide(stored, terms=terms, **known)
+    decision = decisions.decide(stored, terms=terms, **known)
     if isinstance(decision, Take) and decision.reason is Reason.LAPSED:
         return Wait(terms.validity_ns)
     return decision
@@ -150,7 +150,7 @@ class NeverExpires(StorageLock):
 
 
 def _at_the_stamp(stored: Stored[LockFile], *, terms: LeaseTerms, **known: Any) -> Take | Wait:
-    return rules.decide(stored, terms=dataclasses.replace(terms, buffer_ns=0), **known)
+    return decisions.decide(stored, terms=dataclasses.replace(terms, buffer_ns=0), **known)
 
 
 class NoDriftMargin(StorageLock):
@@ -161,7 +161,7 @@ class NoDriftMargin(StorageLock):
 
 def _before_the_stamp(stored: Stored[LockFile], *, now_wall_ns: int, terms: LeaseTerms, **known: Any) -> Take | Wait:
     ahead_ns = 2 * terms.buffer_ns + 2 * NS_PER_MS
-    return rules.decide(stored, now_wall_ns=WallNs(now_wall_ns + ahead_ns), terms=terms, **known)
+    return decisions.decide(stored, now_wall_ns=WallNs(now_wall_ns + ahead_ns), terms=terms, **known)
 
 
 class SubtractsTheDriftMargin(StorageLock):
