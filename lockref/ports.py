@@ -104,7 +104,10 @@ class PushChannel(Channel, Protocol):
     """A channel on which the service speaks, too: watch events, the end of a session."""
 
     def receive(self, timeout_ns: int | None) -> object | None:
-        """The next message that the service pushed to this process; None if none came within `timeout_ns`."""
+        """The next message that the service pushed to this process; None if none came within `timeout_ns`.
+
+        The messages of one service come in the order in which it pushed them.
+        """
         ...
 
 

@@ -37,7 +37,10 @@ class ServiceContext(Protocol):
         ...
 
     def push(self, node: str, message: object) -> None:
-        """Send a message that answers no request, such as a watch event; it may be lost on its way, as a reply may."""
+        """Send a message that answers no request, such as a watch event.
+
+        It may be lost on its way, as a reply may. What is pushed to one process arrives in the order of the calls.
+        """
         ...
 
     def changed(self, op: Op, key: str, version: str = "", body: bytes | None = None) -> None:

@@ -134,9 +134,8 @@ class Wire:
             injector.at_c3(in_flight)
 
     def _deliver(self, in_flight: InFlight, reply: Reply) -> None:
-        if in_flight.is_over:
-            return
         in_flight.reply = reply
+        # Nothing happens if its caller has gone on: that wait, by its epoch, is over.
         self._kernel.resume(in_flight.task, in_flight.epoch)
 
     # Pushes.
@@ -153,7 +152,10 @@ class Wire:
 
         Its latency and its loss are drawn as those of a reply; a partition
         stops it. It is dropped if no process of the node is connected when it
-        leaves, or if that process is dead when it arrives.
+        leaves; nobody takes it if that process is dead when it arrives. The
+        pushes of one connection arrive in the order in which they left, as over
+        TCP: one that is held back holds back those behind it. Nothing orders
+        them with replies.
         """
         box = self._mailboxes.get((hosted.name, node))
         if box is None:
@@ -162,25 +164,32 @@ class Wire:
         box.pushed += 1
         is_cut = self._injector is not None and self._injector.is_cut(hosted.name, node)
         if not (draw.is_reply_lost or is_cut):
-            self._kernel.call_at(self._kernel.now_ns + draw.to_client_ns, partial(box.put, message))
+            box.due_ns = max(box.due_ns, self._kernel.now_ns + draw.to_client_ns)
+            box.under_way.append(message)
+            self._kernel.call_at(box.due_ns, box.arrive)
 
 
 class Mailbox:
-    """What one service pushed to one process and nobody has taken yet, in order of arrival. pushed: how many left."""
+    """What one service pushed to one process and nobody has taken yet, in order of arrival.
 
-    __slots__ = ("_arrived", "_messages", "process", "pushed")
+    pushed: how many left. under_way: those that have not arrived, in order of
+    departure. due_ns: when the last of them arrives.
+    """
+
+    __slots__ = ("_arrived", "_messages", "due_ns", "process", "pushed", "under_way")
 
     def __init__(self, kernel: Kernel, process: Process) -> None:
         self.process = process
         self.pushed = 0
+        self.due_ns = 0
+        self.under_way: deque[object] = deque()
         self._messages: deque[object] = deque()
         self._arrived = SimEvent(kernel)
 
-    def put(self, message: object) -> None:
-        """A message arrives. Runs on the kernel."""
-        if not self.process.is_dead:
-            self._messages.append(message)
-            self._arrived.set()
+    def arrive(self) -> None:
+        """The message that left first arrives, whichever of several that are due now was called. Runs on the kernel."""
+        self._messages.append(self.under_way.popleft())
+        self._arrived.set()
 
     def take(self, timeout_ns: int | None) -> object | None:
         """The next message; None if none came within `timeout_ns` of the process's clock (None: wait for ever)."""

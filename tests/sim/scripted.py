@@ -12,6 +12,7 @@ from lockref.runtime import NS_PER_MS
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
+from sim.kernel.schedules import Schedule
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node
 from sim.world import World
@@ -34,8 +35,16 @@ def body(owner: str, token: int = 1, *, is_released: bool = False) -> bytes:
 class Scene:
     """A world with one script per client, and what was written down."""
 
-    def __init__(self, plan: FaultPlan = EMPTY_PLAN, *, dialect: str = "s3", network: NetworkModel = STEADY) -> None:
-        self.world = World(seed=1, plan=plan, network=network)
+    def __init__(
+        self,
+        plan: FaultPlan = EMPTY_PLAN,
+        *,
+        dialect: str = "s3",
+        network: NetworkModel = STEADY,
+        schedule: Schedule | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.world = World(seed=seed, plan=plan, network=network, schedule=schedule)
         self.store = self.world.object_store(decode=OneRecord(decode), dialect=dialect)
         self.log: list[Any] = []
 

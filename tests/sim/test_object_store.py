@@ -11,7 +11,7 @@ from lockref.history import Kind
 from lockref.stores.port import Outcome, Version
 from sim.faults.answers import Error
 from sim.faults.plan import FaultPlan
-from sim.faults.stores import IgnoreConditions
+from sim.faults.stores import DeleteObject, IgnoreConditions
 from tests.sim.scripted import KEY, MS, Scene, body
 
 DIALECTS = ("s3", "gcs", "azure", "memory")
@@ -80,6 +80,82 @@ def test_only_s3_calls_it_success_to_delete_nothing():
         _, got = replies(dialect, lambda store, _: store.delete(KEY))
         statuses[dialect] = got[0].status
     assert statuses == {"s3": 204, "gcs": 404, "azure": 404}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "status", "outcome"), [("s3", 204, Outcome.APPLIED), ("gcs", 404, Outcome.PRECONDITION_FAILED)]
+)
+def test_what_it_means_to_delete_nothing(dialect, status, outcome):
+    """C8: an unconditional delete of an absent key is a success for S3 and a failure elsewhere; missing for both."""
+    _, got = replies(dialect, lambda store, _: store.delete(KEY))
+    assert (got[0].status, got[0].outcome, got[0].missing) == (status, outcome, True)
+
+
+@pytest.mark.parametrize(("dialect", "status"), [("s3", 204), ("gcs", 204), ("azure", 202)])
+def test_status_of_a_deletion(dialect, status):
+    """C8: each dialect confirms a deletion with its own status."""
+    _, got = replies(dialect, lambda store, _: store.put(KEY, body("a")), lambda store, _: store.delete(KEY))
+    assert (got[1].status, got[1].missing) == (status, False)
+
+
+def test_a_stale_deletion_finds_the_object():
+    """C8: a delete on a stale version is told that the object is there."""
+    _, got = replies(
+        "s3", lambda store, _: store.put(KEY, body("a")), lambda store, _: store.delete(KEY, Version("another"))
+    )
+    assert (got[1].status, got[1].missing) == (412, False)
+
+
+def test_what_a_store_promises():
+    """Capabilities of the model: deletions have conditions; versions repeat where they are made of the content."""
+    promises = {dialect: Scene(dialect=dialect).store.service.capabilities for dialect in DIALECTS}
+    assert all(each.conditional_delete for each in promises.values())
+    assert [name for name, each in promises.items() if each.versions_repeat] == ["s3"]
+    assert [each.dialect for each in promises.values()] == list(DIALECTS)
+
+
+def test_objects_are_listed_in_order():
+    """What is there is listed sorted, because faults that name no key act in that order."""
+    scene, _ = replies("s3", *[lambda store, _, key=key: store.put(key, body("a")) for key in ("b", "c", "a")])
+    assert scene.store.present_keys() == ["a", "b", "c"]
+
+
+def test_an_operator_finds_nothing_to_delete():
+    """delete_object on an absent key changes nothing, so it has not mattered; a wrong act is named."""
+    scene = Scene(FaultPlan.of(DeleteObject(id="f", key="absent", at_ns=50 * MS)))
+    scene.client("n1", lambda node, _store: node.runtime.sleep(100 * MS))
+    assert scene.run().counts() == (1, 1, 0)
+    assert not scene.rows(Kind.APPLIED)
+    with pytest.raises(ConfigError, match="'expire'; this service knows put, delete"):
+        scene.store.tamper("expire", KEY)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "missing"),
+    [(404, Outcome.PRECONDITION_FAILED, True), (412, Outcome.PRECONDITION_FAILED, False),
+     (409, Outcome.CONFLICT, False), (429, Outcome.THROTTLED, False), (403, Outcome.REJECTED, False),
+     (501, Outcome.REJECTED, False), (500, Outcome.AMBIGUOUS, False), (408, Outcome.AMBIGUOUS, False)],
+)  # fmt: skip
+def test_a_refused_write_says_what_may_have_happened(status, outcome, missing):
+    """A1, A5: the status that a fault puts in the place of an answer decides; the reason names it."""
+    scene = Scene(FaultPlan.of(Error(id="f", op="acquire", status=status)))
+    scene.client("n1", lambda _node, store: scene.note(store.put_if_absent(KEY, body("a"))))
+    reply = scene.run().log[0][0]
+    assert (reply.outcome, reply.missing, reply.status) == (outcome, missing, status)
+    assert reply.reason == f"status {status} (injected)"
+
+
+def test_a_read_that_is_answered_404_finds_nothing():
+    """error 404 on a read: the object is there, and the client is told that it is not."""
+    scene = Scene(FaultPlan.of(Error(id="f", op="read", status=404)))
+
+    def script(_node, store):
+        store.put(KEY, body("a"))
+        scene.note(store.read(KEY))
+
+    scene.client("n1", script)
+    found = scene.run().log[0][0]
+    assert (found.is_absent, found.status, found.reason) == (True, 404, "status 404 (injected)")
 
 
 def test_s3_versions_repeat_for_equal_bytes():
@@ -189,3 +265,10 @@ def test_a_read_has_no_precondition_to_fail():
     scene = Scene(FaultPlan.of(Error(id="f", op="read", status=412)))
     scene.client("n1", lambda _node, store: scene.note(store.read(KEY).outcome))
     assert scene.run().log[0][0] is Outcome.REJECTED
+
+
+def test_the_reason_of_a_refused_read_is_told():
+    """error 503 on a read: the reason says that it was injected."""
+    scene = Scene(FaultPlan.of(Error(id="f", op="read", status=503)))
+    scene.client("n1", lambda _node, store: scene.note(store.read(KEY).reason))
+    assert scene.run().log[0][0] == "status 503 (injected)"

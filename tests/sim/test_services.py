@@ -15,6 +15,7 @@ from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash
 from sim.faults.stores import DeleteObject
+from sim.machine.network import Network, NetworkModel
 from sim.services.service import ServiceContext, refused, unknown_act
 from tests.sim.scripted import KEY, MS, TIMEOUT_NS, Scene, body
 
@@ -127,11 +128,126 @@ def test_a_partition_stops_pushes_that_leave_during_it():
     assert scene.counts()[2] == 1
 
 
+class Ticker:
+    """Answers each request, and pushes ten numbers to its sender, 1 ms apart."""
+
+    capabilities = None
+    refuse = staticmethod(refused)
+
+    def start(self, context: ServiceContext) -> None:
+        self._context = context
+
+    def apply(self, request: Request, at_ns: int) -> Reply:
+        for number in range(10):
+            due_ns = at_ns + number * MS
+            self._context.call_at(due_ns, lambda number=number: self._context.push(request.client, number))
+        return Reply(Outcome.APPLIED)
+
+
+def ticks(scene: Scene) -> list[tuple[int, float]]:
+    """What n1 hears of a ticker, and when."""
+    scene.world.add("ticker", Ticker(), decode=_nothing)
+
+    def script(node, _store):
+        channel = scene.world.connect(node, "ticker", _Raw(), timeout_ns=TIMEOUT_NS)
+        channel.send(Request(channel.client, channel.service, "begin", KEY, "", None, Op.READ), TIMEOUT_NS)
+        while (number := channel.receive(2000 * MS)) is not None:
+            scene.note(number)
+
+    scene.client("n1", script)
+    return scene.run(linger_ms=5000).log
+
+
+HOLDS_BACK = NetworkModel(latency_ns=(MS, 50 * MS), reorder=0.5, reorder_ns=200 * MS)
+
+
+def test_pushes_of_one_connection_arrive_in_the_order_in_which_they_left():
+    """Order: a push that takes longer holds back those behind it, and no other; watches of ZooKeeper rely on it."""
+    heard = ticks(Scene(network=HOLDS_BACK))
+    assert [number for number, _ in heard] == list(range(10))
+    network, at_ms, last_ms = Network(HOLDS_BACK, 1), heard[0][1], 0.0
+    left_ms = at_ms - network.draw("ticker", "n1", 0).to_client_ns / MS
+    for number, came_ms in heard:
+        last_ms = max(last_ms, left_ms + number + network.draw("ticker", "n1", number).to_client_ns / MS)
+        assert came_ms == last_ms, number
+
+
+class _LastFirst:
+    """Of what is due at the same time, lets the last go first."""
+
+    is_fifo = False
+
+    def choose(self, _decision: int, actors) -> int:
+        return len(actors) - 1
+
+
+def test_no_schedule_changes_the_order_of_pushes():
+    """Order: pushes that are due at the same instant are taken in the order of their departure all the same."""
+    scene = Scene(network=NetworkModel(latency_ns=(MS, 50 * MS)), schedule=_LastFirst())
+    heard = ticks(scene)
+    assert [number for number, _ in heard] == list(range(10))
+    assert len({at_ms for _, at_ms in heard}) < 10
+    assert scene.world.deviations
+
+
+def test_a_push_may_be_lost_and_the_next_arrives():
+    """Loss: a push is lost by the draws of its own place on its way, as a reply is; the others come in order."""
+    model = NetworkModel(latency_ns=(10 * MS, 10 * MS), loss=0.3)
+    seed = next(seed for seed in range(100) if not any(Network(model, seed).draw("n1", "ticker", 0)[2:4]))
+    heard = ticks(Scene(network=model, seed=seed))
+    draws = [Network(model, seed).draw("ticker", "n1", number) for number in range(10)]
+    assert [number for number, _ in heard] == [number for number, draw in enumerate(draws) if not draw.is_reply_lost]
+    assert 0 < len(heard) < 10
+
+
 def test_the_dead_are_told_nothing():
     """crash: what was pushed to a process does not reach its successor, which has not asked yet."""
     crash = Crash(id="f", client="n1", at_ns=115 * MS, restart_after_ns=2000 * MS)
     scene, _ = watched(FaultPlan.of(crash))
     assert [what for what, *_ in scene.log] == ["silence"]
+
+
+def test_a_process_hears_what_is_pushed_after_it_has_connected():
+    """crash: the successor asks anew, and hears what its predecessor would have heard; nobody else hears it."""
+    scene = Scene(FaultPlan.of(Crash(id="f", client="n1", at_ns=115 * MS, restart_after_ns=100 * MS)))
+    scene.world.add("cell", WatchedCell(), decode=_nothing)
+
+    def listener(node, _store):
+        channel = _connect(scene, node)
+        if node.name == "n1":
+            _ask(channel, "watch")
+        while (message := channel.receive(3000 * MS)) is not None:
+            scene.note(node.name, *message)
+
+    def writer(node, _store):
+        for value in (b"x", b"y"):
+            node.runtime.sleep(100 * MS)
+            _ask(_connect(scene, node), "write", value)
+            node.runtime.sleep(180 * MS)
+
+    scene.client("n1", listener)
+    scene.client("n2", listener)
+    scene.client("n3", writer)
+    # The cell remembers the watch of each process of n1: its successor is told twice.
+    assert scene.run(linger_ms=1000).log[:2] == [("n1", "changed", b"y", 420)] * 2
+    assert {name for name, *_ in scene.log} == {"n1"}
+
+
+def test_what_is_pushed_to_nobody_is_lost():
+    """A node that has no connection hears nothing, and no other node hears it in its place."""
+    scene = Scene()
+    hosted = scene.world.add("cell", WatchedCell(), decode=_nothing)
+
+    def script(node, _store):
+        channel = _connect(scene, node)
+        hosted.push("n2", "for n2")
+        hosted.push("n1", "for n1")
+        hosted.push("n1", "then")
+        node.runtime.sleep(100 * MS)
+        scene.note(*[channel.receive(10 * MS) for _ in range(3)])
+
+    scene.client("n1", script)
+    assert scene.run().log == [("for n1", "then", None, 110)]
 
 
 def test_an_act_that_a_service_does_not_know_is_refused():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow.compute as pc
 import pytest
 
@@ -10,6 +12,7 @@ from lockref.errors import ConfigError
 from lockref.history import Kind
 from lockref.lab.contract import OneRecord
 from lockref.lab.loading import load_provider
+from lockref.lab.recording import content_id
 from lockref.stores.port import Outcome
 from reports.checks import judge
 from reports.checks.summary import Summary
@@ -87,6 +90,65 @@ def test_conditions_on_the_version():
     assert got[5].body == {**item(2), "owner": "b"}
     assert got[8].body is None
     assert got[10].body == {"version": 9}
+
+
+def test_of_two_who_write_at_one_instant_the_second_is_too_late():
+    """Conditions: what took effect at this very instant is there; two puts on "none" never both succeed."""
+    scene, answers = Scene(), []
+    scene.world.add("leases", TableService(), decode=OneRecord(decode))
+
+    def script(node, _store):
+        table: TableClient = scene.world.connect(node, "leases", TABLE, timeout_ns=TIMEOUT_NS)
+        answers.append(table.put(KEY, item(1, node.name), 0))
+
+    scene.client("n1", script)
+    scene.client("n2", script)
+    scene.run()
+    assert [row["at_ns"] for row in scene.rows(Kind.APPLIED)] == [10 * MS, 10 * MS]
+    assert [reply.outcome for reply in answers] == [APPLIED, FAILED]
+    assert [reply.missing for reply in answers] == [False, False]
+
+
+def test_the_answers_of_a_table():
+    """DynamoDB: 400 for a failed condition; each answer has the version that it made or found, and the whole item."""
+    scene, got = ask(
+        FaultPlan(),
+        lambda table: table.update(KEY, {"a": 1, "version": 2}, 1),
+        lambda table: table.put(KEY, {"a": 1, "b": 1, "version": 1}),
+        lambda table: table.update(KEY, {"a": 2, "version": 2}, 1),
+        lambda table: table.get(KEY),
+        lambda table: table.put("other", {"version": 1}),
+        lambda table: table.delete(KEY),
+        lambda table: table.get(KEY),
+    )
+    whole = {"a": 2, "b": 1, "version": 2}
+    assert [(reply.status, reply.version, reply.missing) for reply in got] == [
+        (400, None, True), (200, "1", False), (200, "2", False), (200, "2", False), (200, "1", False),
+        (200, None, False), (200, None, False),
+    ]  # fmt: skip
+    assert [got[2].body, got[3].body, got[6].body] == [whole, whole, None]
+    leases = scene.world.services["leases"]
+    assert leases.present_keys() == ["other"]
+    assert leases.past("other").version == "1"
+    assert leases.tamper("delete", KEY) == 0
+    assert leases.tamper("put", "another", body=b'{"version": 3}') == 1
+    assert leases.present_keys() == ["another", "other"]
+
+
+def test_what_an_operator_does_to_an_item_is_on_record():
+    """U9: overwritten and deleted items are told apart, with the version and the bytes of what was written."""
+    bytes_put = json.dumps(item(5, "x")).encode()
+    faults = (
+        CorruptObject(id="f", service="leases", at_ns=300 * MS, body=bytes_put),
+        DeleteObject(id="d", service="leases", at_ns=500 * MS),
+    )
+    nap = lambda table: table.get("other")  # noqa: E731
+    scene, _ = ask(FaultPlan.of(*faults), lambda table: table.put(KEY, item(1)), nap, nap, nap)
+    rows = [(row["node"], row["op"], row["version"], row["content"], row["owner"]) for row in scene.rows(Kind.APPLIED)]
+    assert rows[1:] == [
+        ("operator", "write", "5", content_id(bytes_put), "x"),
+        ("operator", "delete", None, None, None),
+    ]
 
 
 def test_what_took_effect_is_on_record():
