@@ -14,6 +14,7 @@ from lockref.stores.memory import MemoryStore
 from scenarios.definition.load import parse_scenario
 from scenarios.worlds.real import run_real
 from scenarios.worlds.simulated import RunOutcome, run_simulated
+from sim.services.kinds import make_service
 from tests.sim.assigned_lock import AssignedLock
 
 ASSIGNED = provider_from(AssignedLock, name="assigned")
@@ -50,6 +51,12 @@ def test_a_controller_writes_what_clients_read() -> None:
     assert outcome.digest == run(DECLARED).digest
 
 
+def test_a_declared_service_answers_as_s3_unless_another_is_named() -> None:
+    """The dialect of an object store is S3's where none is said."""
+    said = [make_service("object_store", dialect=dialect).capabilities.dialect for dialect in ("", "gcs")]
+    assert said == ["s3", "gcs"]
+
+
 def test_a_controller_starts_anew_after_a_crash() -> None:
     """A declared node is a process like any other: faults end it, and a restart makes its program again."""
     crash = "faults: [{kind: crash, client: controller, at: 2s, restart_after: 3s}]"
@@ -73,6 +80,7 @@ def test_a_fault_strikes_a_declared_service() -> None:
         ("services:\n  leases: {kind: tabel}", r"^<text>:6:18: services.leases.kind: is 'tabel'; expected one of"),
         ("services:\n  leases: {kind: object_store, dialect: s4}", "<text>:6:11: services.leases: .*'s4'"),
         ("services:\n  leases: {kind: object_store, options: {x: '1'}}", "has the option 'x'"),
+        ("services:\n  leases: {kind: table, options: {x: '1'}}", "has the option 'x'; table knows none"),
         ("services:\n  n1: {kind: object_store}", "services.n1: is called 'n1'"),
         ("services:\n  resource: {kind: object_store}", "services.resource: is the protected resource"),
         ("store: {dialect: gcs}\nservices:\n  store: {kind: object_store}", "services.store: is said a second time"),

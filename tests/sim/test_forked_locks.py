@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError
 from lockref.history import to_table
 from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import LockContext
 from lockref.storage.lock import StorageLock
-from scenarios.definition.load import load_scenario
+from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.worlds.simulated import run_simulated
 from tests.quality.planted.strangers import PlainLock
 
@@ -45,6 +46,37 @@ def test_the_child_has_a_copy_of_its_own() -> None:
     assert first is not second
     assert first.me == second.me
     assert first.runtime is not second.runtime
+
+
+def test_the_child_has_a_way_of_its_own_to_every_service() -> None:
+    """What a lock opened beside its store is the child's own, too: its requests carry the child's name, and land."""
+
+    class UsesTable(PlainLock):
+        """Writes down in a table who unlocks, under a number that goes up by one."""
+
+        is_fork_safe = True
+
+        def __init__(self, context: LockContext) -> None:
+            super().__init__(context)
+            self.table = context.open(TABLE, timeout_ns=self.timeout_ns, service="notes")
+            self.same_table = self.table
+
+        def unlock(self) -> None:
+            assert self.same_table is self.table
+            count = (self.table.get("unlocks").body or {}).get("count", 0)
+            self.table.put("unlocks", {"count": count + 1, "version": count + 1})
+            super().unlock()
+
+    scenario = parse_scenario(
+        "version: 1\nname: forked\nclients: 1\nduration: 20s\nservices: {notes: {kind: table}}\n"
+        "workload: {life: forks, cycles: 1, start: 0s, hold: 2s, writes: 4, wait: 5s}"
+    )
+    rows = to_table([run_simulated(scenario, provider_from(UsesTable, name="uses-table"), 1).recorder]).to_pylist()
+    notes = [row for row in rows if row["lock"] == "unlocks" and row["op"] == "write"]
+    for kind in ("sent", "applied", "replied"):
+        assert {row["node"] for row in notes if row["kind"] == kind} == {"n1", "n1-child"}
+    applied = [row["version"] for row in notes if row["kind"] == "applied"]
+    assert applied == [str(number + 1) for number in range(len(applied))], "both write into one table"
 
 
 @pytest.mark.parametrize("reference", ["hudi", "tests.quality.planted.strangers:PlainLock"])

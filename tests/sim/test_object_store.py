@@ -98,6 +98,13 @@ def test_status_of_a_deletion(dialect, status):
     assert (got[1].status, got[1].missing) == (status, False)
 
 
+@pytest.mark.parametrize(("dialect", "status"), [("s3", 404), ("gcs", 404), ("azure", 404)])
+def test_status_of_a_conditional_deletion_of_nothing(dialect, status):
+    """C8: under a condition, nothing to delete is a failure everywhere."""
+    _, got = replies(dialect, lambda store, _: store.delete(KEY, Version("any")))
+    assert (got[0].status, got[0].outcome, got[0].missing) == (status, Outcome.PRECONDITION_FAILED, True)
+
+
 def test_a_stale_deletion_finds_the_object():
     """C8: a delete on a stale version is told that the object is there."""
     _, got = replies(

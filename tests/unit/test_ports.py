@@ -11,7 +11,7 @@ from lockref.history import Recorder, to_table
 from lockref.lab.recording import Journal, recorded_store
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Version
+from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
 
 CALLS = [
     lambda store, _: store.read("k"),
@@ -53,10 +53,44 @@ def test_a_recorded_store_answers_as_itself():
     assert rows == [(kind, number) for number in range(len(CALLS)) for kind in ("sent", "replied")]
 
 
+class Refuses(MemoryStore):
+    """Answers every call with a status and a reason, and notes that it was closed."""
+
+    is_closed = False
+
+    def read(self, key):
+        return ReadReply(outcome=Outcome.REJECTED, status=403, reason="not yours")
+
+    def put(self, key, body):
+        return WriteReply(outcome=Outcome.THROTTLED, status=429, reason="slow down")
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_status_and_reason_come_through_a_channel():
+    """What a store says beside its outcome is for people and logs; nothing of it is lost on the way."""
+    store = Refuses()
+    channelled = OBJECT_STORE.over(StoreChannel(store), 0)
+    assert channelled.read("k") == store.read("k")
+    assert channelled.put("k", b"x") == store.put("k", b"x")
+
+
+def test_who_closes_a_client_closes_its_store():
+    """close: sockets and threads of the store are given back, recorded or not."""
+    journal = Journal(Recorder(), node="n1", stamp=lambda: (1, 2, 3, "main"), numbers=itertools.count())
+    plain, recorded = Refuses(), Refuses()
+    OBJECT_STORE.over(StoreChannel(plain), 0).close()
+    recorded_store(recorded, journal=journal, decode=lambda _key, _body: ()).close()
+    assert (plain.is_closed, recorded.is_closed) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda store: store.read(""), "read was given the key ''"),
+        (lambda store: store.delete(""), "delete was given the key ''"),
+        (lambda store: store.put_if_absent("k", "text"), "put_if_absent was given the body 'text'"),
         (lambda store: store.put("k", "text"), "put was given the body 'text'"),
         (lambda store: store.put_if_version("k", b"", None), "put_if_version was given the version None"),
         (lambda store: store.put_if_version("k", b"", ""), "put_if_version was given the version ''"),

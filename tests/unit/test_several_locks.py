@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 
-from lockref.history import Kind, Op, Recorder, to_table
-from lockref.lab.lock_rows import LockRows
+from lockref.history import ABSENT, Kind, Op, Recorder, to_table
+from lockref.lab.lock_rows import LockRows, lock_columns
 from lockref.lab.recording import Journal, recorded_store
 from lockref.provider import LockView
 from lockref.runtime import WallNs
@@ -108,3 +108,32 @@ def test_an_object_of_one_lock_has_its_key_for_a_name() -> None:
     assert list(rows.rows(KEY, Op.RENEW, (view,))) == [(KEY, Op.RENEW, view)]
     named = LockView(owner="x", lock="a")
     assert list(rows.rows(KEY, Op.RENEW, (named,))) == [("a", Op.RENEW, named)]
+
+
+def test_what_a_view_leaves_open_has_no_value() -> None:
+    """Without token and end, a row has none of them: 0 would be a token, and an instant."""
+    assert lock_columns(LockView(owner="x")) == (ABSENT, "x", ABSENT, "")
+    assert lock_columns(LockView(owner="x", token=0, valid_until_ns=WallNs(0))) == (0, "x", 0, "")
+    assert lock_columns(None) == (ABSENT, "", ABSENT, "")
+
+
+def test_what_a_body_leaves_out() -> None:
+    """Left out by a write: released, as it stood there; by a deletion: deleted; a read says nothing. Sorted by name."""
+    rows, views = LockRows(), [LockView(owner=owner, lock=lock) for lock, owner in (("c", "z"), ("a", "x"), ("b", "y"))]
+    rows.remember(KEY, views)
+    assert list(rows.rows(KEY, Op.WRITE, views[:1])) == [
+        ("c", Op.WRITE, views[0]), ("a", Op.RELEASE, views[1]), ("b", Op.RELEASE, views[2]),
+    ]  # fmt: skip
+    assert list(rows.rows(KEY, Op.DELETE, ())) == [(lock, Op.DELETE, None) for lock in "abc"]
+    assert list(rows.rows(KEY, Op.READ, views[:1])) == [("c", Op.READ, views[0])]
+    rows.remember(KEY, ())
+    assert list(rows.rows(KEY, Op.WRITE, ())) == [(KEY, Op.WRITE, None)], "a request leaves one row at least"
+
+
+def test_a_lock_without_a_name_has_the_objects_even_among_others() -> None:
+    """Carried, left out or deleted: its rows are under the key."""
+    rows, views = LockRows(), [LockView(owner="x"), LockView(owner="y", lock="b")]
+    assert [row[0] for row in rows.rows(KEY, Op.WRITE, views)] == [KEY, "b"]
+    rows.remember(KEY, views)
+    assert [row[:2] for row in rows.rows(KEY, Op.WRITE, views[1:])] == [("b", Op.WRITE), (KEY, Op.RELEASE)]
+    assert [row[:2] for row in rows.rows(KEY, Op.DELETE, ())] == [(KEY, Op.DELETE), ("b", Op.DELETE)]
