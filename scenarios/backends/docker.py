@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends.pins import LOOPBACK, Backend
-from scenarios.backends.processes import LOG_LINES, free_port, is_loopback_address
 from scenarios.backends.readiness import RunningBackend, await_ready, local_address, store_uri
+from scenarios.backends.server_process import LOG_LINES, free_port, is_loopback_address
 
 _ENGINE_TIMEOUT_S: Final = 3
 _SOCKET_DEFAULT: Final = "unix:///var/run/docker.sock"

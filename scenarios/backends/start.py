@@ -21,7 +21,6 @@ from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from scenarios.backends.docker import started_container
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import BACKENDS, Backend, Native
-from scenarios.backends.processes import ServerProcess, free_port
 from scenarios.backends.readiness import (
     REACH_TIMEOUT_S,
     PortTaken,
@@ -30,6 +29,7 @@ from scenarios.backends.readiness import (
     local_address,
     store_uri,
 )
+from scenarios.backends.server_process import ServerProcess, free_port
 
 READY_TIMEOUT_S: Final = 60  # The very first start of a server also compiles its modules.
 BUCKET_DEFAULT: Final = "lockref"

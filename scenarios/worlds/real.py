@@ -40,8 +40,8 @@ from scenarios.definition.draw import draw_scenario
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import LocalChannel, ResourceHost
-from scenarios.worlds.processes import LostWorker, Reports, Workers
 from scenarios.worlds.threads import ClientThreads, Job
+from scenarios.worlds.workers import LostWorker, Reports, Workers
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
 
@@ -95,54 +95,76 @@ def run_real(
     if duration_ns is not None:
         drawn = drawn.lasting(duration_ns)
     names = tuple(f"n{number}" for number in range(1, count + 1))
+    jobs = [
+        Job(
+            scenario=scenario,
+            drawn=drawn,
+            spec=spec,
+            store_uri=shared_uri,
+            key=key,
+            names=names[part::processes],
+            seed=seed,
+            first_number=1 + part * REQUESTS_PER_PROCESS,
+        )
+        for part in range(processes)
+    ]
+    row: dict[str, object] = {
+        **drawn.run_row(scenario, spec, clients=count, lock=key),
+        "run": 0,
+        "seed": seed,
+        "world": "real",
+        "processes": processes,
+        "backend": str(parse_store_uri(store_uri)),
+        # Until the end says otherwise.
+        "is_cut_off": True,
+    }
     with _recording(folder) as (kept, spool):
         recorder = SpoolRecorder(spool, 0)
-        true_ns = runtime.monotonic_ns
-        host = ResourceHost(RESOURCES[scenario.workload.kind](), recorder=recorder, true_ns=true_ns, lock=key)
-        resource = LocalChannel(host, runtime.mutex())
-        jobs = [
-            Job(
-                scenario=scenario,
-                drawn=drawn,
-                spec=spec,
-                store_uri=shared_uri,
-                key=key,
-                names=names[part::processes],
-                seed=seed,
-                first_number=1 + part * REQUESTS_PER_PROCESS,
-            )
-            for part in range(processes)
-        ]
-        row: dict[str, object] = {
-            **drawn.run_row(scenario, spec, clients=count, lock=key),
-            "run": 0,
-            "seed": seed,
-            "world": "real",
-            "processes": processes,
-            "backend": str(parse_store_uri(store_uri)),
-            # Until the end says otherwise.
-            "is_cut_off": True,
-        }
-
-        def began(request_timeout_ns: int) -> int:
-            start_ns = runtime.monotonic_ns()
-            row.update(request_timeout_ns=request_timeout_ns, faults_end_ns=start_ns)
-            write_runs(kept, runs_table([row]))
-            return start_ns
-
-        write_runs(kept, runs_table([row]))
-        if processes == 1:
-            reports = _alone(ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime), began)
-        else:
-            with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
-                reports = workers.run(began(workers.gather()))
+        reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted)
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
         _record_crashes(recorder, reports.lost)
         end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
         events = read_spool(spool)
-        if reports.cut_ns is not None:
-            # Clients go on until their process ends, and processes end one after the other.
-            events = events.filter(pc.less_equal(events["at_ns"], end_ns))
+    return _outcome(row, events, reports, end_ns)
+
+
+def _contend(
+    jobs: Sequence[Job],
+    row: dict[str, object],
+    recorder: SpoolRecorder,
+    runtime: ThreadRuntime,
+    kept: Path,
+    spool: Path,
+    raise_if_interrupted: Callable[[], None],
+) -> Reports:
+    """Let the clients of all jobs contend; what they reported.
+
+    row: describes the run. It is written into `kept` before a client is made, and again when the clients are let go.
+    """
+    job = jobs[0]
+    host = ResourceHost(
+        RESOURCES[job.scenario.workload.kind](), recorder=recorder, true_ns=runtime.monotonic_ns, lock=job.key
+    )
+    resource = LocalChannel(host, runtime.mutex())
+
+    def began(request_timeout_ns: int) -> int:
+        start_ns = runtime.monotonic_ns()
+        row.update(request_timeout_ns=request_timeout_ns, faults_end_ns=start_ns)
+        write_runs(kept, runs_table([row]))
+        return start_ns
+
+    write_runs(kept, runs_table([row]))
+    if len(jobs) == 1:
+        return _alone(ClientThreads(job, recorder=recorder, resource=resource, runtime=runtime), began)
+    with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
+        return workers.run(began(workers.gather()))
+
+
+def _outcome(row: dict[str, object], events: pa.Table, reports: Reports, end_ns: int) -> RealOutcome:
+    """The history of a run that is over. row: what was known of it when its clients were let go."""
+    if reports.cut_ns is not None:
+        # Clients go on until their process ends, and processes end one after the other.
+        events = events.filter(pc.less_equal(events["at_ns"], end_ns))
     row.update(
         request_timeout_ns=reports.request_timeout_ns,
         # A process that dies disturbs the run like any fault.

@@ -31,9 +31,9 @@ from scenarios.workloads.client import Client
 from scenarios.workloads.client_profile import ClientProfile, forked_child
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, ResourceClient, ResourceHost
 from scenarios.worlds.attribution import attributed, is_providers_fault
+from scenarios.worlds.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.forking import inherited
 from scenarios.worlds.mixture import Mixture
-from scenarios.worlds.process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
 from sim.faults.plan import FaultPlan
 from sim.kernel.kernel import Budget

@@ -23,8 +23,8 @@ from scenarios.definition.schema import Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.worlds.attribution import attributed, is_providers_fault
+from scenarios.worlds.client_process import ClientProcess, Surroundings
 from scenarios.worlds.mixture import Mixture
-from scenarios.worlds.process import ClientProcess, Surroundings
 from sim.kernel.streams import stream
 
 START_TIMEOUT_NS = 60 * NS_PER_S

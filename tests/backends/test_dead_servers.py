@@ -20,7 +20,7 @@ import pytest
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from lockref.provider import LockContext
-from lockref.runtime import NS_PER_S
+from lockref.runtime import NS_PER_S, ThreadRuntime
 from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.formats.exit_codes import code_of
@@ -33,7 +33,7 @@ from tests.backends.conftest import PATIENCE_S
 
 pytestmark = [pytest.mark.realbackend, pytest.mark.xdist_group("ministack")]
 
-AT_GRANT = 10
+AT_GRANT = 3
 FROZEN_S = 4
 HARDENED = load_provider("hardened")
 
@@ -73,11 +73,24 @@ def own_server() -> Iterator[tuple[str, psutil.Process]]:
 
 
 def contend(uri: str, act: Callable[[], None], folder: Path, *, seconds: int) -> Results:
-    """Eight contenders; `act` at a grant. The history is in `folder`."""
-    granted = itertools.count(1)
-    spec = replace(HARDENED, factory=lambda context: Watched(context, granted, act))
+    """Eight contenders; `act` at a grant. The history is in `folder`.
+
+    Skips the test on a machine that is too busy for that grant in the first half of the run.
+    """
+    granted, acted_ns = itertools.count(1), []
+
+    def acted() -> None:
+        acted_ns.append(ThreadRuntime().monotonic_ns())
+        act()
+
+    spec = replace(HARDENED, factory=lambda context: Watched(context, granted, acted))
     scenario = load_scenario("contention")
     outcome = run_real(scenario, spec, uri, clients=8, duration_ns=seconds * NS_PER_S)
+    [row] = outcome.runs.to_pylist()
+    if not acted_ns or acted_ns[0] > row["faults_end_ns"] + seconds * NS_PER_S // 2:
+        pytest.skip(
+            f"this machine is too busy: no {AT_GRANT} grants in {seconds / 2:g} s, so the server was not struck"
+        )
     write_history(folder, outcome.events, outcome.runs)
     counted = Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
     return judged(counted, title="t", classes={}, events=len(outcome.events))

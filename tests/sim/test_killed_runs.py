@@ -26,8 +26,7 @@ from scenarios import interrupts, runs
 from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 from scenarios.runs import RunFolder
-from scenarios.worlds import contention
-from scenarios.worlds import processes as workers
+from scenarios.worlds import contention, workers
 
 SHORT_LEASES = """
 version: 1
@@ -49,7 +48,7 @@ class Dying(StorageLock):
     def lock(self, timeout_s):
         granted = super().lock(timeout_s)
         Dying.grants += granted
-        if Dying.grants == 5 and os.environ["DYING"] not in os.listdir():
+        if Dying.grants == 3 and os.environ["DYING"] not in os.listdir():
             open(os.environ["DYING"], "x").close()
             print("out of luck", file=sys.stderr, flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -73,7 +72,7 @@ def test_a_dead_worker_is_named_and_the_rest_is_judged(
     (own_folder / "dying.py").write_text(DYING)
     monkeypatch.setenv("DYING", "dead")
     command = ["bench", "short.yaml", "--provider", "dying.py:Dying", "--backend", own_folder.as_uri()]
-    assert run([*command, "--contenders", "4", "--processes", "2", "--for", "6s"]) == 5
+    assert run([*command, "--contenders", "4", "--processes", "2", "--for", "9s"]) == 5
     told = " ".join(capsys.readouterr().out.split())
     assert "was killed by SIGKILL" in told
     assert "out of luck" in told

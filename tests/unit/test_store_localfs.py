@@ -73,7 +73,7 @@ def test_a_create_race_between_processes_has_one_winner_a_round(tmp_path):
     """C2, C16: of four processes released together, exactly one creates, and its bytes stay."""
     start, won = PROCESSES.Barrier(4), PROCESSES.Queue()
     _run(_create, [(str(tmp_path), b"process %d" % number, start, won) for number in range(4)])
-    winners = dict(won.get(timeout=10) for _ in range(20))
+    winners = dict(won.get(timeout=60) for _ in range(20))
     assert won.empty()
     assert sorted(winners) == list(range(20))
     assert all(_store(tmp_path).read(f"round-{round_}").body == name for round_, name in winners.items())

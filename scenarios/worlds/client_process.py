@@ -1,4 +1,4 @@
-"""One client process, from making its lock to closing it: what the simulated and the real world do alike.
+"""A client process, from making its lock to closing it: what the simulated and the real world do alike.
 
 A world says what surrounds a process: clocks, services, the recorder, random
 streams. Everything that follows from it is here, so that a lock meets the same
