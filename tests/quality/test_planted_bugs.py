@@ -25,7 +25,7 @@ from tests.quality.planted.registry import BUGS, CORRECT, HERE, Bug, first_seed
 LONG = ("contention", "writers")
 """Left out for correct variants: long runs without faults, which show nothing new."""
 
-SEEDS = 5
+SEEDS = 3
 """For each correct lock and scenario; `make test-all` takes thirty."""
 
 CONTENDED = ("a01", "a05", "demo", "e01", "e02", "e06", "e08", "e09", "e17", "u01", "u06", "swarm")
