@@ -35,7 +35,8 @@ _LISTEN = """
 import socket, sys
 server = socket.create_server((sys.argv[1], int(sys.argv[2])))
 print("listening", flush=True)
-server.accept()
+while True:
+    server.accept()[0].close()
 """
 
 
