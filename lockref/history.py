@@ -176,6 +176,32 @@ IF_ABSENT = "absent"
 """`if_version` of a write that requires that there is no object; "" is a write without condition."""
 
 
+class _TextCodes(dict[str, int]):
+    """Text to its number in one recorder, in the order of first use: a text gets its number when it is asked for.
+
+    keep: called before a row can name a new text, by one thread at a time.
+    """
+
+    __slots__ = ("_keep", "mutex", "texts")
+
+    def __init__(self, texts: list[str], keep: Callable[[str], None] | None) -> None:
+        super().__init__({text: code for code, text in enumerate(texts)})
+        self.texts = texts
+        self.mutex = threading.Lock()
+        self._keep = keep
+
+    def __missing__(self, text: str) -> int:
+        with self.mutex:
+            code = self.get(text)
+            if code is None:
+                if self._keep is not None:
+                    self._keep(text)
+                code = len(self.texts)
+                self.texts.append(text)
+                self[text] = code
+            return code
+
+
 class Recorder:
     """Collects the events of one run. Safe to share between threads.
 
@@ -183,14 +209,14 @@ class Recorder:
     inside a row; only a text seen for the first time takes a mutex.
     """
 
-    __slots__ = ("_append", "_codes", "_new_text", "_rows", "texts")
+    __slots__ = ("_append", "_codes", "_rows", "texts")
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_text: Callable[[str], None] | None = None) -> None:
+        """keep_text: for recorders that keep more than memory; told of each new text before a row can name it."""
         self._rows = array("q")
         self._append: Callable[[bytes], object] = self._rows.frombytes
         self.texts: list[str] = [""]
-        self._codes: dict[str, int] = {"": 0}
-        self._new_text = threading.Lock()
+        self._codes = _TextCodes(self.texts, keep_text)
 
     def __len__(self) -> int:
         return len(self._rows) // len(ROW_COLUMNS)
@@ -207,16 +233,6 @@ class Recorder:
         recorder.texts[:] = texts
         recorder._codes.update({text: code for code, text in enumerate(texts)})
         return recorder
-
-    def _intern(self, text: str) -> None:
-        with self._new_text:
-            if text not in self._codes:
-                self._keep_text(text)
-                self.texts.append(text)
-                self._codes[text] = len(self.texts) - 1
-
-    def _keep_text(self, text: str) -> None:
-        """Called before a row can name `text`, by one thread at a time; for recorders that keep more than memory."""
 
     def _make_room(self, row: bytes) -> None:
         """Called where `_append` raised ValueError; for recorders with files of limited length."""
@@ -248,19 +264,12 @@ class Recorder:
         """
         at_ns, wall_ns, mono_ns, task = stamp
         codes = self._codes
-        while True:
-            try:
-                row = _PACK(
-                    at_ns, wall_ns, mono_ns, codes[node], codes[task], codes[lock], kind, op, outcome,
-                    request, attempt, codes[if_version], codes[version], codes[content], token,
-                    codes[owner], valid_until_ns, codes[detail],
-                )  # fmt: skip
-                break
-            except KeyError:
-                # A text that is seen for the first time; the order of first use is part of the digest.
-                for text in (node, task, lock, if_version, version, content, owner, detail):
-                    if text not in codes:
-                        self._intern(text)
+        # Texts get their numbers in the order in which they stand here, and that order is part of the digest.
+        row = _PACK(
+            at_ns, wall_ns, mono_ns, codes[node], codes[task], codes[lock], kind, op, outcome,
+            request, attempt, codes[if_version], codes[version], codes[content], token,
+            codes[owner], valid_until_ns, codes[detail],
+        )  # fmt: skip
         try:
             self._append(row)
         except ValueError:

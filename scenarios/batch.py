@@ -27,6 +27,10 @@ CHUNK = 50
 """Seeds per piece of work: some tenths of a second, and a batch that is judged in one call."""
 
 
+RUNS_PER_COLLECTION = 5
+"""After so many runs their worlds are collected."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """The history of many runs; `run` is the seed."""
@@ -61,17 +65,23 @@ def run_seeds(
     Errors: as `run_simulated`; DeterminismError if the lock reaches for real time, entropy or threads.
     """
     plan = draw_plan(scenario, draw_scenario(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
-    # Collected between chunks only: worlds are full of cycles, and a finaliser
-    # in the middle of a run would be one more thing that no seed decides. What
-    # was made meanwhile is all in the youngest generation; looking through the
-    # older ones would cost a fifth of the whole.
+    # Collected between runs only: worlds are full of cycles, and a finaliser
+    # in the middle of a run would be one more thing that no seed decides. Often
+    # enough that the next worlds get memory which the processor still has at
+    # hand. What was made meanwhile is all in the youngest generation; looking
+    # through the older ones would cost a fifth of the whole.
+    parts = [(seeds[:watched], True)] if watched else []
+    parts += [
+        (seeds[start : start + RUNS_PER_COLLECTION], False) for start in range(watched, len(seeds), RUNS_PER_COLLECTION)
+    ]
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         outcomes: list[RunOutcome] = []
-        for part, is_strict in ((seeds[:watched], True), (seeds[watched:], False)):
+        for part, is_strict in parts:
             with real_world_forbidden(is_strict=is_strict):
                 outcomes += [run_simulated(scenario, spec, seed, plan=plan, substrate=substrate) for seed in part]
+            gc.collect(0)
         return outcomes
     finally:
         gc.collect(0)

@@ -123,10 +123,14 @@ def draw_scenario(scenario: Scenario, seed: int) -> DrawnScenario:
     )
 
 
+_NOTHING_OWN = Work()
+"""The profile of a client of which a scenario says nothing."""
+
+
 def profile_of(scenario: Scenario, drawn: DrawnScenario, client: str) -> ClientProfile:
     """One client's profile: its own where it has them, the scenario's otherwise."""
     common = scenario.workload
-    own = common.clients.get(client) or Work()
+    own = common.clients.get(client) or _NOTHING_OWN
     return ClientProfile(
         start=own.start or common.start,
         cycles=own.cycles or common.cycles,

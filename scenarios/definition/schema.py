@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
@@ -293,7 +294,7 @@ class Scenario(Model):
     def client_names(self) -> tuple[str, ...]:
         return tuple(f"n{number}" for number in range(1, self.clients + 1))
 
-    @property
+    @cached_property
     def object_services(self) -> Mapping[str, DeclaredService]:
         """Every service but the protected resource, by name: `store` first, then what the file declares, in order."""
         return {DEFAULT_STORE: DeclaredService(kind="object_store", dialect=self.store.dialect), **self.services}

@@ -229,8 +229,16 @@ class Kernel:
     def resume(self, task: Task, epoch: int) -> None:
         """As `wake`, but at once. Only for callbacks of the kernel, such as the arrival of a reply."""
         assert self.current is self._root, "a task cannot run another one"
-        if task.epoch == epoch and task.due_ns >= 0:
-            self._step(task)
+        if task.epoch != epoch or task.due_ns < 0:
+            return
+        if task.hold_until_ns > self.now_ns:
+            self._hold(task)
+            return
+        # As in `_loop`, which notes in what a task raises where that was.
+        task.due_ns = NOT_WAITING
+        self.current = task
+        task.resume()
+        self.current = self._root
 
     def retime(self, clock: NodeClock) -> None:
         """Solve again every timer that runs on `clock`, because its map has changed."""
