@@ -68,7 +68,6 @@ class LeaseClient(Generic[R]):
         # A lock that another task has closed meanwhile gives no grant.
         self.gate.check_open()
         if not tenure.announce():
-            self.forget()
             return False
         self.notices.granted(tenure.grant(), tenure.granted_at)
         self.cleanup.settle(self.cleanup.orphans)

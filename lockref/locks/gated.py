@@ -61,10 +61,9 @@ class GatedClient(Generic[R]):
         while True:
             tenure = self.client.tenure
             if tenure is not None and not tenure.task.is_alive():
+                # H13: it is left to lapse, for the work of a task that died inside may go on elsewhere.
                 tenure.lose("the task that locked it has ended without unlocking")
             if self.gate.try_enter():
-                # A grant of a task that died inside is left to lapse, for its work may go on elsewhere (H13).
-                self.client.forget()
                 return True
             left_ns = until_ns - self.runtime.monotonic_ns()
             if left_ns <= 0:
@@ -98,9 +97,9 @@ class GatedClient(Generic[R]):
                 self.end_use(tenure)
 
     def end_use(self, tenure: Tenure[R] | None) -> None:
-        """Nobody uses this grant any more: what it may have left is undone, and the next task may enter (H6)."""
+        """This task uses its grant, if any, no more: what may be left is undone, and the next task may enter (H6)."""
         try:
-            if tenure is not None:
+            if tenure is not None and tenure.task == self.runtime.current_task():
                 self.client.end_use(tenure)
         finally:
             self.gate.leave()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockref.errors import (
+    LockLost,
     LockNotHeld,
     OutcomeUnknown,
     ReleaseFailed,
@@ -13,6 +14,7 @@ from lockref.runtime import NS_PER_S
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome
 from tests.hardened_rig import (
+    BELIEVABLE_NS,
     CONFIG,
     conflict,
     error_503,
@@ -211,3 +213,25 @@ def test_withdrawn_grant_leaves_no_trace(rig):
         rig.lock.assert_held()
     assert rig.lock.try_lock()
     assert rig.losses == []
+
+
+def test_cleanup_whose_release_is_not_answered_looks_again(rig):
+    """H5, H6: a lost answer does not tell that the orphan is gone."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = lose_request
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.store.rule_for_all = ok
+    rig.store.script = [ok, lose_request]
+    rig.runtime.run("cleanup")
+    assert rig.store.record().expired
+
+
+def test_grant_that_was_lost_is_undone_when_its_task_locks_again(rig):
+    """H6, U7: nobody believes in it any more, so others need not wait until it lapses."""
+    rig.lock.try_lock()
+    rig.runtime.advance(BELIEVABLE_NS)
+    with pytest.raises(LockLost):
+        rig.lock.try_lock()
+    rig.runtime.run("cleanup")
+    assert rig.store.record().expired

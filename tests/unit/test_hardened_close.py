@@ -110,3 +110,18 @@ def test_close_ends_a_wait(rig):
     rig.store.before = lambda _name: rig.lock.close()
     with pytest.raises(LockError, match="closed"):
         rig.lock.lock(60)
+
+
+def test_lock_that_is_closed_while_its_write_is_under_way_gives_no_grant(rig):
+    """U16: `close` has undone the write by then, so whoever were told yes would hold nothing."""
+
+    def close_behind(_store, perform, _is_read):
+        reply = perform()
+        rig.lock.close()
+        return reply
+
+    rig.store.script = [ok, close_behind]
+    with pytest.raises(LockError, match="closed"):
+        rig.lock.try_lock()
+    assert not rig.lock.holds()
+    assert rig.store.record().expired

@@ -379,6 +379,17 @@ def test_a_fence_object_that_holds_something_else(rig, junk):
     assert cycle(rig.lock) == 7001
 
 
+def test_a_client_goes_on_above_its_own_token_when_all_objects_are_deleted(rig):
+    """Rule 3, S2: its own grant counts among what it has seen, though it never read that record."""
+    given = cycle(rig.lock)
+    rig.store.delete(KEY)
+    rig.store.delete(FENCE_KEY)
+    again = cycle(rig.lock)
+    assert given is not None
+    assert again is not None
+    assert again > given
+
+
 def test_a_deleted_fence_object_is_made_anew_above_the_tokens_on_record(rig):
     """While records carry tokens nothing is lost by it."""
     rig.store.plant(LockFile("old", 1, expired=True, nonce="x", fence=BLOCK + 500, mark=2 * BLOCK))

@@ -80,3 +80,25 @@ def test_forked_child_is_refused(rig):
     assert rig.store.log == []
     rig.runtime.pid -= 1
     assert rig.lock.holds()
+
+
+def test_task_that_waits_is_woken_when_the_other_one_leaves(rig):
+    """H9, L3: it does not wait for the end of its interval."""
+    gate = rig.lock.gate
+    assert gate.try_enter()
+    gate.leave()
+    began_ns = rig.runtime.mono
+    gate.wait(NS_PER_S)
+    assert rig.runtime.mono == began_ns
+
+
+def test_grant_of_a_task_that_died_inside_is_left_to_lapse(rig):
+    """H9, H13: the next task takes its turn at once, and not the lock: the dead task's work may go on elsewhere."""
+    rig.runtime.me = dead = ManualTask("dead")
+    rig.lock.try_lock()
+    dead.is_running = False
+    rig.runtime.me = ManualTask("second")
+    assert rig.lock.try_lock() is False
+    assert [loss.token for loss in rig.losses] == [1]
+    rig.runtime.run("cleanup")
+    assert not rig.store.record().expired

@@ -31,6 +31,22 @@ def test_watchdog_signals_the_loss_at_the_deadline(rig):
     assert len(rig.names("lost")) == 1
 
 
+def test_watchdog_notices_a_wall_clock_that_steps_to_the_deadline(rig):
+    """H1, H4: it looks once an interval, so that a step while it waits does not hide the end until the old one."""
+    rig.lock.try_lock()
+    sent_ns = rig.runtime.mono
+
+    def step_while_it_waits():
+        if rig.runtime.mono - sent_ns > NS_PER_S:
+            rig.runtime.on_advance = None
+            rig.runtime.wall += 5 * NS_PER_S
+
+    rig.runtime.on_advance = step_while_it_waits
+    rig.runtime.run("watchdog")
+    assert rig.losses
+    assert rig.runtime.mono - sent_ns == BELIEVABLE_NS - 5 * NS_PER_S
+
+
 def test_unanswered_renewals_do_not_prolong_belief(rig):
     """H4, U1, M24: nine renewals with 503 leave the deadline where it was."""
     rig.lock.try_lock()

@@ -13,6 +13,7 @@ from lockref.errors import (
     ReleaseFailed,
 )
 from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.storage.config import StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile, serialize
 from lockref.stores.memory import MemoryStore
@@ -240,3 +241,14 @@ def test_with_gives_up_after_a_lease_time(rig):
     with pytest.raises(LockTimeout), rig.lock:
         pass
     assert (rig.runtime.mono - began_ns) / NS_PER_S == pytest.approx(10.5, abs=0.1)
+
+
+def test_release_is_tried_six_times():
+    """H7, L5: no more and no less, where the time would allow it."""
+    rig = Rig(config=StorageLockConfig(base_path=CONFIG.base_path))
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    rig.store.log.clear()
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    assert rig.store.log == ["release"] * 6

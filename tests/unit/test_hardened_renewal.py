@@ -28,6 +28,14 @@ def test_first_renewal_is_timed_from_the_send(rig):
     assert rig.start_renewing() == sent_ns + NS_PER_S
 
 
+def test_failing_renewals_are_tried_once_an_interval_at_least(rig):
+    """H18: however many have failed, the next try is no later than a renewal would be."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    for _ in range(12):
+        assert rig.renew() - rig.runtime.mono <= NS_PER_S
+
+
 @pytest.mark.parametrize("failures_before", [0, 8])
 def test_failed_renewal_is_tried_again_soon(rig, failures_before):
     """H4, H18: 25 to 50 ms after the first failure, whatever had failed before the last renewal that landed."""

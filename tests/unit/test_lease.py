@@ -8,6 +8,7 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.locks.decisions import (
+    backoff_ns,
     deadline_after,
     decide,
     estimate_wall,
@@ -239,3 +240,10 @@ def test_lagging_reads_are_told_by_the_fence(record, own_past, past):
     assert is_own_past(record, LIVE) is own_past
     assert is_past(record, LIVE) is past
     assert not is_past(record, LockFile("hudi", 1, expired=False))
+
+
+@pytest.mark.parametrize(("failures", "longest_ms"), [(1, 50), (2, 100), (6, 1_600), (7, 2_000), (100, 2_000)])
+def test_pauses_double_up_to_two_seconds(failures, longest_ms):
+    """H16: from 50 ms on, and a drawn half of it at least."""
+    assert backoff_ns(failures, 1.0) == longest_ms * NS_PER_MS
+    assert backoff_ns(failures, 0.5) == longest_ms * NS_PER_MS // 2
