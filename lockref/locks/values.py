@@ -98,11 +98,8 @@ class Deadline:
     wall_ns: WallNs
     mono_ns: MonoNs
 
-    def has_passed(self, now: Moment) -> bool:
-        """Inclusive: at the deadline itself the holder must already have stopped."""
-        return now.mono_ns >= self.mono_ns or now.wall_ns >= self.wall_ns
-
     def remaining_ns(self, now: Moment) -> int:
+        """0 once it has passed. Inclusive: at the deadline itself the holder must already have stopped."""
         return max(0, min(self.mono_ns - now.mono_ns, self.wall_ns - now.wall_ns))
 
 

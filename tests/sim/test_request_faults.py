@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from pydantic import ValidationError
 
 from lockref.history import Kind
+from lockref.lab.contract import OneRecord
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Outcome
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.fault import Fault, Trigger
@@ -14,7 +19,10 @@ from sim.faults.process import Crash, Pause
 from sim.faults.stores import IgnoreConditions, StaleRead
 from sim.kernel.streams import derive
 from sim.machine.network import NetworkModel
-from tests.sim.scripted import KEY, LATENCY_NS, MS, Scene, body
+from sim.services.dialects import dialect_of
+from sim.services.objectstore import ObjectStoreService
+from tests.sim.lease import decode
+from tests.sim.scripted import KEY, LATENCY_NS, MS, TIMEOUT_NS, Scene, body
 
 
 def two_writes(*faults: Fault, network: NetworkModel | None = None) -> Scene:
@@ -408,3 +416,78 @@ def test_probability_is_keyed_by_the_clients_request_number():
     statuses, _ = statuses_of(Error(id="f", status=500, probability=0.5))
     expected = [derive(1, f"fault/f/n1/{2 * n + 2}") < 2**63 for n in range(40)]
     assert [status == 500 for status in statuses] == expected
+
+
+def test_a_trigger_with_a_window_names_one_request():
+    """Of two requests in its window, the first is the one; the second is spared."""
+    scene = two_writes(LoseRequest(id="f", when=Trigger(client="n1", after_ns=0)))
+    assert [entry[2] for entry in scene.log[:2]] == [None, 200]
+    assert scene.counts() == (2, 1, 1)
+
+
+@pytest.mark.parametrize("window", [{}, {"after_ns": 0}])
+@pytest.mark.parametrize("state_fault", [False, True])
+def test_a_trigger_counts_requests_to_its_service_and_of_its_kind(window: dict, state_fault: bool):
+    """service, op: a trigger with both waits for the first write to the second store, with a window or without."""
+    when = Trigger(client="n1", service="second", op="acquire", cut="c0", **window)
+    fault = Pause(id="f", when=when, client="n1", for_ns=1000 * MS) if state_fault else LoseRequest(id="f", when=when)
+    scene = Scene(FaultPlan.of(fault))
+    scene.world.add("second", ObjectStoreService(dialect_of("gcs")), decode=OneRecord(decode))
+
+    def script(node, store):
+        second = scene.world.connect(node, "second", OBJECT_STORE, timeout_ns=TIMEOUT_NS)
+        for call in (
+            lambda: store.read(KEY), lambda: store.put_if_absent(KEY, body("a")), lambda: second.read(KEY),
+            lambda: second.put_if_absent(KEY, body("a")),
+        ):  # fmt: skip
+            begin_ns = scene.world.kernel.now_ns
+            call()
+            scene.note(scene.world.kernel.now_ns - begin_ns > 2 * LATENCY_NS)
+
+    scene.client("n1", script)
+    assert [is_slow for is_slow, _ in scene.run().log] == [False, False, False, True]
+    assert scene.counts()[1:] == (1, 1)
+
+
+def ids_of_rows(scene: Scene) -> list[str]:
+    return [json.loads(row["detail"])["id"] for row in scene.rows(Kind.FAULT)]
+
+
+def test_kinds_act_in_the_order_of_their_rank():
+    """rank: whatever the order in the plan, a delay strikes before a duplicate; stored digests depend on it."""
+    assert ids_of_rows(two_writes(Duplicate(id="b", nth=1), Delay(id="a", nth=1, by_ns=1))) == ["a", "b"]
+
+
+def test_what_strikes_a_request_comes_before_what_its_cut_point_begins():
+    """c2: a stale read is told before the pause that begins at the same cut point of the same request."""
+    when = Trigger(client="n2", op="read", cut="c2")
+    pause = Pause(id="a", when=when, client="n1", for_ns=1)
+    scene = two_writes(pause, StaleRead(id="b", lag_ns=1000 * MS))
+    assert ids_of_rows(scene)[:2] == ["b", "a"]
+
+
+def test_a_fault_row_names_the_node_of_its_trigger():
+    """A request fault with a trigger is about the trigger's client; one that strikes anybody is about nobody."""
+    for fault, node in (
+        (LoseReply(id="f", when=Trigger(client="n1")), "n1"),
+        (LoseReply(id="f", client="n1", nth=1), "n1"),
+        (LoseReply(id="f", nth=1), ""),
+    ):
+        assert two_writes(fault).rows(Kind.FAULT)[0]["node"] == node
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "words"),
+    [
+        (Pause, {"client": "n1", "for_ns": 1, "at_ns": 0, "when": Trigger(client="n1")}, "exactly one of"),
+        (Pause, {"client": "n1", "for_ns": 1}, "exactly one of"),
+        (LoseReply, {"when": Trigger(client="n1"), "times": 2}, "do not apply"),
+        (LoseReply, {"when": Trigger(client="n1"), "nth": 2}, "do not apply"),
+        (LoseReply, {"when": Trigger(client="n1"), "for_ns": 2}, "do not apply"),
+        (LoseReply, {"when": Trigger(client="n1"), "at_ns": 2}, "do not apply"),
+    ],
+)
+def test_a_fault_begins_in_one_way(kind: type[Fault], fields: dict, words: str):
+    """An instant or a trigger; a trigger names its one request by itself."""
+    with pytest.raises(ValidationError, match=words):
+        kind(id="f", **fields)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, checked_grant
+from lockref.lab.arguments import shown
+from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, checked_grant, checked_yes
 from lockref.provider import Grant, LockView, RecordView
 from lockref.stores.port import Version
 
@@ -28,6 +29,7 @@ def test_sound_grants_pass() -> None:
         (Grant(owner="\ud800"), "expected Unicode text"),
         (Grant(owner="me", token="7"), "grant.token is '7'"),  # type: ignore[arg-type]
         (Grant(owner="me", token=2**63), "64 bits"),
+        (Grant(owner="me", token=-(2**63)), "64 bits"),
         (Grant(owner="me", version=3.5), "grant.version is 3.5"),  # type: ignore[arg-type]
     ],
 )
@@ -112,3 +114,24 @@ def test_a_state_decoder_that_breaks_its_promises_is_named(body: bytes, words: s
     """`decode_state` never raises and answers a list of LockView, one for each lock."""
     with pytest.raises(ConfigError, match=f"provider 'mine': decode_state .*{words}"):
         CheckedStateDecoder(views, "mine")("key", body)
+
+
+def test_what_is_called_without_await_is_no_answer() -> None:
+    """A coroutine, a generator and an async generator are true, whatever they would have said."""
+
+    async def later() -> bool:
+        return False
+
+    async def one_by_one() -> Any:
+        yield False
+
+    for answer, kind in ((later(), "coroutine"), (one_by_one(), "async_generator"), (iter([False]), "list_iterator")):
+        with pytest.raises(ConfigError, match=f"the lock's try_lock answered a {kind}"):
+            checked_yes("try_lock", answer)
+    assert (checked_yes("holds", 1), checked_yes("holds", None)) == (True, False)
+
+
+def test_a_message_shows_a_value_in_sixty_characters() -> None:
+    """A lock's record may be large; the line that names it stays one."""
+    assert shown("x" * 58) == repr("x" * 58)
+    assert shown("x" * 59) == repr("x" * 59)[:57] + "..."

@@ -97,9 +97,9 @@ def test_each_answer_has_its_own_branch(reply, step):
 def test_deadline_is_inclusive_and_takes_the_earlier_clock():
     """H1: at the deadline the holder has stopped, whichever clock shows it."""
     deadline = Deadline(WallNs(10), MonoNs(20))
-    assert not deadline.has_passed(Moment(WallNs(9), MonoNs(19)))
-    assert deadline.has_passed(Moment(WallNs(10), MonoNs(0)))
-    assert deadline.has_passed(Moment(WallNs(0), MonoNs(20)))
+    assert deadline.remaining_ns(Moment(WallNs(9), MonoNs(19))) == 1
+    assert deadline.remaining_ns(Moment(WallNs(10), MonoNs(0))) == 0
+    assert deadline.remaining_ns(Moment(WallNs(0), MonoNs(20))) == 0
     assert deadline.remaining_ns(Moment(WallNs(9), MonoNs(5))) == 1
     assert deadline.remaining_ns(Moment(WallNs(0), MonoNs(19))) == 1
     assert deadline.remaining_ns(Moment(WallNs(11), MonoNs(5))) == 0
