@@ -7,6 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from lockref.errors import ConfigError
 from lockref.history import Kind
 from lockref.lab.contract import OneRecord
 from lockref.stores.client import OBJECT_STORE
@@ -491,3 +492,9 @@ def test_a_fault_begins_in_one_way(kind: type[Fault], fields: dict, words: str):
     """An instant or a trigger; a trigger names its one request by itself."""
     with pytest.raises(ValidationError, match=words):
         kind(id="f", **fields)
+
+
+def test_a_trigger_that_names_a_stranger_is_refused():
+    """The client of a trigger is a node of the world, as the client of a fault is."""
+    with pytest.raises(ConfigError, match="names client 'n9'; this world has n1, n2"):
+        two_writes(Pause(id="f", client="n1", for_ns=1, when=Trigger(client="n9")))

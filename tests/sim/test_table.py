@@ -127,12 +127,23 @@ def test_the_answers_of_a_table():
         (200, None, False), (200, None, False),
     ]  # fmt: skip
     assert [got[2].body, got[3].body, got[6].body] == [whole, whole, None]
+    assert [row["op"] for row in scene.rows(Kind.APPLIED)] == ["write"] * 4 + ["delete"]
     leases = scene.world.services["leases"]
     assert leases.present_keys() == ["other"]
     assert leases.past("other").version == "1"
     assert leases.tamper("delete", KEY) == 0
     assert leases.tamper("put", "another", body=b'{"version": 3}') == 1
     assert leases.present_keys() == ["another", "other"]
+
+
+def test_an_update_of_one_attribute_is_on_record_with_the_whole_item():
+    """Truth: what stands in the table afterwards, not what was sent; else nobody could read the lock in it."""
+    scene, got = ask(
+        FaultPlan(), lambda table: table.put(KEY, item(1)), lambda table: table.update(KEY, {"version": 2})
+    )
+    row = scene.rows(Kind.APPLIED)[1]
+    assert (row["owner"], row["content"]) == ("a", content_id(json.dumps(item(2)).encode()))
+    assert got[1].body == item(2)
 
 
 def test_what_an_operator_does_to_an_item_is_on_record():

@@ -17,7 +17,7 @@ from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, Partiti
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause, Suspend
 from sim.faults.stores import DeleteObject, IgnoreConditions, StaleRead
-from sim.kernel.clocks import WALL_EPOCH_NS
+from sim.kernel.clocks import PPM, WALL_EPOCH_NS
 from sim.kernel.streams import stream
 from sim.machine.network import NetworkModel
 from sim.services.dialects import dialect_of
@@ -126,6 +126,8 @@ def test_groups_of_a_partition() -> None:
     pairs = [("a", "b"), ("a", "c"), ("c", "a"), ("c", "d"), ("a", "x"), ("x", "a")]
     assert [both.stops(*pair) for pair in pairs] == [False, True, True, True, False, False]
     assert [one_way.stops(*pair) for pair in pairs] == [False, True, False, False, False, False]
+    with pytest.raises(ValidationError, match="groups share a member"):
+        Partition(id="f", at_ns=0, for_ns=1, groups=(("a", "b"), ("b",)))
 
 
 def test_each_service_has_a_connection_of_its_own() -> None:
@@ -211,3 +213,12 @@ def test_a_clock_that_is_wrong_from_the_start_is_wrong_before_the_run() -> None:
     scene.run()
     assert scene.counts() == (1, 1, 1)
     assert scene.world.node("n1").process.runtime.wall_ns() - WALL_EPOCH_NS == S
+
+
+def test_a_drift_that_is_drawn_stays_within_the_allowance() -> None:
+    """drift: over its length it moves a clock by half the bound at most, so that two nodes differ by the bound."""
+    shape = Shape(clients=("n1",), duration_ns=S, validity_ns=10 * S, drift_bound_ns=10 * MS, rate_error_ppm=500_000)
+    drawn = [Drift.draw(Drawing(stream(seed, "x"), shape)) for seed in range(100)]
+    moved = [abs(fields["rate_ppm"]) * fields["for_ns"] // PPM for fields in drawn if fields is not None]
+    assert len(moved) > 50
+    assert max(moved) <= 5 * MS

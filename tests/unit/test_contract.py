@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.lab.arguments import shown
-from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, checked_grant, checked_yes
+from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord, checked_grant, checked_yes
 from lockref.provider import Grant, LockView, RecordView
+from lockref.runtime import WallNs
 from lockref.stores.port import Version
 
 
@@ -125,9 +127,11 @@ def test_what_is_called_without_await_is_no_answer() -> None:
     async def one_by_one() -> Any:
         yield False
 
-    for answer, kind in ((later(), "coroutine"), (one_by_one(), "async_generator"), (iter([False]), "list_iterator")):
+    coroutine = later()
+    for answer, kind in ((coroutine, "coroutine"), (one_by_one(), "async_generator"), (iter([False]), "list_iterator")):
         with pytest.raises(ConfigError, match=f"the lock's try_lock answered a {kind}"):
             checked_yes("try_lock", answer)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED, "nobody will await it"
     assert (checked_yes("holds", 1), checked_yes("holds", None)) == (True, False)
 
 
@@ -135,3 +139,12 @@ def test_a_message_shows_a_value_in_sixty_characters() -> None:
     """A lock's record may be large; the line that names it stays one."""
     assert shown("x" * 58) == repr("x" * 58)
     assert shown("x" * 59) == repr("x" * 59)[:57] + "..."
+
+
+def test_one_record_is_one_view_with_all_that_it_says() -> None:
+    """Objects of one lock each: the view of interface version 1 becomes one of the list, under the object's name."""
+    said = RecordView(owner="x", token=3, valid_until_ns=WallNs(5), is_released=True, nonce="n")
+    assert OneRecord(lambda _body: said)("key", b"") == (
+        LockView(owner="x", token=3, valid_until_ns=WallNs(5), is_released=True, nonce="n"),
+    )
+    assert OneRecord(lambda _body: None)("key", b"") == ()

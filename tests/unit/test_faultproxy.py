@@ -12,8 +12,8 @@ from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_MS
 from scenarios.backends.faultproxy import FaultProxy
 from sim.faults.answers import Error
-from sim.faults.fault import Fault
-from sim.faults.network import Delay, LoseReply, LoseRequest
+from sim.faults.fault import Fault, Interference, Treatment
+from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest
 
 FINAL = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -175,3 +175,23 @@ def test_a_server_that_is_not_there_resets_the_client():
             socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
         ):
             client.recv(1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "act"),
+    [
+        (Delay(id="f", by_ns=5), Interference(request_ns=5)),
+        (Delay(id="f", by_ns=5, direction="reply"), Interference(reply_ns=5)),
+        (LoseRequest(id="f"), Interference(request=Treatment.HOLD)),
+        (LoseReply(id="f"), Interference(reply=Treatment.HOLD)),
+        (Error(id="f", status="reset"), Interference(request=Treatment.RESET)),
+        (Error(id="f", status="reset", cut="c2"), Interference(reply=Treatment.RESET)),
+        (Error(id="f", status="timeout"), Interference(request=Treatment.HOLD)),
+        (Error(id="f", status="timeout", cut="c2"), Interference(reply=Treatment.HOLD)),
+        (Error(id="f", status=503), None),
+        (Duplicate(id="f"), None),
+    ],
+)
+def test_what_a_fault_does_to_a_connection(fault: Fault, act: Interference | None) -> None:
+    """Before the server or after it, held or reset; None where it cannot be done below HTTP."""
+    assert fault.interference() == act
