@@ -23,6 +23,17 @@ from lockref.runtime import Runtime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.port import ObjectStore, Outcome
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_KIND_REPLIED = Kind.REPLIED
+_KIND_SENT = Kind.SENT
+_OP_ACQUIRE = Op.ACQUIRE
+_OP_DELETE = Op.DELETE
+_OP_READ = Op.READ
+_OP_RELEASE = Op.RELEASE
+_OP_RENEW = Op.RENEW
+_OP_WRITE = Op.WRITE
+_OUTCOME_APPLIED = Outcome.APPLIED
+
 _GrantName = tuple[str, int | None]
 
 
@@ -114,25 +125,25 @@ class RecordingChannel:
 
     def _classify(self, lock: str, view: LockView) -> Op:
         if view.is_released:
-            return Op.RELEASE
-        return Op.RENEW if self._granted.get(lock) == (view.owner, view.token) else Op.ACQUIRE
+            return _OP_RELEASE
+        return _OP_RENEW if self._granted.get(lock) == (view.owner, view.token) else _OP_ACQUIRE
 
     def _classify_each(self, key: str, views: Sequence[LockView]) -> tuple[Op, ...]:
         """What the write of a body with several locks does to each. What it only carries along is a plain WRITE."""
         known = self._lock_rows.known(key)
         return tuple(
-            Op.WRITE if known.get(view.lock) == view else self._classify(view.lock or key, view) for view in views
+            _OP_WRITE if known.get(view.lock) == view else self._classify(view.lock or key, view) for view in views
         )
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
         client, service, verb, key, condition, body, op, _, _ = request
-        if op is Op.READ:
+        if op is _OP_READ:
             return self._read(request, timeout_ns)
         journal = self._journal
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
         content, views = ("", ()) if body is None else self._look(key, body)
         ops: tuple[Op, ...] = ()
-        if op is Op.WRITE and views:
+        if op is _OP_WRITE and views:
             if len(views) == 1 and not self._lock_rows.known(key):
                 op = self._classify(views[0].lock or key, views[0])
             else:
@@ -140,51 +151,51 @@ class RecordingChannel:
         rows = [(*row, *lock_columns(row[2])) for row in self._lock_rows.rows(key, op, views, ops)]
         for lock, its_op, _view, token, owner, valid_until_ns, duration in rows:
             record(
-                Kind.SENT, stamp(), client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
+                _KIND_SENT, stamp(), client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
                 content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=duration,
             )  # fmt: skip
         reply = self._send(Request(client, service, verb, key, condition, body, op, number, ops), timeout_ns)
         # The row of a deletion has no reason: rows of older versions have none, and digests of runs depend on it.
-        reason = "" if op is Op.DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
+        reason = "" if op is _OP_DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
         for lock, its_op, view, token, owner, valid_until_ns, _duration in rows:
             record(
-                Kind.REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
+                _KIND_REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
                 if_version=condition, version=reply.version or "", content=content, token=token, owner=owner,
                 valid_until_ns=valid_until_ns, detail=reason,
             )  # fmt: skip
             self._learn(lock, its_op, content, view, reply.outcome)
-        if reply.outcome is Outcome.APPLIED:
+        if reply.outcome is _OUTCOME_APPLIED:
             self._lock_rows.remember(key, views)
         return reply
 
     def _learn(self, lock: str, op: Op, content: str, view: LockView | None, outcome: Outcome) -> None:
         """What the answer to a write says about the grants of this process."""
-        if op is Op.ACQUIRE:
+        if op is _OP_ACQUIRE:
             assert view is not None, "only a lock record asks for a lock"
             self._asked[lock] = (content, (view.owner, view.token))
-            if outcome is Outcome.APPLIED:
+            if outcome is _OUTCOME_APPLIED:
                 self._granted[lock] = (view.owner, view.token)
-        elif outcome is Outcome.APPLIED and (op is Op.RELEASE or op is Op.DELETE):
+        elif outcome is _OUTCOME_APPLIED and (op is _OP_RELEASE or op is _OP_DELETE):
             self._granted.pop(lock, None)
 
     def _read(self, request: Request, timeout_ns: int) -> Reply:
         client, service, verb, key, condition, body, op, _, _ = request
         journal = self._journal
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
-        record(Kind.SENT, stamp(), client, key, op, 0, request=number, attempt=0)
+        record(_KIND_SENT, stamp(), client, key, op, 0, request=number, attempt=0)
         reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
         content, views = ("", ()) if reply.body is None else self._look(key, reply.body)
         for lock, its_op, view in self._lock_rows.rows(key, op, views):
             token, owner, valid_until_ns, _ = lock_columns(view)
             record(
-                Kind.REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
+                _KIND_REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
                 version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
                 detail=reply.reason,
             )  # fmt: skip
             asked = self._asked.get(lock)
             if asked is not None and asked[0] == content:
                 self._granted[lock] = asked[1]
-        if reply.outcome is Outcome.APPLIED:
+        if reply.outcome is _OUTCOME_APPLIED:
             self._lock_rows.remember(key, views)
         return reply
 

@@ -15,6 +15,10 @@ from lockref.lab.arguments import require_key, require_version, require_write
 from lockref.ports import Channel, Reply, Request
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_OP_READ = Op.READ
+_OP_WRITE = Op.WRITE
+
 READ, PUT, DELETE = "read", "put", "delete"
 """The verbs of an object store."""
 
@@ -37,21 +41,21 @@ class ObjectStoreClient:
 
     def read(self, key: str) -> ReadReply:
         require_key("read", key)
-        request = Request(self._client, self._service, READ, key, "", None, Op.READ)
+        request = Request(self._client, self._service, READ, key, "", None, _OP_READ)
         outcome, version, body, _missing, status, reason = self._send(request, self._timeout_ns)
         return ReadReply(outcome=outcome, body=body, version=cast("Version", version), status=status, reason=reason)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
         require_write("put_if_absent", key, body)
-        return self._write(PUT, key, IF_ABSENT, body, Op.WRITE)
+        return self._write(PUT, key, IF_ABSENT, body, _OP_WRITE)
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
         require_write("put_if_version", key, body, version)
-        return self._write(PUT, key, version, body, Op.WRITE)
+        return self._write(PUT, key, version, body, _OP_WRITE)
 
     def put(self, key: str, body: bytes) -> WriteReply:
         require_write("put", key, body)
-        return self._write(PUT, key, "", body, Op.WRITE)
+        return self._write(PUT, key, "", body, _OP_WRITE)
 
     def delete(self, key: str, version: Version | None = None) -> WriteReply:
         require_key("delete", key)

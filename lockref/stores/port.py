@@ -38,6 +38,10 @@ class Outcome(IntEnum):
     AMBIGUOUS = 6
 
 
+# Python 3.11 takes long to find a member of an enumeration, and this one is asked for with every reply.
+_OUTCOME_APPLIED = Outcome.APPLIED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteReply:
     """The answer to a conditional write or delete.
@@ -53,7 +57,7 @@ class WriteReply:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        assert (self.version is not None) <= (self.outcome is Outcome.APPLIED), "only an applied write has a version"
+        assert (self.version is not None) <= (self.outcome is _OUTCOME_APPLIED), "only an applied write has a version"
 
     def in_words(self) -> str:
         """The answer for messages."""
@@ -78,7 +82,7 @@ class ReadReply:
     @property
     def is_absent(self) -> bool:
         """True if the store said that there is no such object."""
-        return self.outcome is Outcome.APPLIED and self.body is None
+        return self.outcome is _OUTCOME_APPLIED and self.body is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,17 @@ from lockref.runtime import NS_PER_S, Runtime
 from lockref.stores.port import Outcome
 from scenarios.workloads.resource import ResourceClient, Write
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_KIND_BELIEVED = Kind.BELIEVED
+_KIND_CALL = Kind.CALL
+_KIND_DISBELIEVED = Kind.DISBELIEVED
+_KIND_RETURN = Kind.RETURN
+_LOST = LockEventKind.LOST
+_OP_ACQUIRE = Op.ACQUIRE
+_OP_GUARD = Op.GUARD
+_OP_RELEASE = Op.RELEASE
+_OUTCOME_APPLIED = Outcome.APPLIED
+
 YIELD_NS = 1_000_000
 """Between the read and the write based on it: the yield of RFC-91's test."""
 
@@ -146,37 +157,37 @@ class Client:
         """
         number = self._next_number()
         self._given_back = None
-        self._event(Kind.CALL, Op.ACQUIRE, request=number)
+        self._event(_KIND_CALL, _OP_ACQUIRE, request=number)
         try:
             if wait_ns:
                 granted = checked_yes("lock", self.provider.lock(wait_ns / NS_PER_S))
             else:
                 granted = checked_yes("try_lock", self.provider.try_lock())
         except LockError as error:
-            self._event(Kind.RETURN, Op.ACQUIRE, _outcome(error), number)
+            self._event(_KIND_RETURN, _OP_ACQUIRE, _outcome(error), number)
             return
         if not granted:
             denial = Outcome.REJECTED if is_nested else Outcome.PRECONDITION_FAILED
-            self._event(Kind.RETURN, Op.ACQUIRE, denial, number)
+            self._event(_KIND_RETURN, _OP_ACQUIRE, denial, number)
             return
         grant = self._grant()
         self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "")
-        self._event(Kind.RETURN, Op.ACQUIRE, Outcome.APPLIED, number, tenure)
+        self._event(_KIND_RETURN, _OP_ACQUIRE, _OUTCOME_APPLIED, number, tenure)
         if self._holds():
-            self._event(Kind.BELIEVED, Op.ACQUIRE, request=number, tenure=tenure)
+            self._event(_KIND_BELIEVED, _OP_ACQUIRE, request=number, tenure=tenure)
             if self._on_belief is not None:
                 self._on_belief(self)
         else:
-            self.disbelieve(Op.ACQUIRE)
+            self.disbelieve(_OP_ACQUIRE)
 
     def guard(self) -> bool:
         """Ask the lock whether the next protected write may go out."""
         tenure = self.tenure
         assert tenure is not None, "a guard belongs to a tenure"
         if not self._holds():
-            self.disbelieve(Op.GUARD)
+            self.disbelieve(_OP_GUARD)
             return False
-        self._event(Kind.BELIEVED, Op.GUARD, request=tenure.number, tenure=tenure)
+        self._event(_KIND_BELIEVED, _OP_GUARD, request=tenure.number, tenure=tenure)
         return True
 
     def write(self) -> None:
@@ -206,16 +217,16 @@ class Client:
 
     def release(self) -> None:
         """Stop believing, then call `unlock`; also after a loss, as a `with` block would."""
-        self.disbelieve(Op.RELEASE)
+        self.disbelieve(_OP_RELEASE)
         tenure, self.tenure = self.tenure, None
         number = self._next_number()
-        self._event(Kind.CALL, Op.RELEASE, request=number)
+        self._event(_KIND_CALL, _OP_RELEASE, request=number)
         try:
             self.provider.unlock()
         except LockError as error:
-            self._event(Kind.RETURN, Op.RELEASE, _outcome(error), number)
+            self._event(_KIND_RETURN, _OP_RELEASE, _outcome(error), number)
         else:
-            self._event(Kind.RETURN, Op.RELEASE, Outcome.APPLIED, number)
+            self._event(_KIND_RETURN, _OP_RELEASE, _OUTCOME_APPLIED, number)
         self._given_back = tenure
 
     def close(self) -> None:
@@ -223,14 +234,14 @@ class Client:
 
         Where another task of the process may hold it, this client had nothing to give back, and no outcome is written.
         """
-        self.disbelieve(Op.RELEASE)
+        self.disbelieve(_OP_RELEASE)
         tenure, self.tenure = self.tenure, None
         number = self._next_number()
-        self._event(Kind.CALL, Op.RELEASE, request=number)
+        self._event(_KIND_CALL, _OP_RELEASE, request=number)
         with suppress(LockError):
             self.provider.close()
         outcome = Outcome.NONE if tenure is None else Outcome.AMBIGUOUS
-        self._event(Kind.RETURN, Op.RELEASE, outcome, number)
+        self._event(_KIND_RETURN, _OP_RELEASE, outcome, number)
         self._given_back = tenure
 
     def fork(self) -> None:
@@ -251,7 +262,7 @@ class Client:
         tenure = self.tenure
         if tenure is not None and tenure.believes:
             tenure.believes = False
-            self._event(Kind.DISBELIEVED, why, request=tenure.number, tenure=tenure)
+            self._event(_KIND_DISBELIEVED, why, request=tenure.number, tenure=tenure)
 
     def observed(self) -> None:
         """The omniscient observer asks, at an instant of somebody else's choosing.
@@ -265,14 +276,14 @@ class Client:
         elif tenure is not None and not tenure.believes:
             return
         if tenure is not None and self._holds():
-            self._event(Kind.BELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
+            self._event(_KIND_BELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
 
     def heard(self, event: LockEvent) -> None:
         """The lock's own report: a loss ends belief at once. Written once in a tenure, whatever the guard said (L4)."""
         tenure = self.tenure
-        if event.kind is LockEventKind.LOST and tenure is not None and not tenure.is_reported_lost:
+        if event.kind is _LOST and tenure is not None and not tenure.is_reported_lost:
             tenure.is_reported_lost, tenure.believes = True, False
-            self._event(Kind.DISBELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
+            self._event(_KIND_DISBELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
 
 
 def _not_local(what: str, took_ns: int) -> ConfigError:

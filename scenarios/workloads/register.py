@@ -10,6 +10,9 @@ from lockref.history import Op
 from lockref.stores.port import Outcome
 from scenarios.workloads.resource import Effect, Write
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_OUTCOME_APPLIED = Outcome.APPLIED
+
 
 class FencedRegister:
     """Blind writes, checked by token."""
@@ -31,4 +34,4 @@ class FencedRegister:
                 return Effect(outcome=Outcome.PRECONDITION_FAILED, if_version=before, version=before)
             self.token_max = write.token
         self.writes += 1
-        return Effect(outcome=Outcome.APPLIED, if_version=before, version=str(self.writes))
+        return Effect(outcome=_OUTCOME_APPLIED, if_version=before, version=str(self.writes))

@@ -19,6 +19,11 @@ from lockref.ports import TIMED_OUT, Channel, Reply, Request
 from lockref.runtime import NS_PER_S, Mutex
 from lockref.stores.port import Outcome
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_KIND_EFFECT = Kind.EFFECT
+_OP_WRITE = Op.WRITE
+_OUTCOME_APPLIED = Outcome.APPLIED
+
 STATE, WRITE = "state", "write"
 """The verbs of a protected resource."""
 
@@ -80,7 +85,7 @@ class ResourceHost:
         write: Write = request.body
         effect = self._resource.apply(write)
         self._record(
-            Kind.EFFECT, (self._true_ns(), ABSENT, ABSENT, write.task), write.node, self._lock, self._resource.op,
+            _KIND_EFFECT, (self._true_ns(), ABSENT, ABSENT, write.task), write.node, self._lock, self._resource.op,
             effect.outcome, request=write.tenure, attempt=write.attempt, if_version=effect.if_version,
             version=effect.version, token=ABSENT if write.token is None else write.token, owner=write.owner,
         )  # fmt: skip
@@ -114,9 +119,9 @@ class ResourceClient:
         channel = self._channel
         # To read the state is a part of writing: a client that writes blindly does not ask, so faults on writes
         # strike both.
-        request = Request(channel.client, channel.service, verb, "", "", body, Op.WRITE, number)
+        request = Request(channel.client, channel.service, verb, "", "", body, _OP_WRITE, number)
         reply = channel.send(request, self._timeout_ns)
-        if reply.outcome is Outcome.APPLIED:
+        if reply.outcome is _OUTCOME_APPLIED:
             return reply.body
         if reply is TIMED_OUT:
             raise OutcomeUnknown(
@@ -162,7 +167,7 @@ class LocalChannel:
 
     def send(self, request: Request, _timeout_ns: int) -> Reply:
         with self._mutex:
-            return Reply(Outcome.APPLIED, body=self._host.handle(request))
+            return Reply(_OUTCOME_APPLIED, body=self._host.handle(request))
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -19,6 +19,11 @@ from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import Kernel
 from sim.services.service import Service
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_KIND_APPLIED = Kind.APPLIED
+_OP_READ = Op.READ
+_OUTCOME_APPLIED = Outcome.APPLIED
+
 OPERATOR = "operator"
 """The node name in records of changes that no client made: an operator's, a timer's, a fault's."""
 
@@ -107,7 +112,7 @@ class HostedService:
         content, views = ("", ()) if body is None else self.look(key, body)
         for lock, its_op, view in self._lock_rows.rows(key, op, views):
             self._recorder.event(
-                Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), OPERATOR, lock, its_op, Outcome.APPLIED,
+                _KIND_APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), OPERATOR, lock, its_op, _OUTCOME_APPLIED,
                 version=version, content=content, owner=view.owner if view else "",
             )  # fmt: skip
         self._lock_rows.remember(key, views)
@@ -116,7 +121,7 @@ class HostedService:
 
     def record(self, request: Request, reply: Reply, applications: int) -> None:
         """Write down what came of applying a request, for the n-th time. A read changes nothing and leaves no row."""
-        if request.op is Op.READ or self._decode is None:
+        if request.op is _OP_READ or self._decode is None:
             return
         # A service that changes part of a state answers with the whole of it.
         body = request.body if reply.body is None else reply.body
@@ -125,10 +130,10 @@ class HostedService:
         for lock, op, view in self._lock_rows.rows(request.key, request.op, views, request.ops):
             token, owner, valid_until_ns, duration = lock_columns(view)
             self._recorder.event(
-                Kind.APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), request.client, lock, op, reply.outcome,
+                _KIND_APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), request.client, lock, op, reply.outcome,
                 request=request.number, attempt=applications - 1, if_version=request.condition,
                 version=reply.version or "", content=content, token=token, owner=owner,
                 valid_until_ns=valid_until_ns, detail=duration,
             )  # fmt: skip
-        if reply.outcome is Outcome.APPLIED:
+        if reply.outcome is _OUTCOME_APPLIED:
             self._lock_rows.remember(request.key, views)

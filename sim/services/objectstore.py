@@ -19,6 +19,11 @@ from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.dialects import Dialect, Versions
 from sim.services.service import ServiceContext, refused, unknown_act
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_OUTCOME_APPLIED = Outcome.APPLIED
+_OUTCOME_PRECONDITION_FAILED = Outcome.PRECONDITION_FAILED
+_VERSIONS_CONTENT = Versions.CONTENT
+
 Stored = tuple[bytes, str]
 """A body and its version."""
 
@@ -29,7 +34,7 @@ class ObjectStoreService:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self.capabilities = StoreCapabilities(
-            dialect=dialect.name, versions_repeat=dialect.versions is Versions.CONTENT, conditional_delete=True
+            dialect=dialect.name, versions_repeat=dialect.versions is _VERSIONS_CONTENT, conditional_delete=True
         )
         self._objects: dict[str, Stored] = {}
         # States by key, newest last, for stale reads: (since, state).
@@ -59,9 +64,9 @@ class ObjectStoreService:
             status = self._failed_status(present, request.condition)
             if status is not None:
                 return Reply(
-                    Outcome.PRECONDITION_FAILED, missing=present is None, status=status, reason="condition not met"
+                    _OUTCOME_PRECONDITION_FAILED, missing=present is None, status=status, reason="condition not met"
                 )
-        return Reply(Outcome.APPLIED, self._set(key, request.body, at_ns), status=dialect.created)
+        return Reply(_OUTCOME_APPLIED, self._set(key, request.body, at_ns), status=dialect.created)
 
     def _failed_status(self, present: Stored | None, condition: str) -> int | None:
         """The status with which a condition fails; None if it holds."""
@@ -76,19 +81,19 @@ class ObjectStoreService:
         present = self._objects.get(request.key)
         if present is None:
             status = dialect.delete_conditional_absent if condition else dialect.delete_absent
-            outcome = Outcome.APPLIED if status < 300 else Outcome.PRECONDITION_FAILED
+            outcome = _OUTCOME_APPLIED if status < 300 else _OUTCOME_PRECONDITION_FAILED
             return Reply(outcome, missing=True, status=status, reason="no such object")
         if condition and condition != present[1]:
-            return Reply(Outcome.PRECONDITION_FAILED, status=dialect.stale, reason="condition not met")
+            return Reply(_OUTCOME_PRECONDITION_FAILED, status=dialect.stale, reason="condition not met")
         del self._objects[request.key]
         self._remember(request.key, None, at_ns)
-        return Reply(Outcome.APPLIED, status=dialect.deleted)
+        return Reply(_OUTCOME_APPLIED, status=dialect.deleted)
 
     def _set(self, key: str, body: bytes, at_ns: int) -> str:
         """Write an object; its new version."""
         self._writes += 1
         versions = self._dialect.versions
-        if versions is Versions.CONTENT:
+        if versions is _VERSIONS_CONTENT:
             version = hashlib.md5(body, usedforsecurity=False).hexdigest()
         elif versions is Versions.RISING:
             version = str(WALL_EPOCH_NS // 1000 + self._writes)
@@ -127,5 +132,5 @@ class ObjectStoreService:
 
 def _read(state: Stored | None) -> Reply:
     if state is None:
-        return Reply(Outcome.APPLIED, status=404)
-    return Reply(Outcome.APPLIED, state[1], state[0], status=200)
+        return Reply(_OUTCOME_APPLIED, status=404)
+    return Reply(_OUTCOME_APPLIED, state[1], state[0], status=200)

@@ -14,6 +14,9 @@ from lockref.ports import Reply, Request
 from lockref.stores.port import Outcome
 from sim.services.service import Refusal, ServiceContext, unknown_act
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_OUTCOME_APPLIED = Outcome.APPLIED
+
 MAYBE_APPLIED = (None, 500, 503)
 """Statuses after which the caller cannot know whether the request was applied."""
 
@@ -30,7 +33,7 @@ class ResourceService:
         """It has no timers and pushes nothing."""
 
     def apply(self, request: Request, _at_ns: int) -> Reply:
-        return Reply(Outcome.APPLIED, body=self._handle(request))
+        return Reply(_OUTCOME_APPLIED, body=self._handle(request))
 
     def refuse(self, _request: Request, refusal: Refusal) -> Reply:
         status, reason = refusal

@@ -27,6 +27,9 @@ from sim.services.request import InFlight
 if TYPE_CHECKING:
     from sim.faults.injector import Injector
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_OUTCOME_PRECONDITION_FAILED = Outcome.PRECONDITION_FAILED
+
 
 class Wire:
     """Carries requests between processes and services of one world, and pushes the other way."""
@@ -81,7 +84,7 @@ class Wire:
             return hosted.past(request.key, in_flight.stale_ns)
         now = self._kernel.now_ns
         reply = hosted.apply(request, now)
-        if reply.outcome is Outcome.PRECONDITION_FAILED and self._injector is not None:
+        if reply.outcome is _OUTCOME_PRECONDITION_FAILED and self._injector is not None:
             unconditional = self._injector.overruled(in_flight, reply)
             if unconditional is not None:
                 reply = hosted.apply(unconditional, now)
