@@ -47,6 +47,7 @@ def checks_tokens(events: Events, effects: Effects, run_count: int) -> Flags:
 
 def class_table(run_numbers: Ints, *, overlapped: Flags, fenced: Flags, regressed: Flags, harmed: Flags) -> pa.Table:
     """One row per run of `CLASS_SCHEMA`."""
+    assert {len(overlapped), len(fenced), len(regressed), len(harmed)} == {len(run_numbers)}, "one flag for each run"
     place = np.full(len(run_numbers), CLEAN, dtype=np.int32)
     place[overlapped] = LATENT_OVERLAP
     place[overlapped & fenced] = FENCED_OVERLAP

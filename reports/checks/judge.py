@@ -35,7 +35,7 @@ from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
 from reports.checks.rulings import UNRECORDED, Ruling, verdict_table, with_damaged, with_doubt
 from reports.checks.situations import reach_table
-from reports.checks.spec import VIOLATED
+from reports.checks.spec import CLAUSES, VIOLATED
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
 UNCHAINED = "no lock's grants were read off a chain of records, and only of such a chain can this be asked"
@@ -155,6 +155,7 @@ def _judge(case: Case) -> Judgement:
     count = case.runs.count
     broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}
     rulings = [*safety, *check_liveness(case), *check_fairness(case)]
+    assert [ruling.violations.clause for ruling in rulings] == list(CLAUSES), "one ruling for each clause, in order"
     pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
     return Judgement(
         verdicts=with_damaged(verdict_table(case.runs.number, pointed), case.records.damaged),

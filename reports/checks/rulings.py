@@ -50,6 +50,9 @@ class Violations:
     at_ns: Ints
     witness: Callable[[int], dict[str, Any]]
 
+    def __post_init__(self) -> None:
+        assert len(self.run) == len(self.at_ns), "each violation has a run and an instant"
+
 
 @dataclass(slots=True)
 class Ruling:
@@ -76,6 +79,7 @@ def with_damaged(verdicts: pa.Table, damaged: Mapping[int, str]) -> pa.Table:
     """
     if not damaged:
         return verdicts
+    assert damaged.keys().isdisjoint(verdicts["run"].to_pylist()), "a damaged run is judged by nobody"
     rows = [
         {
             "run": run,
@@ -105,7 +109,9 @@ def with_doubt(verdicts: pa.Table, generous: pa.Table, reason: str) -> pa.Table:
             return row
         return found if found["verdict"] == VIOLATED else {**row, **doubt}
 
-    return pa.Table.from_pylist([revised(row) for row in verdicts.to_pylist()], VERDICT_SCHEMA)
+    joined = pa.Table.from_pylist([revised(row) for row in verdicts.to_pylist()], VERDICT_SCHEMA)
+    assert joined["clause"].equals(verdicts["clause"]), "doubt adds no verdict and takes none away"
+    return joined
 
 
 def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
@@ -136,6 +142,7 @@ def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
             witness[run, place] = len(texts)
             texts.append(_canonical(found.witness(position)))
     assert int(count.sum()) == sum(len(ruling.violations.run) for ruling in rulings), "a violation without a run"
+    assert bool(np.array_equal(verdict == _VERDICTS.index(VIOLATED), count > 0)), "violated is what has a violation"
     column = np.tile(np.arange(clauses, dtype=np.int32), runs)
     names = pa.array([ruling.violations.clause for ruling in rulings], pa.string())
     times, told = at_ns.reshape(-1), witness.reshape(-1)

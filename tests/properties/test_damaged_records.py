@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import cache
 
 import pyarrow as pa
@@ -10,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockref.history import RUNS_SCHEMA
+from lockref.history import RUNS_SCHEMA, SCHEMA
 from lockref.lab.loading import load_provider
-from reports.checks import decide, judge
+from reports.checks import decide, judge, measure
 from reports.checks.summary import Summary
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario
@@ -80,6 +81,25 @@ def test_a_lost_description_accuses_nobody(scenario: str) -> None:
     assert broken(events, without_row(runs, 1)) == []
     assert broken(first[0], without_row(first[1], 1)) == []
     assert broken(events, pa.concat_tables([runs, runs.slice(0, 1)])) == []
+
+
+@given(
+    chance=st.integers(0, 10**6), column=st.sampled_from([name for name in SCHEMA.names if name not in ("run", "seq")])
+)
+@settings(deadline=None, max_examples=40)
+def test_no_altered_record_breaks_an_invariant(chance: int, column: str) -> None:
+    """Assertions are about the checks: whatever an altered record says, it is judged and measured without an error."""
+    events, runs = sound("swarm", 1 + chance % len(SEEDS))
+    draw = random.Random(chance)
+    places = list(range(len(events)))
+    for place in draw.sample(places, draw.choice([1, 4, len(places) // 4])):
+        places[place] = draw.randrange(len(events))
+    altered = events.set_column(
+        events.column_names.index(column), events.schema.field(column), events[column].take(places)
+    )
+    for history in (altered, altered.filter(pc.equal(altered["kind"].cast(pa.string()), "fault"))):
+        judge(history, blank(blank(runs, "digest"), "event_count"))
+        measure(history, blank(blank(runs, "digest"), "event_count"))
 
 
 def blank(runs: pa.Table, name: str) -> pa.Table:

@@ -103,7 +103,7 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
     end = lane + clock.place(grants.run, until)[order]
     # Bounds of a real run may be uneven; a maximum only widens what counts as in force.
     begin, end = np.maximum.accumulate(begin), np.maximum.accumulate(end)
-    assert bool(np.all(begin <= end)), "a grant was over before it began"
+    assert bool(np.all(end < lane + width)), "the grants of one lock do not reach into the next one's"
     call = operations.call_at_ns[which]
     back = np.where(operations.return_at_ns[which] == ABSENT, FOREVER, operations.return_at_ns[which])
     lane = lock[split:] * width
@@ -160,6 +160,7 @@ def check_answers(
     # The row that tells of it: the return, or the protected write that carried the token.
     row = operations.return_row[bad]
     row[len(bad) - len(carried) :] = carried
+    assert bool(np.all(row >= 0)), "an event shows each wrong answer"
 
     def witness(index: int) -> dict[str, Any]:
         one = int(bad[index])

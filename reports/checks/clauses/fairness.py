@@ -50,6 +50,8 @@ def bypasses(case: Case) -> tuple[Ints, Ints]:
         return calls, np.zeros(len(calls), dtype=np.int64)
     row = case.truth.changes.row[grants.first]
     until = np.where(operations.return_row[calls] >= 0, operations.return_row[calls], case.events.count)
+    # Of an altered record an answer may come before its call. Nobody was passed over in such a call.
+    until = np.maximum(until, operations.call_row[calls])
     split = len(row)
     lock, _ = renumber(np.concatenate((grants.group, case.events.lock_key[operations.call_row[calls]])))
     mine, _ = renumber(lock, np.concatenate((grants.node, operations.node[calls])).astype(np.int64))
@@ -158,7 +160,9 @@ def jain(counts: Ints) -> float:
     """Jain's index of an allocation: 1 for equal shares, 1/n where one of n has it all; 1 for nobody."""
     total = float(counts.sum())
     squares = float((counts.astype(np.float64) ** 2).sum())
-    return total * total / (len(counts) * squares) if squares else 1.0
+    index = total * total / (len(counts) * squares) if squares else 1.0
+    assert 0.0 < index < 1.0 + 1e-9, "Jain's index of counts lies between 0 and 1"
+    return index
 
 
 def gini(values: Ints) -> float:
@@ -185,7 +189,7 @@ def fairness_table(case: Case) -> pa.Table:
     order = np.lexsort((operations.return_row[calls], lock))
     calls, passed, lock, client = calls[order], passed[order], lock[order], client[order]
     starts = np.flatnonzero(is_first(lock))
-    ends = np.append(starts[1:], len(lock))
+    ends = np.append(starts, len(lock))[1:]
     rows: list[dict[str, Any]] = []
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         part = calls[start:end]
@@ -194,6 +198,7 @@ def fairness_table(case: Case) -> pa.Table:
         names, place = np.unique(who, return_inverse=True)
         winners = place.reshape(-1)[granted]
         waits = (operations.return_at_ns[part] - operations.call_at_ns[part])[granted]
+        assert len(winners) <= len(part), "a call is granted once"
         rows.append(
             {
                 "run": int(case.runs.number[operations.run[part[0]]]),

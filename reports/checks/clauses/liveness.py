@@ -288,6 +288,7 @@ def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, 
         }
 
     where = np.array([gap for gap, _, _ in bad], dtype=np.int64)
+    assert len(np.unique(where)) == len(where), "a gap is reported once"
     return Violations(clause=clause, run=gaps.run[where], at_ns=since[where] + limit[where], witness=witness)
 
 
@@ -295,7 +296,9 @@ def _latest_so_far(over: Ints) -> tuple[Ints, Ints]:
     """Per acquire of one lock, in the order of calls: the latest end of all up to here, and whose it is."""
     latest: Ints = np.maximum.accumulate(over)
     is_new = np.concatenate(([True], over[1:] > latest[:-1]))
-    return latest, np.maximum.accumulate(np.where(is_new, np.arange(len(over)), 0))
+    who: Ints = np.maximum.accumulate(np.where(is_new, np.arange(len(over)), 0))
+    assert bool(np.all(over[who] == latest)), "the latest end is that of an acquire"
+    return latest, who
 
 
 def _with_unread(case: Case, bounds: Bounds, known: Violations) -> Violations:

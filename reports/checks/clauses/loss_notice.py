@@ -79,6 +79,7 @@ def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
         np.concatenate([getattr(part, name) for part in parts]) for name in ("operation", "at_ns", "due_ns", "row")
     )
     events, operations, tenures = case.events, case.operations, case.tenures
+    assert bool(np.all(operations.grant[operation] >= 0)), "a loss is the loss of a grant"
     place = {int(which): number for number, which in enumerate(tenures.operation.tolist())}
 
     def witness(index: int) -> dict[str, Any]:
@@ -302,6 +303,7 @@ def _next_call_ns(case: Case) -> Ints:
         case.events.lock_key[operations.call_row], operations.node.astype(np.int64), operations.task.astype(np.int64)
     )
     order = np.argsort(client, kind="stable")
+    assert bool(np.all(np.diff(operations.call_row) > 0)), "operations come in the order of calling"
     following = np.full(len(order), FOREVER, dtype=np.int64)
     same = client[order][1:] == client[order][:-1]
     following[order[:-1]] = np.where(same, operations.call_at_ns[order[1:]], FOREVER)

@@ -89,6 +89,7 @@ def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flag
     order = np.argsort(same, kind="stable")
     previous = np.full(len(same), -1, dtype=np.int64)
     previous[order[1:]] = np.where(same[order][1:] == same[order][:-1], order[:-1], -1)
+    assert bool(np.all(previous < np.arange(len(same)))), "what came back was there before"
     back = np.flatnonzero((called_in < 0) & grants.lapses & (previous >= 0) & ~sent_in_acquire(truth, operations))
     ended_by = np.maximum(grants.end[previous[back]], 0)
     # A deletion by hand ends a grant like any other (H15); what was overwritten by hand may be anything.
@@ -110,7 +111,9 @@ def _foreign_hands(truth: Truth) -> Ints:
     here = here[~chain.is_grant[here] & ~chain.is_hole[here] & (chain.node[here] != events.code_of("node", OPERATOR))]
     # The last grant at or before the write before this one is the grant that it hits.
     hit = np.searchsorted(truth.grants.first, here - 1, side="right") - 1
+    assert bool(np.all(hit >= 0)), "a live state follows its grant"
     granted = truth.grants.first[hit]
+    assert bool(np.all(chain.group[granted] == chain.group[here])), "a write hits a grant of its own lock"
     state = chain.state[here]
     same_node = chain.node[here] == chain.node[granted]
     older_token = (chain.token[here] != ABSENT) & (chain.token[here] < chain.token[granted])
@@ -138,6 +141,7 @@ def _foreign_tasks(truth: Truth, operations: Operations, tenure_of_release: Ints
     sender = events.codes("task")[np.maximum(chain.sent_row[ends], 0)]
     other = is_own & retired & (sender != grants.task[held])
     held, ends, sender = held[other], ends[other], sender[other].astype(np.int64)
+    assert bool(np.all(ends > grants.last[held])), "a grant is ended after its last renewal"
     unlock = _unlock_under_way(truth, operations, held, chain.sent_row[ends], sender)
     tenure = np.where(unlock >= 0, tenure_of_release[np.maximum(unlock, 0)], -1)
     # The first release of each tenure, so that a later one is known to have given nothing back.

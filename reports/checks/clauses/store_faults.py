@@ -28,6 +28,7 @@ CREATE_OVER, FORK, IGNORED = "create over existing", "fork", "condition ignored"
 def check_truth_exclusion(truth: Truth) -> Violations:
     """S1. One violation per write whose condition does not fit."""
     chain, broken = truth.changes, _faults(truth)
+    assert not bool(chain.is_first[broken].any()), "the first write of a lock replaced nothing on record"
 
     def witness(index: int) -> dict[str, Any]:
         here = int(broken[index])

@@ -64,6 +64,7 @@ def check_early_takeover(truth: Truth) -> Violations:
     is_thief = (
         (changes.owner[thief] != grants.owner[taken]) & (changes.node[thief] != operator) & ~changes.is_hole[thief]
     )
+    assert bool(np.all(thief > grants.last[taken])), "a grant is replaced after its last renewal"
     taken = taken[is_thief]
     early = taken[came_early(truth, grants.last[taken], grants.end[taken])]
 

@@ -77,6 +77,7 @@ class _Uses:
                 farthest, reach, second = calls[one], end[one], reach
             else:
                 second = max(second, end[one])
+            assert second <= reach, "the use that lasts longest ends last"
             self._farthest.append(farthest)
             self._reach.append(reach)
             self._reach_without.append(second)

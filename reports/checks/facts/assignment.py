@@ -41,6 +41,7 @@ class Assignment:
         ends = _ends_the_grant(events.lock_key[writes.row], owner, is_live)
         kept = np.flatnonzero(is_live | ends)
         writes, owner, is_live = writes.take(kept), owner[kept], is_live[kept]
+        assert bool(np.all(is_live[is_first(events.lock_key[writes.row])])), "only a grant can be given back"
         state: npt.NDArray[np.uint8] = np.where(is_live, LIVE, np.where(owner != NO_TEXT, RELEASED, DELETED)).astype(
             np.uint8
         )
@@ -78,6 +79,7 @@ def _ends_the_grant(group: Ints, owner: Codes, is_live: Flags) -> Flags:
     which = np.flatnonzero(ends)
     first[which[np.unique(last_live[which], return_index=True)[1]]] = True
     found: Flags = ends & first
+    assert int(found.sum()) <= int(is_live.sum()), "a grant is given back once"
     return found
 
 

@@ -52,6 +52,7 @@ class Case:
         if len(at):
             starts = np.flatnonzero(np.concatenate(([True], run[1:] != run[:-1])))
             last[run[starts]] = np.maximum(last[run[starts]], np.maximum.reduceat(at, starts))
+            assert bool(np.all(np.diff(run[starts]) > 0)), "the events of one run stand together"
         return last
 
     @cached_property

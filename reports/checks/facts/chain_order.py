@@ -45,6 +45,10 @@ class AppliedWrites:
     at_hi_ns: Ints
     version: Codes
 
+    def __post_init__(self) -> None:
+        lengths = {len(self.row), len(self.sent_row), len(self.at_lo_ns), len(self.at_hi_ns), len(self.version)}
+        assert len(lengths) == 1, "a column of writes is longer than another"
+
     def take(self, order: Ints) -> AppliedWrites:
         return AppliedWrites(
             row=self.row[order],
@@ -120,6 +124,7 @@ def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> 
         parts += [_settle(events, key, settled, unanswered, replied, absent) for key in doubtful.tolist()]
         settled = AppliedWrites.join(parts)
         settled = settled.take(np.argsort(events.lock_key[settled.row], kind="stable"))
+    assert len(settled.row) >= len(applied), "a confirmed write took effect"
     return _tightened(events, settled)
 
 
@@ -183,6 +188,9 @@ def _settle(
             if content != NO_TEXT:
                 contents[version].add(content)
     chain = _Walk(certain, maybe, seen_absent, contents).chain()
+    rows = {write.row for write in chain}
+    assert len(rows) == len(chain), "a write takes effect once"
+    assert rows.issuperset(write.row for write in certain), "a confirmed write took effect"
     # Of this run alone: other runs of the table have clocks of their own.
     run = key // (events.text_count("lock") + 1)
     end_ns = int(events.integers("at_ns")[rows_of_group(events.run, run)].max())
@@ -394,6 +402,7 @@ def _tightened(events: Events, writes: AppliedWrites) -> AppliedWrites:
     for rows in suspicious_groups(group, crossed):
         low[rows] = np.maximum.accumulate(low[rows])
         high[rows] = np.maximum(np.minimum.accumulate(high[rows][::-1])[::-1], low[rows])
+        assert bool(np.all(np.diff(high[rows]) >= 0)), "bounds of one lock follow its order"
     return AppliedWrites(row=writes.row, sent_row=writes.sent_row, at_lo_ns=low, at_hi_ns=high, version=writes.version)
 
 
@@ -429,4 +438,5 @@ def holes(events: Events, writes: AppliedWrites, broken: Flags, *, absent: int, 
         asked, earliest_answer = looks[lock]
         later = int(np.searchsorted(asked, writes.at_hi_ns[position - 1], side="right"))
         unexplained[position] = later < len(asked) and earliest_answer[later] <= writes.at_hi_ns[position]
+    assert not bool(np.any(unexplained & ~broken)), "only a write that does not fit shows a hole"
     return unexplained

@@ -87,6 +87,7 @@ class Events:
         starts = np.flatnonzero(np.concatenate(([True], raw[1:] != raw[:-1])))
         order = np.argsort(run_numbers, kind="stable")
         found = order[np.searchsorted(run_numbers[order], raw[starts])]
+        assert bool(np.all(run_numbers[found] == raw[starts])), "each event belongs to a run of the runs table"
         return np.repeat(found, np.diff(np.append(starts, len(raw)))).astype(np.int64)
 
     def _integers(self, name: str) -> Ints:
@@ -277,6 +278,7 @@ class Runs:
         self.table = table
         self.count = len(table)
         self.number = self.integers("run")
+        assert len(np.unique(self.number)) == self.count, "a run has one row"
 
     def integers(self, name: str) -> Ints:
         array = _array(self.table.column(name))

@@ -89,6 +89,7 @@ def find_contradictions(truth: Truth) -> Contradictions:
     found.sort()
     row, write = (np.array([pair[place] for pair in found], dtype=np.int64) for place in (0, 1))
     sent = truth.changes.sent_row[write]
+    assert bool(np.all(sent >= 0)), "a confirmed write was sent"
     return Contradictions(
         run=events.run[row], group=events.lock_key[row], row=row, write=write, begin_ns=events.integers("at_ns")[sent]
     )
@@ -137,6 +138,7 @@ class _Lock:
             best = place if best < 0 or self._sent_ns[place] >= self._sent_ns[best] else best
             newest.append(best)
         self._newest = newest
+        assert len(newest) == len(self._order), "one newest write for each confirmed one"
         self._version = chain.version[here]
         self._made: dict[int, Ints] = {}
         self._replaced: dict[int, int] = {}

@@ -107,6 +107,7 @@ class Disturbances:
 def find_disturbances(events: Events) -> Disturbances:
     """Read every distinct detail once. A detail that is no JSON object names no kind."""
     rows = events.rows(Kind.FAULT, Kind.CLOCK)
+    assert bool(np.all(np.diff(rows) > 0)), "`Disturbances.befell` searches rows in order"
     detail = events.codes("detail")[rows]
     kinds: dict[str, int] = {}
     phases: dict[str, int] = {}

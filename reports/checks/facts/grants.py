@@ -152,6 +152,7 @@ def grants_of(events: Events, changes: Changes) -> Grants:
     if len(first) > 1:
         following_grant[:-1] = np.where(starts[1:], -1, np.arange(1, len(first)))
     assert bool(np.all(until > first)), "a grant ended before it began"
+    assert bool(np.all(changes.group[until - 1] == group)), "a grant is renewed within its lock"
     return Grants(
         changes=changes,
         first=first,
@@ -227,6 +228,7 @@ def plain_changes(
     A live state by the owner and token of the live state before it is a renewal; any other live state is a grant.
     """
     group = events.lock_key[row]
+    assert bool(np.all(group[1:] >= group[:-1])), "the states of one lock stand together"
     first = is_first(group)
     never = np.zeros(len(row), dtype=np.bool_)
     same = never.copy()

@@ -163,6 +163,7 @@ def _lengths(events: pa.Table, runs: pa.Table, damaged: dict[int, str]) -> dict[
         run, seq, at = run[order], seq[order], at[order]
     starts = np.flatnonzero(np.concatenate(([True], np.diff(run) != 0)))
     lengths = np.diff(np.append(starts, len(run)))
+    assert int(lengths.sum()) == len(run), "each event is in one run"
     ordinal = np.arange(len(run)) - np.repeat(starts, lengths)
     places = np.repeat(np.arange(len(starts)), lengths)
     for place in np.unique(places[seq != ordinal]).tolist():

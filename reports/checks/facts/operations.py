@@ -152,6 +152,8 @@ def tenure_of_release(truth: Truth, operations: Operations) -> Ints:
         row_count=truth.events.count,
     )
     found[releases] = np.where(last >= 0, acquires[np.maximum(last, 0)], -1)
+    known = found >= 0
+    assert bool(np.all(operations.node[found[known]] == operations.node[known])), "a client gives back its own grant"
     return found
 
 
@@ -180,6 +182,7 @@ def call_of_grant(truth: Truth, operations: Operations) -> Ints:
     ended = np.where(operations.return_row[which] >= 0, operations.return_row[which], FOREVER)
     fits = (call >= 0) & (sent >= 0) & (operations.op[which] == Op.ACQUIRE) & (sent < ended)
     found[fits] = call[fits]
+    assert bool(np.all(operations.lock[found[fits]] == grants.lock[fits])), "a call asks for one lock"
     assigned = np.flatnonzero(truth.changes.source[grants.first] == ASSIGNED)
     if len(assigned):
         found[assigned] = _calls_at(truth, operations, assigned)

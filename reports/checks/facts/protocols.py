@@ -52,6 +52,8 @@ class Locks:
                 if code >= 0:
                     found.setdefault(source, []).append(run * self.width + code + 1)
         self._groups_by_source = {source: np.array(sorted(keys), dtype=np.int64) for source, keys in found.items()}
+        keys = [key for keys in found.values() for key in keys]
+        assert len(set(keys)) == len(keys), "each lock has one source"
 
     @property
     def sources(self) -> list[str]:

@@ -123,6 +123,7 @@ class _Chain:
         same_owner[1:] = (owner[1:] == owner[:-1]) & (token[1:] == token[:-1]) & (state[:-1] == LIVE)
         is_live = state == LIVE
         is_renewal = is_live & continues & same_owner
+        assert not bool(np.any(is_renewal & first)), "the first write of a lock renews nothing"
 
         broken = np.zeros(len(row), dtype=np.bool_)
         if len(row) > 1:

@@ -37,6 +37,7 @@ def suspicious_groups(group: Ints, suspicious: Flags) -> Iterator[slice]:
     """The groups that contain a suspicious row, as slices, in order."""
     if not suspicious.any():
         return
+    assert bool(np.all(group[1:] >= group[:-1])), "the rows of one group stand together"
     starts = np.flatnonzero(is_first(group))
     ends = np.append(starts[1:], len(group))
     positions = np.unique(np.searchsorted(starts, np.flatnonzero(suspicious), side="right") - 1)

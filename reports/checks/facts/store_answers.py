@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -254,6 +255,7 @@ def _silences(events: Events, requests: _Requests, *, begin_ns: int, end_ns: int
                 reason=_reason(events, part.reply_row[part.reply_row >= 0]),
             )
         )
+    assert all(one.end_ns <= after.begin_ns for one, after in pairwise(found)), "silences follow each other"
     return tuple(found), is_lost
 
 
@@ -282,6 +284,7 @@ def _over_time(requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tupl
         )
     ]  # fmt: skip
     assert bool(np.all(place >= 0)), "a request ended before the run began"
+    assert sum(columns[0]) == len(place), "each request is counted once"
     edges = [min(number * width, span) for number in range(count + 1)]
     return tuple(zip(edges[:-1], edges[1:], *columns, strict=True))
 

@@ -45,6 +45,7 @@ def taken_anew_ns(case: Case, left: Ints) -> Ints:
         sent = changes.sent_row[writes]
         is_its = (changes.node[writes] == operations.node[call]) & (sent > operations.call_row[call])
         own = writes[is_its & (sent < operations.return_row[call])]
+        assert bool(np.all(changes.is_renewal[own])), "what is written over one's own grant looks like a renewal"
         if len(own):
             # What came last before the answer is what was granted.
             before = int(changes.valid_until_true_ns[own[-1] - 1])

@@ -46,6 +46,7 @@ class Truth:
         sources = [GRANT_SOURCES[name](self._locks.of(name)) for name in self._locks.sources]
         self.grants: Grants = joined(events, [source.grants(events, runs) for source in sources])
         self.changes: Changes = self.grants.changes
+        assert bool(np.all(self.lock_groups[self.changes.group])), "a change of what is no lock"
 
     @property
     def lock_groups(self) -> Flags:
@@ -75,6 +76,7 @@ class Truth:
         start, stop = (np.searchsorted(changes.group, group, side=side) for side in ("left", "right"))
         first = np.where(until < 0, start, after + 1)
         last = np.where(until < 0, stop, until + 1)
+        assert bool(np.all(first <= last)), "a stretch of changes ends before it begins"
         found: Flags = holes[last] > holes[first]
         return found
 

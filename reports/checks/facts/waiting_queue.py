@@ -93,6 +93,7 @@ class _Queue:
     def lowest(self) -> _Waiter | None:
         while self._heap and self._there.get(self._heap[0][0], (-1, -1))[0] != self._heap[0][1]:
             heapq.heappop(self._heap)
+        assert bool(self._heap) == bool(self._there), "who waits is in the heap"
         return self._heap[0] if self._heap else None
 
     def join(self, number: int, place: int, owner: int) -> None:

@@ -93,6 +93,7 @@ def _first_waiter(case: Case, asked_ns: Ints) -> Ints:
         elif asked[later] != ABSENT:
             while asks and asks[-1] >= asked[later]:
                 del asks[-1], places[-1]
+            assert not asks or asks[-1] < asked[later], "`asks` ascends"
             places.append(later)
             asks.append(asked[later])
         if released[grant]:

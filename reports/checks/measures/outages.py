@@ -104,4 +104,6 @@ def _where(row: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> str:
 
 
 def _cut(lines: list[str], limit: int, rest: str) -> list[str]:
-    return lines if len(lines) <= limit else [*lines[: limit - 1], f"{len(lines) - limit + 1} {rest}"]
+    told = lines if len(lines) <= limit else [*lines[: limit - 1], f"{len(lines) - limit + 1} {rest}"]
+    assert len(told) <= limit, "a reader is told so many lines at most"
+    return told

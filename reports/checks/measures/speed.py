@@ -167,6 +167,7 @@ def _per_client(case: Case, asked: Ints, end_ns: int) -> list[dict[str, Any]]:
         np.maximum.reduceat(end - begin, starts),
         np.maximum.reduceat(drought, starts),
     )
+    assert int(columns[0].sum()) == len(asked), "each call is one client's"
     rows = []
     for call, *figures in zip(calls[starts].tolist(), *(column.tolist() for column in columns), strict=True):
         node, task = (events.text(name, int(getattr(operations, name)[call])) for name in ("node", "task"))
@@ -214,4 +215,5 @@ def _edges(spans: npt.NDArray[np.int64], begin_ns: int, end_ns: int) -> tuple[In
     times = np.concatenate((inside[:, 0], inside[:, 1]))
     steps = np.repeat(np.array([1, -1], dtype=np.int64), len(inside))
     order = np.argsort(times, kind="stable")
+    assert int(steps.sum()) == 0, "as many spans end as begin"
     return times[order], steps[order]

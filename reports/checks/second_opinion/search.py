@@ -52,6 +52,7 @@ def search(ops: Sequence[LockOp], *, token_min: int | None = None, states_max: i
         if state.done & mandatory == mandatory:
             return "legal"
         for following in history.steps(state):
+            assert following.done & state.done == state.done, "what took effect stays"
             if following not in seen:
                 seen.add(following)
                 stack.append(following)

@@ -108,6 +108,7 @@ def find_illegal(ops: Sequence[LockOp], *, token_min: int | None = None) -> Ille
         tenure.begin_ns = max(tenure.op.call_ns, free_ns)
         if tenure.begin_ns > tenure.op.return_ns:
             return Illegal(rule="overlap", ops=(tenure.op,) if previous is None else (previous.op, tenure.op))
+        assert previous is None or previous.begin_ns <= tenure.begin_ns, "grants begin in the order of their tokens"
         previous = tenure
     for position, tenure in enumerate(tenures):
         following = tenures[position + 1].begin_ns if position + 1 < len(tenures) else NEVER
