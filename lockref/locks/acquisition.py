@@ -34,8 +34,8 @@ class Acquisition(Generic[R]):
         # A write of ours stands in the store, or may yet, without being our grant.
         self.is_unresolved = False
         self.has_seen_other = False
-        # The last write was refused, and not because of our own.
-        self.has_lost_race = False
+        # The store's answer to the last write.
+        self.answer: Outcome | None = None
         self.passes = 0
         self.failures = 0
         self.trouble = ""
@@ -61,10 +61,6 @@ class Acquisition(Generic[R]):
                     return False
                 raise messages.not_granted(self.cell.key, is_unresolved=self.is_unresolved, trouble=self.trouble)
             self.client.gate.pause(min(pause_ns, left_ns))
-
-    def open_writes(self) -> list[Attempt[R]]:
-        """Writes of this call that may stand in the store, or may yet, without being our grant (H6)."""
-        return list(self.attempts) if self.is_unresolved else []
 
     def make_pass(self, known: Stored[R] | None = None) -> int | None:
         """Look, decide, write, until there is a reason to pause. None: granted; else the pause.
@@ -99,15 +95,16 @@ class Acquisition(Generic[R]):
             step, known = self.write(known, reserved)
             if step is Step.AGAIN:
                 break
-            if step is Step.LOOK and self.has_lost_race and self.runtime.monotonic_ns() < self.waits_until_ns:
-                # Most likely somebody was quicker just now: look when that grant should end, not at once.
-                return client.waiting.pause_after_lost_race_ns()
             if step is Step.DONE and known is not None and self._is_granted(known):
                 return None
+        return self.pause_after_failure_ns()
+
+    def pause_after_failure_ns(self) -> int:
+        """A pass has learned nothing definite: more slowly each time (H16)."""
         self.failures += 1
         pause_ns = self.rules.backoff_ns(self.failures, self.runtime.random.uniform(0.5, 1.0))
         # Never longer than a poll, so that a release is noticed in time whatever happened before (L3).
-        return min(pause_ns, client.poll_interval_ns)
+        return min(pause_ns, self.client.poll_interval_ns)
 
     def _is_granted(self, known: Stored[R]) -> bool:
         """Does a write of ours stand there (H5)? One that is too late to be believed is our own to take again (H3)."""
@@ -138,16 +135,13 @@ class Acquisition(Generic[R]):
             # A released record tells of nobody: it may be what another client's cleanup left (H6).
             if stored.record is not None and not stored.record.is_released:
                 self.has_seen_other = True
-        self.client.notices.looked(stored)
         return stored
 
     def decide(self, known: Stored[R]) -> Take | Wait:
         """May the lock be taken? A lease that has lapsed is taken over only β after its end (H1, E3)."""
         nonces = {write.record.nonce for write in (*self.client.cleanup.orphans, *self.attempts)}
         owner, terms, now_ns = self.client.writer.owner, self.client.terms, self.runtime.wall_ns()
-        decision = self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
-        self.client.notices.decided(decision)
-        return decision
+        return self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
 
     def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
         """One acquiring write on what is known; what its answer means, and what is known then."""
@@ -158,18 +152,13 @@ class Acquisition(Generic[R]):
         self.client.cleanup.add([attempt])
         reply = self.cell.swap(attempt.if_version, attempt.record, Purpose.ACQUIRE)
         step = self.rules.next_step(reply)
+        self.answer = reply.outcome
         if step is Step.DONE:
             return step, Stored(reply.version, attempt.record)
         self.trouble = reply.in_words()
-        if step is Step.LOOK:
-            # H5: neither a lost answer nor a 412 tells who has it now.
-            is_refused = reply.outcome is Outcome.PRECONDITION_FAILED
-            self.has_lost_race = is_refused and not was_unresolved
-            if is_refused:
-                self.client.notices.write_refused()
-            return step, None
-        # It did not land.
-        self.is_unresolved = was_unresolved
+        if step is not Step.LOOK:
+            # It did not land. A lost answer and a 412 do not tell that (H5).
+            self.is_unresolved = was_unresolved
         if step is Step.REFUSED:
             raise messages.write_refused(self.cell.key, self.trouble)
         return step, Stored(None, None) if step is Step.GONE else None

@@ -55,7 +55,7 @@ class LeaseClient(Generic[R]):
             if not is_granted:
                 # A write may have landed, and the call have ended before its caller was told.
                 self.forget()
-                self.cleanup.abandon(call.attempts, unsettled=call.open_writes())
+                self.cleanup.abandon(call.attempts, unsettled=call.attempts if call.is_unresolved else ())
                 self.notices.not_granted()
 
     def begin(self, first: Lease[R]) -> bool:

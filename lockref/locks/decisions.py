@@ -12,19 +12,20 @@ from lockref.stores.port import Outcome, Version, WriteReply
 _BACKOFF_FIRST_NS, _BACKOFF_NS_MAX = 50 * NS_PER_MS, 2 * NS_PER_S
 
 
+# Any other answer, a 412 and silence among them, is a reason to look (A2, H5).
+_STEPS = {
+    Outcome.APPLIED: Step.DONE,
+    Outcome.CONFLICT: Step.AGAIN,
+    Outcome.THROTTLED: Step.AGAIN,
+    Outcome.REJECTED: Step.REFUSED,
+}
+
+
 def next_step(reply: WriteReply) -> Step:
     """What to do after the answer to a conditional write. A 412 is a reason to look, not an answer (A2, H5)."""
-    match reply.outcome:
-        case Outcome.APPLIED:
-            return Step.DONE
-        case Outcome.PRECONDITION_FAILED:
-            return Step.GONE if reply.missing else Step.LOOK
-        case Outcome.CONFLICT | Outcome.THROTTLED:
-            return Step.AGAIN
-        case Outcome.REJECTED:
-            return Step.REFUSED
-        case _:
-            return Step.LOOK
+    if reply.missing and reply.outcome is Outcome.PRECONDITION_FAILED:
+        return Step.GONE
+    return _STEPS.get(reply.outcome, Step.LOOK)
 
 
 def decide(

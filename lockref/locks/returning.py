@@ -1,7 +1,8 @@
-"""An acquiring call of a client that comes back: it need not read first, and it lets others go first.
+"""An acquiring call of a client that comes back: it need not read first, lets others go first, and tells what it sees.
 
-Both are optional. The remembered version saves a read (`lockref/storage/shortcut.py`); its condition settles whether
-the memory was right. The step back leaves a released lock for a moment to those who have been waiting (E34).
+All of it is optional. The remembered version saves a read (`lockref/storage/shortcut.py`); its condition settles if
+the memory was right. The step back leaves a released lock for a moment to those who have been waiting (E34). After a
+lost race it looks when the other grant should end, not at once.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from lockref.locks.acquisition import Acquisition
-from lockref.locks.values import R, Reserved, Step, Stored
+from lockref.locks.values import R, Reserved, Step, Stored, Take, Wait
+from lockref.stores.port import Outcome
 
 
 class ReturningAcquisition(Acquisition[R]):
@@ -19,6 +21,8 @@ class ReturningAcquisition(Acquisition[R]):
         super().__init__(*arguments)
         # The last write was made on a memory. If the store refuses it, nobody is known to hold the lock (S7).
         self._relies_on_memory = False
+        # The last write was refused, and not because of our own.
+        self._has_lost_race = False
 
     def run(self) -> bool:
         """E34: a client that has just released lets those look who have been waiting, a moment and no longer."""
@@ -37,15 +41,42 @@ class ReturningAcquisition(Acquisition[R]):
         return super().make_pass(known)
 
     def look(self) -> Stored[R] | None:
-        """What was written on a memory does not tell that somebody else has come in between."""
+        """None at once after a lost race: look when the other grant should end."""
+        if self._is_beaten():
+            return None
         had_seen_other = self.has_seen_other
         stored = super().look()
-        if stored is not None and self._relies_on_memory:
+        if stored is None:
+            return None
+        self.client.notices.looked(stored)
+        if self._relies_on_memory:
+            # What was written on a memory does not tell that somebody else has come in between.
             self.has_seen_other, self._relies_on_memory = had_seen_other, False
         return stored
 
+    def decide(self, known: Stored[R]) -> Take | Wait:
+        """As `Acquisition.decide`, and tells of it."""
+        decision = super().decide(known)
+        self.client.notices.decided(decision)
+        return decision
+
     def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
+        """As `Acquisition.write`. A refusal that is not because of an open write of ours tells of a lost race."""
+        was_unresolved = self.is_unresolved
         step, now_known = super().write(known, reserved)
-        if self._relies_on_memory:
-            self.has_lost_race = False
+        is_refused = step is Step.LOOK and self.answer is Outcome.PRECONDITION_FAILED
+        if is_refused:
+            self.client.notices.write_refused()
+        self._has_lost_race = is_refused and not was_unresolved and not self._relies_on_memory
         return step, now_known
+
+    def pause_after_failure_ns(self) -> int:
+        """After a lost race: until the grant of whoever was quicker should end."""
+        if self._is_beaten():
+            self._has_lost_race = False
+            return self.client.waiting.pause_after_lost_race_ns()
+        return super().pause_after_failure_ns()
+
+    def _is_beaten(self) -> bool:
+        """Somebody was quicker just now, most likely, and the caller still has time."""
+        return self._has_lost_race and self.runtime.monotonic_ns() < self.waits_until_ns
