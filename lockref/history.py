@@ -176,32 +176,6 @@ IF_ABSENT = "absent"
 """`if_version` of a write that requires that there is no object; "" is a write without condition."""
 
 
-class _TextCodes(dict[str, int]):
-    """Text to its number in one recorder, in the order of first use: a text gets its number when it is asked for.
-
-    keep: called before a row can name a new text, by one thread at a time.
-    """
-
-    __slots__ = ("_keep", "mutex", "texts")
-
-    def __init__(self, texts: list[str], keep: Callable[[str], None] | None) -> None:
-        super().__init__({text: code for code, text in enumerate(texts)})
-        self.texts = texts
-        self.mutex = threading.Lock()
-        self._keep = keep
-
-    def __missing__(self, text: str) -> int:
-        with self.mutex:
-            code = self.get(text)
-            if code is None:
-                if self._keep is not None:
-                    self._keep(text)
-                code = len(self.texts)
-                self.texts.append(text)
-                self[text] = code
-            return code
-
-
 class Recorder:
     """Collects the events of one run. Safe to share between threads.
 
@@ -209,14 +183,14 @@ class Recorder:
     inside a row; only a text seen for the first time takes a mutex.
     """
 
-    __slots__ = ("_append", "_codes", "_rows", "texts")
+    __slots__ = ("_append", "_codes", "_new_text", "_rows", "texts")
 
-    def __init__(self, *, keep_text: Callable[[str], None] | None = None) -> None:
-        """keep_text: for recorders that keep more than memory; told of each new text before a row can name it."""
+    def __init__(self) -> None:
         self._rows = array("q")
         self._append: Callable[[bytes], object] = self._rows.frombytes
         self.texts: list[str] = [""]
-        self._codes = _TextCodes(self.texts, keep_text)
+        self._codes: dict[str, int] = {"": 0}
+        self._new_text = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._rows) // len(ROW_COLUMNS)
@@ -233,6 +207,19 @@ class Recorder:
         recorder.texts[:] = texts
         recorder._codes.update({text: code for code, text in enumerate(texts)})
         return recorder
+
+    def _number(self, *texts: str) -> None:
+        """Give a number to each text that is seen for the first time, in this order."""
+        codes = self._codes
+        with self._new_text:
+            for text in texts:
+                if text not in codes:
+                    self._keep_text(text)
+                    self.texts.append(text)
+                    codes[text] = len(self.texts) - 1
+
+    def _keep_text(self, text: str) -> None:
+        """Called before a row can name `text`, by one thread at a time; for recorders that keep more than memory."""
 
     def _make_room(self, row: bytes) -> None:
         """Called where `_append` raised ValueError; for recorders with files of limited length."""
@@ -264,12 +251,18 @@ class Recorder:
         """
         at_ns, wall_ns, mono_ns, task = stamp
         codes = self._codes
-        # Texts get their numbers in the order in which they stand here, and that order is part of the digest.
-        row = _PACK(
-            at_ns, wall_ns, mono_ns, codes[node], codes[task], codes[lock], kind, op, outcome,
-            request, attempt, codes[if_version], codes[version], codes[content], token,
-            codes[owner], valid_until_ns, codes[detail],
-        )  # fmt: skip
+        while True:
+            try:
+                row = _PACK(
+                    at_ns, wall_ns, mono_ns, codes[node], codes[task], codes[lock], kind, op, outcome,
+                    request, attempt, codes[if_version], codes[version], codes[content], token,
+                    codes[owner], valid_until_ns, codes[detail],
+                )  # fmt: skip
+                break
+            except KeyError:
+                # A text that is seen for the first time; the order of first use is part of the digest. A dictionary
+                # that numbers what it misses would spare the exception, and every other event would pay for that.
+                self._number(node, task, lock, if_version, version, content, owner, detail)
         try:
             self._append(row)
         except ValueError:

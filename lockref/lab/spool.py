@@ -69,7 +69,7 @@ class SpoolRecorder(Recorder):
     )  # fmt: skip
 
     def __init__(self, folder: Path, part: int) -> None:
-        super().__init__(keep_text=self._keep_text)
+        super().__init__()
         self._folder = folder
         self._part = part
         self._is_forked = False
@@ -111,7 +111,7 @@ class SpoolRecorder(Recorder):
             return mmap.mmap(file.fileno(), size)
 
     def _make_room(self, row: bytes) -> None:
-        with self._codes.mutex:
+        with self._new_text:
             try:
                 self._append(row)
                 return  # another thread has made room
@@ -140,7 +140,7 @@ class SpoolRecorder(Recorder):
     def keep_in_memory(self) -> None:
         """Called in a forked child: let go of the files, whose position the parent alone knows."""
         # The mutex may be in the hands of a thread that the child does not have.
-        self._codes.mutex = threading.Lock()
+        self._new_text = threading.Lock()
         self._is_forked = True
         self._rows = array("q")
         self._append = self._rows.frombytes
