@@ -235,3 +235,32 @@ def test_grant_that_was_lost_is_undone_when_its_task_locks_again(rig):
         rig.lock.try_lock()
     rig.runtime.run("cleanup")
     assert rig.store.record().expired
+
+
+def test_writes_that_have_lapsed_are_forgotten(rig):
+    """H6: they keep nobody waiting; a client that never gets the lock does not collect them."""
+    rig.store.script = [ok, *[lose_request] * 4]
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+    assert rig.lock.cleanup.orphans
+    rig.store.script = []
+    rig.runtime.advance(CONFIG.validity_ns + 2 * CONFIG.drift_bound_ns)
+    rig.store.plant(rig.live())
+    assert rig.lock.try_lock() is False
+    assert rig.lock.cleanup.orphans == []
+
+
+def test_ctrl_c_between_the_grant_and_its_caller_undoes_the_grant(rig, monkeypatch):
+    """H6, L6: the caller was not told yes, and will not unlock."""
+    acquire = rig.lock.client.acquire
+
+    def struck(*arguments):
+        assert acquire(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rig.lock.client, "acquire", struck)
+    with pytest.raises(KeyboardInterrupt):
+        rig.lock.try_lock()
+    assert not rig.lock.holds()
+    rig.runtime.run("cleanup")
+    assert rig.store.record().expired

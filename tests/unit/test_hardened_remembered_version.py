@@ -7,9 +7,12 @@ import pytest
 from lockref.errors import (
     OutcomeUnknown,
 )
+from lockref.runtime import NS_PER_S
 from tests.hardened_rig import (
+    REQUEST_TIMEOUT_NS,
     conflict,
     error_503,
+    late_reply,
     ok,
 )
 
@@ -62,5 +65,16 @@ def test_a_conflict_after_a_failed_look_is_no_denial(rig):
         pass
     rig.store.script = [ok, error_503, ok, conflict]
     rig.store.rule_for_all = conflict
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+
+
+def test_a_refused_write_on_a_memory_does_not_say_that_somebody_has_it(rig):
+    """S7: another client may have come and died since our release, long before this call."""
+    with rig.lock:
+        pass
+    rig.store.plant(rig.live(for_ms=1_000))
+    rig.runtime.advance(3 * NS_PER_S)
+    rig.store.script = [ok, late_reply(REQUEST_TIMEOUT_NS)]
     with pytest.raises(OutcomeUnknown):
         rig.lock.try_lock()

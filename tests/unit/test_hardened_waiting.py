@@ -47,3 +47,12 @@ def test_greedy_client_steps_back_before_it_locks_again(rig):
 def test_fixed_waiting_never_outlasts_the_lease_in_the_way():
     """H20: the last pause ends with the lease that is waited for, also for the waiter without memory."""
     assert FixedWaiting(1000).pause_ns(None, now_wall_ns=0, lapses_in_ns=10) == 10
+
+
+def test_waiter_looks_once_more_just_before_its_time_is_up(rig):
+    """L3, L5: 5 ms before, so that a release shortly before the end is still found."""
+    rig.store.plant(rig.live(for_ms=60_000))
+    began_ns, looked_ns = rig.runtime.mono, []
+    rig.store.before = lambda _name: looked_ns.append(rig.runtime.mono - began_ns)
+    assert rig.lock.lock(3) is False
+    assert looked_ns[-1] == 3 * NS_PER_S - 5 * NS_PER_MS
