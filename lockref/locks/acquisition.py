@@ -95,7 +95,7 @@ class Acquisition(Generic[R]):
             step, known = self.write(known, reserved)
             if step is Step.AGAIN:
                 break
-            if step is Step.DONE and known is not None and self._is_granted(known):
+            if known is not None and self._is_granted(known):
                 return None
         return self.pause_after_failure_ns()
 
@@ -139,7 +139,8 @@ class Acquisition(Generic[R]):
 
     def decide(self, known: Stored[R]) -> Take | Wait:
         """May the lock be taken? A lease that has lapsed is taken over only β after its end (H1, E3)."""
-        nonces = {write.record.nonce for write in (*self.client.cleanup.orphans, *self.attempts)}
+        # This call's writes are among them.
+        nonces = {write.record.nonce for write in self.client.cleanup.orphans}
         owner, terms, now_ns = self.client.writer.owner, self.client.terms, self.runtime.wall_ns()
         return self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
 

@@ -12,8 +12,10 @@ from lockref.errors import (
 )
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.lockfile import LockFile
+from lockref.stores.port import Outcome, WriteReply
 from tests.hardened_rig import (
     CONFIG,
+    KEY,
     REQUEST_TIMEOUT_NS,
     error_503,
     late_reply,
@@ -146,3 +148,105 @@ def test_a_race_lost_late_is_looked_into_at_once(rig):
     began_ns = rig.runtime.mono
     assert rig.lock.lock(0.1) is False
     assert rig.runtime.mono - began_ns <= 200 * NS_PER_MS
+
+
+def test_last_look_of_a_try_falls_just_before_its_time_is_up(rig):
+    """L5, S7: a try that has learned nothing looks once more before one request's time is over."""
+    rig.store.rule_for_all = error_503
+    began_ns, looked_ns = rig.runtime.mono, []
+    rig.store.before = lambda _name: looked_ns.append(rig.runtime.mono - began_ns)
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+    assert looked_ns[-1] == REQUEST_TIMEOUT_NS - 5 * NS_PER_MS
+
+
+def test_failures_in_a_row_are_tried_more_and_more_slowly(rig):
+    """H16: a store that does not answer is asked less often from failure to failure."""
+    rig.store.rule_for_all = error_503
+    looks = []
+    rig.store.before = lambda _name: looks.append(rig.runtime.mono)
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.lock(30)
+    assert max(b - a for a, b in pairwise(looks)) >= NS_PER_S // 2
+
+
+def test_caller_that_wakes_too_late_sends_nothing_more(rig):
+    """L5: a process that was stopped in its pause, beyond its time, says what it knows and asks nothing."""
+    rig.store.plant(rig.live(for_ms=60_000))
+    rig.runtime.on_advance = lambda: setattr(rig.runtime, "mono", rig.runtime.mono + 5 * NS_PER_S)
+    assert rig.lock.lock(3) is False
+    assert rig.store.log == ["read"]
+
+
+def test_throttled_read_is_no_absence(rig):
+    """H16: a read that the store would not answer is repeated; nothing is created on it."""
+    rig.store.script = [throttle]
+    assert rig.lock.lock(5)
+    assert rig.store.log == ["read", "read", "create"]
+
+
+def test_throttled_write_leaves_the_no_a_no(rig):
+    """S7: a write that certainly did not land is no reason to doubt what was seen before."""
+    rig.store.plant(rig.live(for_ms=1000))
+    rig.store.before = lambda name: setattr(rig.store, "rule_for_all", throttle) if name == "replace" else None
+    assert rig.lock.lock(5) is False
+
+
+def test_write_on_the_present_version_stays_open(rig):
+    """S7: what our last write was sent on still stands, so it may land yet, whatever became of those before."""
+    rig.store.plant(LockFile("old", 1, expired=True))
+    quick = LockFile("quick", 1, expired=True)
+    rig.store.before = lambda _name: rig.store.plant(quick) if rig.store.log == ["read", "replace"] else None
+    # The second write is lost on its way; the look after it shows the state that it was sent on.
+    rig.store.script = [ok, ok, ok, lose_request, ok]
+    rig.store.rule_for_all = throttle
+    with pytest.raises(OutcomeUnknown, match="may have landed"):
+        rig.lock.lock(2)
+
+
+def test_released_record_of_another_is_no_denial(rig):
+    """S7, H6: it may be what another client's cleanup left, and tells of nobody who holds."""
+    rig.store.plant(LockFile("old", 1, expired=True))
+    other = LockFile("other", 1, expired=True)
+    rig.store.before = lambda _name: rig.store.plant(other) if rig.store.log == ["read", "replace", "read"] else None
+    rig.store.script = [ok, lose_request, ok]
+    rig.store.rule_for_all = throttle
+    with pytest.raises(OutcomeUnknown, match="nobody was seen"):
+        rig.lock.lock(2)
+
+
+def test_open_write_cannot_land_once_its_object_is_gone(rig):
+    """S7, H6: the version that it was sent on will not come back, so nothing is left to undo."""
+    rig.store.plant(LockFile("old", 1, expired=True))
+    rig.store.before = lambda _name: rig.store.delete(KEY) if rig.store.log == ["read", "replace", "read"] else None
+    rig.store.script = [ok, lose_request, ok]
+    rig.store.rule_for_all = throttle
+    with pytest.raises(OutcomeUnknown, match="nobody was seen"):
+        rig.lock.lock(2)
+    assert not [task for task in rig.runtime.tasks if "cleanup" in task.name]
+
+
+def test_trouble_with_the_fence_object_is_named(rig):
+    """S7, H21: whoever reads the error knows which of the two objects did not answer."""
+    rig.store.fence_rule_for_all = error_503
+    with pytest.raises(OutcomeUnknown, match="fence object"):
+        rig.lock.try_lock()
+
+
+def test_race_for_the_fence_object_is_followed_by_a_look_at_the_record(rig):
+    """H21, H16: whoever was quicker probably has the lock; four such rounds without a pause and no more."""
+    rig.store.fence_rule_for_all = lambda _store, perform, is_read: perform() if is_read else _taken()
+    paused_ns = []
+    rig.runtime.on_advance = lambda: paused_ns.append((len(rig.store.log), rig.store.log[-1]))
+    with pytest.raises(OutcomeUnknown):
+        rig.lock.try_lock()
+    assert paused_ns[0] == (4, "read")
+
+
+def test_nonces_are_long_enough_never_to_repeat(rig):
+    """H22, A6: 64 random bits, so that no two writes of one client have equal bytes."""
+    assert len(rig.lock.cell.new_nonce()) == 16
+
+
+def _taken() -> WriteReply:
+    return WriteReply(outcome=Outcome.PRECONDITION_FAILED, status=412)

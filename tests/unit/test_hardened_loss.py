@@ -188,3 +188,22 @@ def test_lost_grant_is_reported_once_to_its_owner(rig):
         rig.lock.try_lock()
     assert rig.lock.try_lock()
     assert rig.lock.fencing_token == 2
+
+
+def test_heartbeat_ends_with_its_grant(rig):
+    """H11, H12: unlocked or lost before its deadline, nothing waits on for the next renewal."""
+    rig.lock.try_lock()
+    unlocked = rig.tenure()
+    rig.lock.unlock()
+    assert unlocked.stopped.is_set()
+    rig.lock.try_lock()
+    rig.tenure().lose("for a test")
+    assert rig.tenure().stopped.is_set()
+
+
+def test_loss_that_the_release_finds_says_what_it_found(rig):
+    """H7, H24: the holder believed until its unlock, and the object was gone by then."""
+    rig.lock.try_lock()
+    MemoryStore.delete(rig.store, KEY)
+    with pytest.raises(LockLost, match="found deleted"):
+        rig.lock.unlock()

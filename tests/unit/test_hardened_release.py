@@ -252,3 +252,22 @@ def test_release_is_tried_six_times():
     with pytest.raises(ReleaseFailed):
         rig.lock.unlock()
     assert rig.store.log == ["release"] * 6
+
+
+def test_release_is_tried_for_a_second_at_least(rig):
+    """H7, L5: a short request timeout does not make a throttled release give up at once."""
+    lock = rig.another(request_timeout_ns=50 * NS_PER_MS)
+    lock.try_lock()
+    rig.store.script = [throttle] * 4
+    lock.unlock()
+    assert rig.store.record().expired
+
+
+def test_release_is_done_if_its_answer_was_lost_and_garbage_followed(rig):
+    """H7, H17: what stands there was written after our release, or on it."""
+    rig.lock.try_lock()
+    rig.store.timeout_ns = 0
+    rig.store.script = [lose_reply]
+    rig.store.before = lambda name: rig.store.plant(b"{") if name == "read" else None
+    rig.lock.unlock()
+    assert len(rig.names("released")) == 1

@@ -164,3 +164,21 @@ def test_a_small_step_back_takes_nothing_from_others(rig):
     rig.runtime.wall -= 400 * NS_PER_MS
     rig.renew()
     assert rig.store.record().valid_until_ms == promised_ms
+
+
+def test_renewal_of_a_grant_without_a_token_may_be_lost_on_its_way(rig):
+    """H5, H6, H21: the record that still stands is the grant's own, also where no token says so."""
+    rig.store.fence_rule_for_all = refuse
+    rig.lock.try_lock()
+    assert rig.lock.grant.token is None
+    rig.store.script = [lose_request]
+    assert rig.renew() is not None
+    assert rig.lock.holds()
+
+
+def test_failing_renewals_are_tried_more_and_more_slowly(rig):
+    """H18: a store that throttles is asked less often from failure to failure."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    pauses_ns = [rig.renew() - rig.runtime.mono for _ in range(6)]
+    assert pauses_ns[-1] >= NS_PER_S // 2
