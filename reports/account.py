@@ -127,8 +127,8 @@ def _store_notice(finding: Finding) -> str:
     """A verdict on a run in which the store broke its promise must not read as one on the lock."""
     advice = finding.witness.get("advice")
     return (
-        f"{finding.witness['text']} ({finding.clause}): that is the store's fault, and what broke after it may be"
-        f"{f'; {advice}' if advice else ''}"
+        f"{finding.witness['text']} ({finding.clause}): this is a fault of the store, and what broke after it in the "
+        f"same run may be a consequence{f'; {advice}' if advice else ''}"
     )
 
 
@@ -168,12 +168,14 @@ def judged_history(
 ) -> Results:
     """What the judge says, in this process, of one history: a folder or a file of events.
 
-    ended: how the run of the folder ended, if it did not finish by itself. finished_seeds: those of an unfinished
-        campaign, of which the folder may keep fewer histories.
+    ended: how the run of the folder ended, if it did not finish by itself. finished_seeds: how many seeds an unfinished
+        campaign has finished; its folder may keep fewer histories.
+
+    Raises HistoryUnreadable if there is no history, and NothingRecorded if the run ended before its first event.
     """
     events, runs, notes = load_history(history)
     digest_of = digests(events)
-    # An altered history may hold as well as break: whatever it shows is not what happened.
+    # An altered history does not show what happened, whether clauses hold in it or break. So each run is compared.
     damage = altered(inspect_records(events, runs), set(digest_of), computed=digest_of)
     known = history / "results.json" if history.is_dir() else None
     earlier = load_results(known) if known is not None and known.is_file() else None

@@ -1,19 +1,19 @@
-"""Histories on disk: read what is one, say what is not, keep what can be kept.
+"""Histories on disk: how they are found, read and written.
 
 A history is a run folder (`events.parquet` and `runs.parquet`, or the same
-names with `.jsonl`) or one file of events, its runs beside it or inferred. Of a
-run that was killed, or is not over yet, the folder holds a spool instead.
+names with `.jsonl`) or one file of events, its runs beside it or inferred. The
+folder of a run that was killed, or that still records, holds a spool instead.
 
-What is no event is set aside and counted by reason, and a last line that was
-being written when its writer died marks its run as cut off. A file without a
-single event is not a history. Nothing here repairs or guesses at an event's content.
+A record that is no event is set aside and counted by reason. A last line that
+was being written when its writer died marks its run as cut off. A file without
+a single event is not a history. No event is repaired, and none is guessed.
 
-A loss can look like a broken lock (without its release a grant is replaced too
-early), so a run that lost a record is not judged at all; a record that does not
-even name its run may have been any run's. Whether `seq` is still the key that
-it must be is asked where runs are judged (`reports.checks.facts.integrity`). Records
-that carry no `seq` at all, such as lines written by hand, are numbered here in
-their order in the file.
+A lost record can look like a broken lock: without its release, a grant seems to
+be replaced too early. So a run that lost a record is not judged at all. A record
+that names no run may belong to any run, so then no run is judged. Whether `seq`
+numbers the events of a run without a gap or a repetition is asked where runs are
+judged (`reports.checks.facts.integrity`). Runs of which no event carries a `seq`,
+such as lines written by hand, are numbered here in their order in the file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LINE_BYTES_MAX: Final = 1 << 20
 """Longer lines are set aside: an event takes some hundred bytes, and a binary file has no line ends."""
 
 RUN_MAX: Final = (1 << 40) - 1
-"""The largest run number; where histories are joined, what is above tells them apart."""
+"""The largest run number. Where histories are joined, the bits above it say which history a run is from."""
 
 CLOCKS: Final = ("at_ns", "wall_ns", "mono_ns")
 CLOCK_MIN_NS: Final = -(2**61)
@@ -63,7 +63,7 @@ _RANGES = {"run": range(RUN_MAX + 1), **dict.fromkeys(CLOCKS, range(CLOCK_MIN_NS
 _NAMES = {name: {member.name.lower() for member in members} for name, members in ENUM_COLUMNS.items()}
 _DURATIONS = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "drift_bound_ns")
 _DURATION_MAX_NS: Final = 2**58
-"""Nine years."""
+"""The longest duration that the runs table may give: nine years."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Notes:
     quarantined: reasons and how many records each set aside. damaged: runs that
     lost a record and are left out. nameless: records set aside that name no run.
     cut_off: run numbers whose record ends in the middle of a line. inferred:
-    how many runs were described by nobody.
+    how many runs have no row in the runs table.
     """
 
     quarantined: Counter[str] = field(default_factory=Counter)
@@ -89,7 +89,11 @@ class Notes:
             f"{counted(count, 'record')} set aside: {reason}" for reason, count in sorted(self.quarantined.items())
         ]
         if self.damaged:
-            why = "one that names no run may be any run's" if self.nameless else "a loss can look like a broken lock"
+            why = (
+                "a record that names no run may belong to any run"
+                if self.nameless
+                else "a lost record can look like a broken lock"
+            )
             notes.append(f"{counted(len(self.damaged), 'run')} not judged: {why}")
         notes += [
             f"run {run} was cut off while it was written; it is judged up to there"
@@ -99,7 +103,7 @@ class Notes:
         if self.inferred:
             notes.append(
                 f"{counted(self.inferred, 'run')} without a row in runs: judged without timing, "
-                "so clauses that need bounds do not apply, and nobody is accused where a clock bound may explain it"
+                "so clauses that need bounds do not apply, and what a clock bound may explain is no violation"
             )
         return notes
 
@@ -336,7 +340,7 @@ class TornTail:
 
 
 def torn_tail(path: Path) -> TornTail | None:
-    """The unfinished last line of a JSON-lines file, or None, for a reader that does not go through it in order.
+    """The unfinished last line of a JSON-lines file, or None. For Spark, which does not read lines in order.
 
     Damage elsewhere is not looked at here, and a folder of part files has no last line.
     """
@@ -393,7 +397,7 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
 
 
 def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
-    """An event with every column; or what could be read of it, its run first, and why the line is none."""
+    """An event with every column and ""; or the columns that could be read, the run first, and why it is no event."""
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -446,7 +450,7 @@ def _read_runs(path: Path) -> pa.Table:
 
 
 def _expect_sane(path: Path, row: dict[str, Any]) -> None:
-    """Bounds are sums of durations: what is negative or fills 64 bits would make a nonsense of the verdict."""
+    """Raise HistoryUnreadable for a value out of range: bounds are sums of durations, and must fit into 64 bits."""
     limits = dict.fromkeys(_DURATIONS, range(_DURATION_MAX_NS + 1))
     limits |= dict.fromkeys(("faults_end_ns", "end_ns"), _RANGES["at_ns"])
     limits |= {"rate_error_ppm": range(1_000_000), "run": _RANGES["run"]}
@@ -487,16 +491,16 @@ def _numbered(events: pa.Table, notes: Notes) -> pa.Table:
 
 
 def _inferred(events: pa.Table, notes: Notes) -> pa.Table:
-    """Rows for runs that nobody described."""
+    """Rows for the runs of a history that has no runs table."""
     applied = events.filter(pc.equal(events["kind"].cast(pa.string()), "applied"))
     simulated = set(pc.unique(applied["run"]).to_pylist())
-    strangers = sorted(pc.unique(events["run"]).to_pylist())
-    notes.inferred = len(strangers)
-    return runs_table(_inferred_row(run, run in simulated) for run in strangers)
+    numbers = sorted(pc.unique(events["run"]).to_pylist())
+    notes.inferred = len(numbers)
+    return runs_table(_inferred_row(run, run in simulated) for run in numbers)
 
 
 def _marked(runs: pa.Table, notes: Notes) -> pa.Table:
-    """The runs, those whose last line is torn marked as cut off: they end with their last whole event."""
+    """The runs. A run whose last line is torn is marked as cut off, and ends with its last whole event."""
     if not notes.cut_off:
         return runs
     is_torn = pc.is_in(runs["run"], value_set=pa.array(notes.cut_off, pa.int64()))
@@ -516,7 +520,7 @@ def _inferred_row(run: int, is_simulated: bool) -> dict[str, object]:
 def write_history(folder: Path | str, events: pa.Table, runs: pa.Table) -> None:
     """`events.parquet` and `runs.parquet` in `folder`, each whole or not at all, in the place of a spool.
 
-    Whoever dies in between leaves a folder that can be read: as long as there are no events, the spool counts.
+    A process that dies in between leaves a folder that can be read: readers take the spool while there are no events.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """From run folders to a page: one pass of the Spark pipeline over their histories, one section each.
 
-How the run of a folder ended is the runner's to say: `Part` carries it.
+Only the runner knows how the run of a folder ended. It says so in `Part`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Part:
     """One section of a page: a run folder and its title.
 
-    ended: how the run ended, if it did not finish by itself. finished_seeds: those of an unfinished campaign.
+    ended: how the run ended, if it did not finish by itself. finished_seeds: how many seeds an unfinished
+        campaign has finished.
     """
 
     folder: Path
@@ -61,13 +62,13 @@ def write_report(
     """Analyse every part on Spark, join what only the run itself knows, and render the page.
 
     Without Java the page is made from what the run judged in-process: the
-    verdicts are the same, latencies and fairness are missing, and it says so.
+    verdicts are the same, latencies and fairness are missing, and the page says so.
     A run that was killed before it judged anything is judged here, as far as
     it recorded.
 
-    spark: a session to use; default one of its own.
-    provenance: of this command, for what is judged here.
-    without_spark: why the page is to be made without it, if it is.
+    spark: a session to use; by default the page starts its own.
+    provenance: where results come from that are judged here.
+    without_spark: the reason for not using Spark; empty to use it.
     Returns the path of `report.html`.
     """
     files = [part.folder / "results.json" for part in parts]

@@ -27,7 +27,7 @@ class Acquisition(Generic[R]):
         self.runtime = client.cell.runtime
         # How long the caller waits for somebody else to finish.
         self.waits_until_ns = called_at_ns + timeout_ns
-        # The same, but at least one request: how long to find out what is not known yet, as the fate of a write (S7).
+        # The same, but at least one request: how long to find out what became of a write of ours (S7).
         self.deadline_ns = called_at_ns + max(timeout_ns, client.terms.request_timeout_ns)
         # All writes of this call, in order; a look recognises any of them (H5).
         self.attempts: list[Attempt[R]] = []
@@ -65,7 +65,7 @@ class Acquisition(Generic[R]):
     def make_pass(self, known: Stored[R] | None = None) -> int | None:
         """Look, decide, write, until there is a reason to pause. None: granted; else the pause.
 
-        known: what need not be read.
+        known: the record as it stands, if it need not be read.
         """
         client = self.client
         for _ in range(_ROUNDS_MAX):
@@ -100,7 +100,7 @@ class Acquisition(Generic[R]):
         return self.pause_after_failure_ns()
 
     def pause_after_failure_ns(self) -> int:
-        """A pass has learned nothing definite: more slowly each time (H16)."""
+        """The pause after a pass that learned nothing definite: longer each time (H16)."""
         self.failures += 1
         pause_ns = self.rules.backoff_ns(self.failures, self.runtime.random.uniform(0.5, 1.0))
         # Never longer than a poll, so that a release is noticed in time whatever happened before (L3).

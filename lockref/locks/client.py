@@ -39,7 +39,7 @@ class LeaseClient(Generic[R]):
     def __post_init__(self) -> None:
         self.runtime = self.cell.runtime
         self.tenure: Tenure[R] | None = None
-        # Of the latest grant, that of a grant which is over included.
+        # Set when the latest grant is lost; it stays when that grant is over.
         self.loss = self.runtime.event()
 
     def acquire(self, timeout_ns: int, called_at_ns: MonoNs) -> bool:
@@ -53,7 +53,7 @@ class LeaseClient(Generic[R]):
             return is_granted
         finally:
             if not is_granted:
-                # A write may have landed, and the call have ended before its caller was told.
+                # A tenure may have begun although the call ended before its caller was told.
                 self.forget()
                 self.cleanup.abandon(call.attempts, unsettled=call.attempts if call.is_unresolved else ())
                 self.notices.not_granted()

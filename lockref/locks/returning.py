@@ -1,7 +1,7 @@
 """An acquiring call of a client that comes back: it need not read first, lets others go first, and tells what it sees.
 
-All of it is optional. The remembered version saves a read (`lockref/storage/shortcut.py`); its condition settles if
-the memory was right. The step back leaves a released lock for a moment to those who have been waiting (E34). After a
+All of it is optional. The remembered version saves a read (`lockref/storage/shortcut.py`); the store refuses the write
+if the memory was wrong. The step back leaves a released lock for a moment to those who have been waiting (E34). After a
 lost race it looks when the other grant should end, not at once.
 """
 
@@ -19,7 +19,7 @@ class ReturningAcquisition(Acquisition[R]):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # The last write was made on a memory. If the store refuses it, nobody is known to hold the lock (S7).
+        # The last write named a remembered version. If the store refuses it, nobody is known to hold the lock (S7).
         self._relies_on_memory = False
         # The last write was refused, and not because of our own.
         self._has_lost_race = False
@@ -50,7 +50,7 @@ class ReturningAcquisition(Acquisition[R]):
             return None
         self.client.notices.looked(stored)
         if self._relies_on_memory:
-            # What was written on a memory does not tell that somebody else has come in between.
+            # The last write named a remembered version. Its refusal does not show that somebody else holds the lock.
             self.has_seen_other, self._relies_on_memory = had_seen_other, False
         return stored
 

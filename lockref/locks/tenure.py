@@ -33,7 +33,7 @@ class Tenure(Generic[R]):
         self.has_lapsed = False
         self.loss_reason: str | None = None
         self.is_superseded = False
-        # The caller has been told; before that, a loss is nobody's business.
+        # The caller has been told of the grant. Before that, nobody is told of a loss.
         self.is_announced = False
         # Given back or withdrawn: nobody believes in it any more, and nobody is told of a loss.
         self.has_ended = False

@@ -2,7 +2,7 @@
 
 The names are Hudi's, with dots turned into underscores as Prometheus wants
 them, so that a dashboard made for one reads the other. One difference is kept
-visible: `lock.acquire.attempts` counts successes only, as Hudi's does (§7).
+visible: `lock.acquire.attempts` counts successes only, as Hudi's does.
 
     metrics = LockMetrics(prefix="hudi")
     lock = StorageLock(store, config=config, listener=metrics)

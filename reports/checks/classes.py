@@ -29,19 +29,19 @@ CLASS_SCHEMA: Final = pa.schema(
 
 
 def checks_tokens(events: Events, effects: Effects, run_count: int) -> Flags:
-    """Per run: its resource refused a write, or is one that compares tokens and was given one with every write.
+    """Per run: the resource checks tokens. It refused a write, or it compares tokens and every write carried one.
 
-    Registers and commit logs compare; lists and counters take what comes.
+    Registers and commit logs compare tokens. Lists and counters accept every write.
     """
     op = events.numbers("op")[effects.row]
     is_fence = ((op == Op.WRITE) | (op == Op.COMMIT)) & (effects.token != ABSENT)
     refuses = np.zeros(run_count, dtype=np.bool_)
-    open_door = np.zeros(run_count, dtype=np.bool_)
+    has_unchecked = np.zeros(run_count, dtype=np.bool_)
     has_fence = np.zeros(run_count, dtype=np.bool_)
     refuses[effects.run[~effects.is_accepted]] = True
-    open_door[effects.run[~is_fence]] = True
+    has_unchecked[effects.run[~is_fence]] = True
     has_fence[effects.run[is_fence]] = True
-    checked: Flags = refuses | (has_fence & ~open_door)
+    checked: Flags = refuses | (has_fence & ~has_unchecked)
     return checked
 
 

@@ -1,10 +1,10 @@
 """What must have happened, and how often: the text of `must_happen` in the runs table.
 
     contention        at least once
-    grant >= 100      a floor of evidence
+    grant >= 100      at least a hundred times
 
-Six grants among five hundred contenders are no contention, whatever the
-clauses say of them; so a scenario may ask for counts.
+A run in which five hundred clients contend and six grants happen says little
+about contention, even if no clause broke. So a scenario may ask for counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 COUNT_MAX: Final = 10**9
-_FLOOR: Final = re.compile(r"\s*(\S.*?)\s*>=\s*([0-9]{1,10})\s*")
+_COUNTED: Final = re.compile(r"\s*(\S.*?)\s*>=\s*([0-9]{1,10})\s*")
 
 
 def demand_text(situation: str, least: int) -> str:
@@ -22,6 +22,6 @@ def demand_text(situation: str, least: int) -> str:
 
 
 def parse_demand(text: str) -> tuple[str, int]:
-    """Situation and least count. What is no floor is the name of a situation, known or not."""
-    match = _FLOOR.fullmatch(text)
+    """Situation and least count. A text without `>=` is the name of a situation, which need not be known."""
+    match = _COUNTED.fullmatch(text)
     return (match[1], max(1, int(match[2]))) if match else (text, 1)

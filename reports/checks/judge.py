@@ -38,11 +38,11 @@ from reports.checks.situations import reach_table
 from reports.checks.spec import CLAUSES, VIOLATED
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
-UNCHAINED = "no lock's grants were read off a chain of records, and only of such a chain can this be asked"
-UNTIMED = "nothing promises until when a grant is valid: each is held by a session"
+UNCHAINED = "the clause is about chains of records, and no lock of this run keeps one"
+UNTIMED = "no grant has an end of validity: each lasts as long as a session"
 TOKENLESS = "the lock gives no tokens"
-CONTRADICTED = "the store showed a state that a confirmed write had replaced, so nobody knows what was so during a call"
-UNBOUNDED = "broken only if no two clocks may differ, and nobody said by how much they may: the run has no row in runs"
+CONTRADICTED = "the store showed a state that a confirmed write had replaced, so who held the lock in a call is unknown"
+UNBOUNDED = "broken only if all clocks agree, and nothing says how far they may differ: the run has no row in runs"
 UNBOUNDED_NS: Final = 2**58
 """Nine years: a clock bound that explains every difference, and leaves room to add times in 64 bits."""
 NO_BELIEF = "no client ever said that it held the lock"
@@ -97,10 +97,11 @@ def judge_with_handoffs(
 
 
 def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
-    """The judgement; of runs that nobody described, what breaks only where the clocks may not differ is left open.
+    """The judgement. A run without a row in the runs table is accused only of what no clock bound can explain.
 
-    Their clock bound β is unknown. What holds without any bound holds with each one; what breaks is judged once more
-    with a bound that explains every difference of clocks, and is a violation only if it breaks then, too.
+    The clock bound β of such a run is unknown. It was judged with β = 0, the strictest bound, so a clause that held
+    would hold under every bound. A run in which a clause broke is judged once more, with a bound that explains every
+    difference of clocks. A clause that breaks then, too, is violated; otherwise it is inconclusive.
     """
     accused = set(judgement.verdicts["run"].filter(pc.equal(judgement.verdicts["verdict"], VIOLATED)).to_pylist())
     inferred = case.records.runs.filter(pc.fill_null(case.records.runs["is_inferred"], False))
@@ -120,7 +121,8 @@ def _judge(case: Case) -> Judgement:
     truth, operations = case.truth, case.operations
     revived = find_revivals(truth, operations, case.call_of_grant)
     unreadable = [(~truth.is_readable, UNREADABLE)]
-    # Behind a hole nobody knows whose grant it was, which token it had, who gave it back, and who was denied rightly.
+    # Hole: a write replaced a state that no write on record had made. Nobody knows then who had held the lock before,
+    # under which token, who gave it back, and which denials were right.
     holed = [(truth.has_holes, UNRECORDED)]
     unchained = [(_runs_without_chain(case), UNCHAINED)]
     untimed = [(_runs_without_lease(case), UNTIMED)]
@@ -177,7 +179,7 @@ def _judge(case: Case) -> Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What was measured, judged or not: `fairness` per run and lock, `calls` and `handoffs` as raw samples."""
+    """Figures without a verdict: `fairness` per run and lock, `calls` and `handoffs` as raw samples."""
 
     fairness: pa.Table
     calls: pa.Table

@@ -35,10 +35,11 @@ VERDICT_SCHEMA: Final = pa.schema(
 Otherwise the reason, or null for a plain "held".
 """
 
-UNRECORDED: Final = "a write replaced a state that no recorded write had made: somebody unrecorded writes, too"
+UNRECORDED: Final = "a write replaced a state that no recorded write had made: an unrecorded writer was at work"
 """Why a clause is inconclusive where the record has a hole."""
 
 _VERDICTS: Final = (HELD, NOT_APPLICABLE, INCONCLUSIVE, VIOLATED)
+_EXCUSED, _UNDECIDED, _BROKEN = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +60,8 @@ class Ruling:
     """One clause over all runs: its violations, and where and why it says nothing.
 
     excused: pairs of (runs, reason) for which the clause does not apply;
-    undecided: where it could not be decided. A violation outranks both: what
-    was seen was seen.
+    undecided: where it could not be decided. A violation that was seen outranks
+    both.
     """
 
     violations: Violations
@@ -96,7 +97,7 @@ def with_damaged(verdicts: pa.Table, damaged: Mapping[int, str]) -> pa.Table:
 
 
 def with_doubt(verdicts: pa.Table, generous: pa.Table, reason: str) -> pa.Table:
-    """These verdicts; of the runs that were judged once more, only what is broken there, too, stays a violation.
+    """These verdicts. Where a run was judged once more, a violation stays one only if it was found again.
 
     generous: the verdicts of those runs under the most generous assumptions. reason: why the rest is inconclusive.
     """
@@ -123,7 +124,7 @@ def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
     witness = np.zeros((runs, clauses), dtype=np.int32)
     texts: list[str] = [""]
     for place, ruling in enumerate(rulings):
-        for code, reasons in ((1, ruling.excused), (2, ruling.undecided)):
+        for code, reasons in ((_EXCUSED, ruling.excused), (_UNDECIDED, ruling.undecided)):
             for where, reason in reasons:
                 if where.any():
                     verdict[where, place] = code
@@ -137,12 +138,12 @@ def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
         firsts = order[np.concatenate(([True], np.diff(found.run[order]) != 0))]
         for position in firsts.tolist():
             run = int(found.run[position])
-            verdict[run, place] = 3
+            verdict[run, place] = _BROKEN
             at_ns[run, place] = found.at_ns[position]
             witness[run, place] = len(texts)
             texts.append(_canonical(found.witness(position)))
     assert int(count.sum()) == sum(len(ruling.violations.run) for ruling in rulings), "a violation without a run"
-    assert bool(np.array_equal(verdict == _VERDICTS.index(VIOLATED), count > 0)), "violated is what has a violation"
+    assert bool(np.array_equal(verdict == _BROKEN, count > 0)), "a clause is violated where it has a violation"
     column = np.tile(np.arange(clauses, dtype=np.int32), runs)
     names = pa.array([ruling.violations.clause for ruling in rulings], pa.string())
     times, told = at_ns.reshape(-1), witness.reshape(-1)

@@ -1,12 +1,11 @@
 """Situations: did what was to be tested happen at all?
 
 A run in which nobody contended proves nothing about contention. Each situation
-is counted per run from the history itself; a scenario names those without
-which its runs prove nothing (`must_happen`), some with a count below which
-they are no evidence, and a batch that reached one of them never or too seldom
-is inconclusive, as is a batch without a single grant. The count is over the
-batch, not the run: random plans reach rare situations in some runs only, and
-the others are still evidence.
+is counted per run from the history itself. A scenario names the situations
+without which its runs prove nothing (`must_happen`), some with a least count. A
+batch that did not reach one of them often enough is inconclusive, as is a batch
+without a single grant. The count is over the batch, not the run: random plans
+reach rare situations in some runs only, and the other runs are still evidence.
 """
 
 from __future__ import annotations

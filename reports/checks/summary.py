@@ -1,8 +1,8 @@
 """Many judgements added up: how often each clause broke, in which distinct ways, and what was reached.
 
 A `Summary` is what gates and pages read. It grows batch by batch, so a campaign
-of a million runs needs no more memory than its distinct failures; the lowest
-run speaks for each of them, whatever the order in which batches arrive.
+of a million runs needs no more memory than its distinct failures. The run with
+the lowest number stands for each of them, in whatever order batches arrive.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Summary(Counts):
         damaged: runs that were left out because they lost a record. nameless: records
         set aside that name no run. fault_kinds: run to what disturbed it, where the
         caller knows; it tells failures of one clause apart. not_demanded: clauses that are
-        not demanded here; that they broke is counted, and is no finding.
+        not demanded here; where one broke, it is counted, but it is no finding.
         """
         return cls.of_runs(
             judgement,

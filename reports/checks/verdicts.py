@@ -29,7 +29,7 @@ DAMAGE_TOLD_MAX: Final = 5
 """So many damaged runs are named in a notice; the others are only counted."""
 
 Party = tuple[str, str]
-"""Scenario and provider. What must happen must happen to each: another lock's crash proves nothing about this one."""
+"""Scenario and provider. Each party must reach its situations: a crash under another lock says nothing of this one."""
 
 Occurred = tuple[int, int]
 """In how many runs a situation came about, and how often in all of them."""
@@ -47,12 +47,12 @@ class Counts:
     verdicts: clause to verdict to runs.
     demanded: by party, how often a situation must come about at least.
     reached: by party, how often each situation came about.
-    not_demanded: clauses that are not demanded of these runs, for no lock can keep
-    them there: they are counted and reported, and decide nothing.
+    not_demanded: clauses that are not demanded of these runs, because no lock can
+    keep them there. They are counted and reported, and decide nothing.
     answers: rows of `reports.checks.facts.store_answers.STORE_ANSWERS_SCHEMA`, one per real run:
     what its store answered. speeds: of `reports.checks.measures.speed.SPEED_SCHEMA`.
-    doubts: further reasons why these runs prove nothing, as sentences: what
-    the counts above cannot say.
+    doubts: further reasons why these runs prove nothing, as sentences, which
+    the counts above do not show.
     unsafe: what RFC-91 would forbid about the timing of some runs, in words;
     it decides nothing, and stands beside every verdict.
     """
@@ -77,8 +77,8 @@ class Counts:
         """What a reader must know whatever the verdict: forbidden timing, damage (of few runs by name), silence."""
         damage = [f"{name} not judged: {why}" for name, why in list(self.damage.items())[:DAMAGE_TOLD_MAX]]
         if rest := len(self.damage) - len(damage):
-            damage.append(f"{counted(rest, 'more run')} not judged, for damage alike")
-        unsafe = [f"unsafe timing, by the scenario's own wish: {timing}" for timing in self.unsafe]
+            damage.append(f"{counted(rest, 'more run')} not judged because of a damaged record")
+        unsafe = [f"unsafe timing, which the scenario asks for: {timing}" for timing in self.unsafe]
         cut = [f"{counted(self.cut_off, 'run')} ended early: judged up to there"] if self.cut_off else []
         return [*unsafe, *damage, *cut, *outage_notices(self.answers), *turnout_notices(self.speeds)]
 
@@ -170,9 +170,8 @@ class Verdicts:
     """What was decided.
 
     safety: held, violated or inconclusive, over those of S1 to S7 that are
-    demanded. liveness, fairness:
-    over L1 to L6 and the fairness that the lock claims; "not applicable" where
-    no run could be asked. clauses: each clause over all runs. reasons: why
+    demanded. liveness, fairness: over L1 to L6 and the fairness that the lock
+    claims; "not applicable" where they apply to no run. clauses: each clause over all runs. reasons: why
     something is inconclusive, as sentences; they stay beside a violation, too.
     is_store_lost: in some run the store went away and never came back; where
     nothing is violated, that is the environment's failure, not the lock's.
@@ -211,7 +210,7 @@ def decide(counts: Counts) -> Verdicts:
 
 
 def joint_verdict(verdicts: Collection[str]) -> Verdict:
-    """One verdict for several, of runs or of clauses: what was seen was seen, and doubt outranks what held."""
+    """One verdict for several, of runs or of clauses: a violation outranks every doubt, and a doubt what held."""
     if VIOLATED in verdicts:
         return "violated"
     if INCONCLUSIVE in verdicts:

@@ -4,8 +4,8 @@ A row per client: a solid bar while it *believes* it holds the lock, a pale
 bar while the *store names* it, the grant's token in the bar; ticks for its
 protected writes, crossed out where the resource refused them. Where two
 clients believed at once, a hatched band joins their rows and says for how
-long. Faults are lanes on top. No plotting library draws this well, and it
-must not take one: the picture is text, and equal timelines give equal text.
+long. Faults are lanes on top. No plotting library draws this well, and none
+is needed: the picture is text, and equal timelines give equal text.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _bar_name(frame: _Frame, bar: Interval) -> list[str]:
 
 
 def _overlaps(frame: _Frame, overlaps: Sequence[Interval], prefix: str) -> list[str]:
-    """A band over both rows; its length stands over the upper one, unless another's does already."""
+    """A band over both rows; its length stands beside it, unless another label is there already."""
     parts = []
     labelled_to = 0.0
     for bar in overlaps:

@@ -29,7 +29,7 @@ def failure_block(failure: Failure) -> str:
         head.append(f"t {seconds(failure.at_ns - failure.begin_ns)}")
     lines = ["   ".join(head), f"  {short(readable(failure.message), 160)}"]
     if failure.clause in CLAUSES and CLAUSES[failure.clause] != failure.message:
-        # Whoever meets a clause for the first time meets it here.
+        # The reader may meet this clause for the first time, so its sentence is shown.
         lines.append(f"  {'demanded':<10} {CLAUSES[failure.clause]}")
     lines += [f"  {line}" for line in _witness_lines(failure.witness, failure.begin_ns)]
     if failure.similar:

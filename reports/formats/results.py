@@ -22,7 +22,7 @@ from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdic
 FORMAT = "lockref.results/1"
 
 Standing = Literal["violated", "inconclusive", "allowed", "held"]
-"""How a gate stands that may allow some of it."""
+"""What a gate makes of results, with what its caller allows."""
 
 
 class _Part(BaseModel):
@@ -32,7 +32,7 @@ class _Part(BaseModel):
 class Clause(_Part):
     """One clause over all runs. `runs` counts those judged: held or violated.
 
-    is_demanded: False where no lock can keep it: then it is told and decides nothing.
+    is_demanded: False where no lock can keep the clause. It is then reported, and decides nothing.
     """
 
     verdict: Verdict
@@ -136,7 +136,7 @@ class Quantiles(_Part):
 
 
 class OutcomeCount(_Part):
-    """How often a call or a request of one operation ended so."""
+    """How often a call or a request of one operation ended with this outcome."""
 
     cell: str
     kind: str
@@ -167,7 +167,7 @@ class ClientCount(_Part):
 
 
 class Scatter(_Part):
-    """Single samples for a picture: seconds since the run began, against the value. `total` before the cap."""
+    """Single samples for a picture: (nanoseconds since the run began, value). `total` counts those left out, too."""
 
     cell: str
     measure: str
@@ -177,7 +177,7 @@ class Scatter(_Part):
 
 
 class Quarantined(_Part):
-    """Records of one source that are none, by reason."""
+    """Records of one source that were set aside, by reason."""
 
     source: str
     reason: str
@@ -367,10 +367,10 @@ class Results(_Part):
     def standing(
         self, *, allow_inconclusive: bool = False, allow_not_live: bool = False, allow_store_lost: bool = False
     ) -> Standing:
-        """What every gate makes of this: what stops it, `allowed` if only what the caller allows does, else `held`.
+        """What every gate makes of this: `violated` and `inconclusive` stop it, `allowed` and `held` do not.
 
-        allow_inconclusive, allow_not_live, allow_store_lost: the caller takes exit codes 3, 4 and 5 for a pass. What
-        is open because the store was lost is 5. A broken safety clause always stops.
+        allow_inconclusive, allow_not_live, allow_store_lost: the caller takes exit codes 3, 4 and 5 for a pass. Code 5
+        stands for what is undecided because the store was lost. A broken safety clause always stops.
         """
         verdicts = (self.verdict, self.liveness, self.fairness_claims)
         if self.verdict == "violated" or ("violated" in verdicts and not allow_not_live):
@@ -460,7 +460,7 @@ def statement(
     is_partial: a clause broke that is not demanded, so the verdict is about the others.
     """
     given = f" with {counted(grants, 'grant')}" if grants else ""
-    # One or two runs say nothing about the rate among runs: a real run stands for itself.
+    # So few runs say nothing about the rate among runs. A real run is one run.
     is_sample = runs >= 4
     if violated:
         low, high = wilson_95(violated, runs)
@@ -469,7 +469,7 @@ def statement(
     if runs == 0:
         return "no run could be judged"
     tail = f"; inconclusive: {reasons[0]}" if verdict == "inconclusive" and reasons else ""
-    # Nor do runs that never came to the point.
+    # Inconclusive runs say nothing about the rate either.
     is_bounded = is_sample and verdict == "held"
     bound = f": at 95 % confidence, at most {_percent(bound_95(runs))} % of runs break it" if is_bounded else ""
     of_what = " of the clauses demanded here" if is_partial else ""

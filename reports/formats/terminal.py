@@ -20,7 +20,7 @@ def result_lines(results: Results) -> Iterator[tuple[str, str]]:
     """The paragraphs of one verdict, each with its style: "good", "bad", "head", "dim" or "" for plain."""
     is_unlive = results.verdict != "violated" and results.worst == "violated"
     style = "bad" if is_unlive else {"held": "good", "violated": "bad"}.get(results.verdict, "head")
-    # Safety gives the word, unless the lock is safe because it does not go on.
+    # The word is the verdict of safety. But "held" would mislead where liveness or fairness broke.
     word = "NOT LIVE" if is_unlive else results.verdict.upper()
     yield f"{word:<13}{short(results.title, LINE_MAX)}: {short(results.statement, STATEMENT_MAX)}", style
     for line in (*results.untold_reasons, *(speed_lines(results.speed) if results.speed is not None else ())):

@@ -85,7 +85,7 @@ def _details(section: Section) -> list[str]:
         ("Latency", _table(section.latency)),
         ("Answers", _table(section.outcomes)),
         ("Fairness", _table(section.fairness)),
-        ("Records that are none", _table(section.quarantine)),
+        ("Records set aside", _table(section.quarantine)),
         ("Provenance", _table(section.provenance)),
     ]
     return [

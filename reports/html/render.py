@@ -33,7 +33,7 @@ def render(
     sections = [build_section(model, number) for number, model in enumerate(models, 1)]
     _write_figures(sections, out / "figures")
     write_markdown(sections, out / "report.md", title=title)
-    # The page last: where it is, the rest is.
+    # The page is written last: where it exists, its figures do, too.
     return write_atomically(out / "report.html", page_text(sections, title=title))
 
 

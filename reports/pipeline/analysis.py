@@ -5,8 +5,8 @@
 
 Each stage's tables stay in `out_dir/tables`, so that a question that the
 report does not answer can be put to them with any SQL engine. Several
-histories, each with results of its own, still are one pass: every count
-carries its part, because a small history costs what its jobs cost to plan.
+histories, each with results of its own, still are one pass, in which every count
+carries its part: on a small history most of the time goes into planning Spark's jobs.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class _Analysis:
             quarantine.write.mode("overwrite").json(str(self.out / "quarantine"))
             for (run,) in quarantine.where("run is not null").select("run").distinct().collect():
                 self._part(split_run(run)[0]).damaged.add(run)
-        # What names no run may have been any run's of its input.
+        # A record that names no run may belong to any run of its input.
         suspect = {index for index, problem, _ in counts if problem in NAMELESS}
         self.described = {row["run"]: row for row in described}
         for run in self.described:

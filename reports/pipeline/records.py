@@ -1,13 +1,13 @@
 """Files to typed events, and what is wrong with the rest.
 
-A record that is not one never stops a report and never silently vanishes: it
-goes to quarantine with its reason. A loss can look like a broken lock (a
-dropped reply tears the chain of grants), so a run that lost a record is not
-judged at all: it is *damaged* and counts as inconclusive; so do all runs of an
-input where a record does not even name its run. The one exception is a torn
-last line, the usual end of a killed writer: its run is cut off
-there, which the checks understand. Whether `seq` is still the key that it must
-be is asked where runs are judged (`reports.checks.facts.integrity`).
+A record that is no event never stops a report and never silently vanishes: it
+goes to quarantine with its reason. A lost record can look like a broken lock (a
+lost reply leaves a gap in the chain of grants). So a run that lost a record is
+not judged at all: it is *damaged* and counts as inconclusive. If a record does
+not even name its run, all runs of its input are damaged. The one exception is a
+torn last line, as a killed writer leaves it: its run is cut off there, and judged
+up to there. Whether `seq` numbers the events without a gap or a repetition is
+asked where runs are judged (`reports.checks.facts.integrity`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 COLUMNS = tuple(SCHEMA.names)
 UNNUMBERED = 1 << 62
-"""From here on `seq` is no number of the record's but the place in the file of a record that carries none."""
+"""From here on, `seq` was not in the record: it is the place in the file of a record that carries no `seq`."""
 _INTEGERS = frozenset(("run", *INTEGER_COLUMNS))
 # What a row cannot be without, and how a reader calls its absence.
 _REQUIRED = (("run", "missing run"), ("at_ns", "missing time"), ("node", "missing node"))
@@ -66,7 +66,7 @@ class Records:
 
     rows: every event record as it was read, with `problem`; persisted by whoever reads more than once.
     runs: rows of `RUNS_SCHEMA` and `source`, run numbers made distinct between inputs.
-    bad_runs: run records that are none.
+    bad_runs: records of runs that describe no run.
     """
 
     rows: DataFrame
@@ -119,10 +119,10 @@ def _checked_events(spark: SparkSession, source: Source) -> DataFrame:
                 f"case when `{name}` is not null and {number} is null then 'wrong type: {name} is not an integer' end"
             )
             if name == "run":
-                # A number out of range must not wander into another source's range.
+                # A number out of range must not become a run number of another source.
                 number = f"case when {number} between 0 and {RUN_MAX} then {number} + {source.run_base} end"
             elif name == "seq":
-                # Lines written by hand need not be numbered: their order in the file is theirs in time.
+                # Lines written by hand need not be numbered: their order in the file is taken for their order in time.
                 number = f"coalesce({number}, {UNNUMBERED} + monotonically_increasing_id())"
             typed.append(f"{number} as `{name}`")
         else:
@@ -228,7 +228,7 @@ def _runs(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def _runs_inferred(spark: SparkSession, source: Source) -> DataFrame:
-    """A history that nobody described: the defaults that the checks themselves assume."""
+    """Rows for a history without a runs table: the defaults that the checks themselves assume."""
     rows = _checked_events(spark, source).where("problem is null").select("run").distinct()
     given = {"scenario": "", "provider": "", "world": "", "is_cut_off": False, "is_inferred": True}
     columns = []

@@ -33,7 +33,7 @@ from reports.pipeline.timeline import build_timeline
 
 FAILURES_MAX = 50
 TIMELINE_EVENTS_MAX = 200_000
-"""As many events of a run as its timeline is built from at most."""
+"""The most events of a run that its timeline is built from."""
 
 
 @dataclass
@@ -137,7 +137,7 @@ NAMELESS = frozenset(
         "run's metadata without a run number",
     )
 )
-"""Reasons of records whose run is unknown: any run of their input may have lost them."""
+"""Reasons of records whose run is unknown: they may belong to any run of their input."""
 
 
 def _witness(text: str | None) -> dict[str, Any]:

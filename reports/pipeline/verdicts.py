@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reports.checks import Judgement
 
 EVENTS_PER_GROUP = 300_000
-"""Enough to drown the cost of a call, few enough to keep every core busy and a worker under a gigabyte."""
+"""So many that the cost of a call does not matter; so few that every core is busy and a worker stays under 1 GB."""
 
 
 def group_count(*, events: int, runs: int, cores: int) -> int:
@@ -107,7 +107,7 @@ def _numbered(history: pa.Table) -> pa.Table:
     bare = seq >= UNNUMBERED
     if not bare.any():
         return history
-    # Where only some events of a run carry a number the others stay as they are: the key is none then.
+    # Where only some events of a run carry a number, the others stay as they are: the judge finds the run damaged.
     wholly = bare & ~np.isin(run, run[~bare])
     place = history.column_names.index("seq")
     counted = np.where(wholly, renumbered(history)["seq"].to_numpy(), seq)

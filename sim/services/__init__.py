@@ -1,1 +1,1 @@
-"""Modelled servers: object store and protected resource, behind one network."""
+"""Modelled services: object store, table and protected resource, behind one network."""

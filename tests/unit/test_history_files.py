@@ -168,6 +168,16 @@ def test_bounds_that_make_a_nonsense_of_the_verdict_are_refused(tmp_path, said):
         load_history(tmp_path)
 
 
+def test_times_that_no_axis_holds_are_refused_in_one_line():
+    """S7: each clock is in range, but a call lasts two centuries: the history is refused, the judge does not stop."""
+    history = History()
+    history.granted("n1", call=-(2**61), applied=5, returned=9)
+    history.fails("n2", call=10, returned=2**62 - 1)
+    with pytest.raises(HistoryUnreadable, match="at_ns") as caught:
+        judge(*tables(history))
+    assert "\n" not in str(caught.value)
+
+
 def test_a_promise_for_ever_is_kept_for_ever():
     """S5: a stamp at the end of 64 bits, as a lock writes that never expires, overflows into no verdict."""
     history = History(run={"rate_error_ppm": 200, "drift_bound_ns": 5})

@@ -1,4 +1,4 @@
-"""Answers: does what a call returned agree with what was so during the call (S7)?
+"""Answers: does what a call returned agree with the state of the lock during the call (S7)?
 
     granted   the caller's own grant was in force at some instant of the call
     denied    somebody else's was, and none of the caller's own was left behind
@@ -12,7 +12,7 @@ and its clock may be behind by as much). A call that raises claims nothing, so i
 
 Almost every denial is settled by intervals. The others are looked at one by one
 (`reports.checks.clauses.denials`): the store may have shown a stale state, the
-contender's clock may be further behind than declared (it is late, but it says what it sees), the
+contender's clock may be further behind than declared (its answer agrees with its own clock), the
 caller may have lost a race against a write that is no grant, or the grant may
 be its own, from before its process crashed.
 """
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from lockref.errors import HistoryUnreadable
 from lockref.history import ABSENT, Kind
 from lockref.stores.port import Outcome
 from reports.checks.clauses.denials import Excuses
@@ -43,8 +44,13 @@ TEXTS = (
     "denied, but nobody else's grant was in force during the call",
     "denied, but the call left a grant of its own in force",
     "released, but the grant is still in force",
-    "granted under another token than the record of the grant carries",
-    "another token was shown to the resource than the record of the grant carries",
+    "granted with another token than the one in the record of the grant",
+    "the resource was shown another token than the one in the record of the grant",
+)
+
+TOO_LONG = (
+    "judged runs that together span more time than 64 bits hold, in nanoseconds: judge fewer runs at once, "
+    "or look for an event with a wrong at_ns"
 )
 
 
@@ -61,7 +67,10 @@ def force_end_ns(truth: Truth) -> Ints:
 
 
 class RunClock:
-    """True times of all runs on one axis, so that one search serves all: runs follow each other with gaps."""
+    """The true times of all runs on one axis, one run after the other with gaps between: one search serves all runs.
+
+    Raises HistoryUnreadable where the times of the runs together do not fit into 64 bits.
+    """
 
     def __init__(self, truth: Truth) -> None:
         at, run = truth.events.integers("at_ns"), truth.events.run
@@ -73,7 +82,8 @@ class RunClock:
             self._low[run[starts]] = np.minimum.reduceat(at, starts)
             self._high[run[starts]] = np.maximum.reduceat(at, starts)
         width = self._high - self._low + 3
-        assert float(width.astype(np.float64).sum()) < 2.0**62, "judge fewer runs at once: their times overflow"
+        if float(width.astype(np.float64).sum()) >= 2.0**62:
+            raise HistoryUnreadable(TOO_LONG)
         self._base = np.cumsum(width) - width
 
     def place(self, run: Ints, at_ns: Ints) -> Ints:
@@ -86,7 +96,7 @@ class RunClock:
 def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, until: Ints) -> Flags:
     """Per operation of `which`: a grant of another client lasted at some instant from call to return.
 
-    until: per grant, its last true instant for this question.
+    until: per grant, its last true instant for this question. Raises HistoryUnreadable as `RunClock` does.
     """
     grants, runs = truth.grants, truth.runs
     met = np.zeros(len(which), dtype=np.bool_)
@@ -95,13 +105,15 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
     clock = RunClock(truth)
     width = int(clock.place(np.array([runs.count - 1]), np.array([FOREVER]))[0]) + 2
     lock, locks = renumber(np.concatenate((grants.lock, operations.lock[which])).astype(np.int64))
-    assert locks * width < 2**63, "too many locks over too long a time: judge fewer runs at once"
+    if locks * width >= 2**63:
+        raise HistoryUnreadable(TOO_LONG)
     split = len(grants.first)
     order = np.lexsort((np.arange(split), lock[:split]))
     lane = lock[:split][order] * width
     begin = lane + clock.place(grants.run, grants.begin_lo_ns)[order]
     end = lane + clock.place(grants.run, until)[order]
-    # Bounds of a real run may be uneven; a maximum only widens what counts as in force.
+    # The search needs rising bounds. In a real run a later grant may have an earlier bound than the one before. The
+    # running maximum puts that right: it only lengthens the time for which a grant counts as in force.
     begin, end = np.maximum.accumulate(begin), np.maximum.accumulate(end)
     assert bool(np.all(end < lane + width)), "the grants of one lock do not reach into the next one's"
     call = operations.call_at_ns[which]
@@ -139,7 +151,7 @@ def check_answers(
     over = np.where(behind >= 0, grants_end(truth, behind), -FOREVER)
     wrong = [(GRANTED, granted[(behind < 0) | (over < operations.call_at_ns[granted])])]
 
-    # Where somebody unrecorded writes, it may be that one's grant.
+    # A writer that is not on record may have held the grant that the caller met.
     denied = np.flatnonzero(operations.is_denied & readable & ~truth.has_holes[operations.run])
     force_end = force_end_ns(truth)
     unexplained = denied[~meets_another_grant(truth, operations, denied, until=force_end)]
@@ -157,7 +169,7 @@ def check_answers(
     wrong.append((SHOWN_TOKEN, operations.by_request[events.request_keys(carried)]))
     what = np.concatenate([np.full(len(which), kind) for kind, which in wrong])
     bad = np.concatenate([which for _, which in wrong]).astype(np.int64)
-    # The row that tells of it: the return, or the protected write that carried the token.
+    # The event that shows the wrong answer: the return, or the protected write that carried the token.
     row = operations.return_row[bad]
     row[len(bad) - len(carried) :] = carried
     assert bool(np.all(row >= 0)), "an event shows each wrong answer"
@@ -181,7 +193,7 @@ def check_answers(
 
 
 def _is_wrong_token(truth: Truth, operations: Operations, which: Ints, token: Ints) -> Flags:
-    """Per operation of `which`: this token is not the one in the record of its grant. No token is no wrong one."""
+    """Per operation of `which`: this token is not the one in the record of its grant. A missing one is not wrong."""
     if len(truth.grants.first) == 0:
         return np.zeros(len(which), dtype=np.bool_)
     grant = operations.grant[which]

@@ -9,7 +9,7 @@ before the other's last yes. Where the intervals share one instant only, time
 does not tell. In a simulation the order of events does: a last yes, then the
 other's first, is a hand-over at one instant; a first yes, then the other's
 last, is an overlap that lasted 0 ns. In a real run nothing orders two readings
-of one clock by two clients, so a touch convicts nobody there.
+of one clock by two clients, so one shared instant is no violation there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reports.checks.rulings import Violations
 
 
 def overlapping(tenures: Tenures, is_simulated: Flags) -> tuple[Ints, Ints]:
-    """Pairs (holder, intruder): each tenure that begins inside an earlier one of another client, with the longest such.
+    """Pairs (holder, intruder): each tenure that begins inside earlier ones of other clients, with the last to end.
 
     is_simulated: per run, whether events that share an instant are in order. A tenure is reported once, however many
     it overlaps.
@@ -55,7 +55,7 @@ def overlapping(tenures: Tenures, is_simulated: Flags) -> tuple[Ints, Ints]:
             ):
                 other = position
     assert all(holder < intruder for holder, intruder in zip(holders, intruders, strict=True)), (
-        "who came second intrudes"
+        "the intruder is the one that came second"
     )
     return np.array(holders, dtype=np.int64), np.array(intruders, dtype=np.int64)
 

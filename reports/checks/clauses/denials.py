@@ -1,10 +1,10 @@
 """Denials that no interval explains, and what may excuse each of them (S7).
 
 Almost every denial is settled by intervals: another's grant was in force
-during the call. The others are looked at one by one here. Each look costs what
-its own caller did during the call and a few binary searches, so that a lock
-whose every denial is wrong is judged in n log n like any other; nothing is cut
-short, and no excuse is left unsearched.
+during the call. The others are looked at one by one here. One denial costs as
+much as its own caller did during the call, and a few binary searches. So a lock
+whose every denial is wrong is judged in n log n, too, and every excuse is
+looked for in every case.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reports.checks.facts.truth import Truth
 class Excuses:
     """What the record says in favour of a denied call.
 
-    force_end_ns, end_ns: per grant, until when it may deny others, and when it ended; far away while open.
+    force_end_ns, end_ns: per grant, until when it may deny others, and when it ended; FOREVER while open.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Excuses:
             self._example[int(changes.group[position]), int(changes.version[position])] = position
 
     def excuse(self, one: int) -> bool:
-        """True if this denied call, which met no other's grant, was right all the same."""
+        """True if this denied call, which met no grant of another client, was right nevertheless."""
         events = self._truth.events
         answers = self._answers(one)
         op, outcome = events.numbers("op")[answers], events.numbers("outcome")[answers]
@@ -151,7 +151,7 @@ class Excuses:
         return bool(np.any((stamp != ABSENT) & (wall <= stamp + drift)))
 
     def _is_kept_out_by_its_past(self, one: int) -> bool:
-        """True if the grant in force was its own, of a process that had crashed: its successor must wait, too."""
+        """True if an earlier process of the caller's node held the grant and crashed: the next process must wait."""
         grants, operations = self._truth.grants, self._operations
         run, node = int(operations.run[one]), int(operations.node[one])
         crashed_row = self._disturbances.last_crash_row(run, node, before_row=int(operations.call_row[one]))

@@ -1,7 +1,7 @@
 """Effect: what the protected resource accepted, and from whom (S4).
 
 The only question that matters in the end: did a write of an earlier grant land
-after one of a later grant? No envelope excuses it. "Earlier" is told by the
+after one of a later grant? No clock bound excuses it. "Earlier" is told by the
 token where the lock gives one *and* by the grant's place in the chain, since a
 broken lock may hand out tokens that say nothing; where neither is known, by
 the order in which the acquires returned.

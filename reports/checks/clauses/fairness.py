@@ -50,7 +50,7 @@ def bypasses(case: Case) -> tuple[Ints, Ints]:
         return calls, np.zeros(len(calls), dtype=np.int64)
     row = case.truth.changes.row[grants.first]
     until = np.where(operations.return_row[calls] >= 0, operations.return_row[calls], case.events.count)
-    # Of an altered record an answer may come before its call. Nobody was passed over in such a call.
+    # In an altered record an answer may come before its call. Such a call counts as never passed over.
     until = np.maximum(until, operations.call_row[calls])
     split = len(row)
     lock, _ = renumber(np.concatenate((grants.group, case.events.lock_key[operations.call_row[calls]])))
@@ -69,14 +69,14 @@ def bypasses(case: Case) -> tuple[Ints, Ints]:
                     row_count=case.events.count,
                 )
             )
-    assert bool(np.all(passed >= 0)), "a client was passed over less than never"
+    assert bool(np.all(passed >= 0)), "the number of bypasses is not negative"
     return calls, passed
 
 
 def _claims(case: Case) -> tuple[Ints, Flags]:
     """Per run: the bypasses that F1 allows (-1: not claimed), and whether F2 is claimed."""
     allowed = np.full(case.runs.count, -1, dtype=np.int64)
-    starve = np.zeros(case.runs.count, dtype=np.bool_)
+    has_f2 = np.zeros(case.runs.count, dtype=np.bool_)
     clients = case.runs.integers("clients")
     for run, claims in enumerate(case.runs.lists("claims")):
         for claim in claims:
@@ -85,18 +85,18 @@ def _claims(case: Case) -> tuple[Ints, Flags]:
                 if bound and not bound.isdecimal():
                     raise ConfigError(f"a provider claims {claim!r}; expected 'F1' or 'F1:' and a whole number")
                 allowed[run] = int(bound) if bound else max(int(clients[run]), 0)
-            starve[run] |= name == "F2"
-    return allowed, starve
+            has_f2[run] |= name == "F2"
+    return allowed, has_f2
 
 
 def check_fairness(case: Case) -> list[Ruling]:
     """F1 and F2, where claimed."""
-    allowed, starve = _claims(case)
+    allowed, has_f2 = _claims(case)
     lost = np.zeros(case.runs.count, dtype=np.bool_)
     lost[[answers.run for answers in case.store_answers if answers.is_lost]] = True
     return [
         Ruling(_check_bypass(case, allowed), excused=[(allowed < 0, UNCLAIMED)]),
-        Ruling(_check_starvation(case, starve & ~lost), excused=[(lost, STORE_GONE), (~starve, UNCLAIMED)]),
+        Ruling(_check_starvation(case, has_f2 & ~lost), excused=[(lost, STORE_GONE), (~has_f2, UNCLAIMED)]),
     ]
 
 
@@ -141,9 +141,9 @@ def _check_starvation(case: Case, claimed: Flags) -> Violations:
         got = np.zeros(max(count, 1), dtype=np.bool_)
         got[client[granted]] = True
         served = np.unique(lock[granted])
-        hungry = calls[~got[client] & np.isin(lock, served)]
-        hungry_client = client[~got[client] & np.isin(lock, served)]
-        starved = hungry[np.unique(hungry_client, return_index=True)[1]]
+        unserved = calls[~got[client] & np.isin(lock, served)]
+        unserved_client = client[~got[client] & np.isin(lock, served)]
+        starved = unserved[np.unique(unserved_client, return_index=True)[1]]
 
     def witness(index: int) -> dict[str, Any]:
         call = int(starved[index])

@@ -1,12 +1,12 @@
-"""Liveness: does it go on, and in time (L1-L6)?
+"""Liveness: is the lock granted again and again, and in time (L1-L6)?
 
 Bounds come from the runs table: validity V, clock bound β, poll interval p,
 request timeout q, wait timeout w; all are stretched by 1/(1-ρ), because they
 are promised in local seconds. L1, L2, L3 and L6 start when the faults have
 ended (F) and do not apply where they never do. L4 and L5 hold always.
 
-Where the record has a hole (somebody unrecorded wrote, too), a grant or a
-release may hide in it: nobody is accused of such a gap or such an orphan, and
+Where the record has a hole (a writer that is not on record was at work), a
+grant or a release may hide in it: nobody is accused of such a gap or such an orphan, and
 the clause is inconclusive.
 
 L1-L3 look at the gaps between a lock's grants. Most gaps are shorter than the
@@ -38,7 +38,7 @@ NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"
 NOBODY_DIED = "no node crashed"
 NOTHING_RELEASED = "no grant was released"
-NOBODY_TO_TELL = "no client with a grant was asked, or owed a report, whether it still held the lock"
+NOBODY_TO_TELL = "no client with a grant was asked whether it still held the lock, and no lock claims to report a loss"
 
 
 def check_liveness(case: Case) -> list[Ruling]:
@@ -91,7 +91,7 @@ def _had_release(case: Case) -> Flags:
 
 
 def _abandoned_ns(case: Case) -> Ints:
-    """Per grant: when its client was done with it, whatever came of that; FOREVER while it may still want it.
+    """Per grant: when its client was done with it, released or not; FOREVER while the client may still want it.
 
     A client is done with a granted tenure when its outermost release returns. It is done with what a failed call left
     behind when that call returns. Both hold only if no later call was granted the same grant. (Without tokens a record
@@ -203,7 +203,7 @@ def _gap_rulings(case: Case, bounds: Bounds) -> dict[str, Ruling]:
     }
     rulings = {}
     for clause, known in judged.items():
-        # Behind a hole the lock may have been given back, or granted, at any time after the last write on record.
+        # After a hole the lock may have been given back, or granted, at any time after the last write on record.
         waited = gaps.until_ns - np.maximum(gaps.written_ns, faults_end)
         hidden = known if clause != "L3" else bounds.has_handover[gaps.run] & readable
         rulings[clause] = Ruling(
@@ -279,8 +279,9 @@ def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, 
 
     def witness(index: int) -> dict[str, Any]:
         gap, call, waited = bad[index]
+        who = case.events.text("node", int(operations.node[call]))
         return {
-            "text": f"{case.events.text('node', int(operations.node[call]))} waited {waited} ns for a lock nobody held",
+            "text": f"{who} waited {waited} ns while nobody held the lock",
             "kind": "waited too long",
             "lock": case.events.text("lock", int(operations.lock[call])),
             "bound_ns": int(limit[gap]),
@@ -321,7 +322,7 @@ def _with_unread(case: Case, bounds: Bounds, known: Violations) -> Violations:
         call, begin, end = bad[index - split]
         who = case.events.text("node", int(operations.node[call]))
         return {
-            "text": f"{who} waited {end - begin} ns for a lock that nobody was told to have",
+            "text": f"{who} waited {end - begin} ns while no client had been told that it held the lock",
             "kind": "waited too long",
             "lock": case.events.text("lock", int(operations.lock[call])),
             "bound_ns": int(bounds.grant_ns[operations.run[call]]),

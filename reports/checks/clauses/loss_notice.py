@@ -1,4 +1,4 @@
-"""Loss notices: does a holder learn in time that it has lost its grant, and of no loss that never was (L4)?
+"""Loss notices: does a holder learn in time that it has lost its grant, and only then (L4)?
 
 Three questions about one tenure:
 
@@ -9,11 +9,11 @@ Three questions about one tenure:
   of the runs table has L4): a listener is optional. One request timeout is
   allowed beyond the deadline, since a renewal without an answer may be what
   the lock waits for, and every pause of the process. A client that has called
-  its lock again by then learns it there.
+  its lock again by then learns of the loss from that call.
 - Did the lock let go although nothing was wrong? A guard's no, or a reported
   loss, is *without cause* if a renewal has landed lately, its answer came, and
-  nothing on record speaks against the grant. Work is dropped then that need
-  not have been. Which reasons a lock may have: see `_Record.is_undisturbed`.
+  nothing on record speaks against the grant. The client then drops work that
+  it could have finished. Which reasons a lock may have: see `_Record.is_undisturbed`.
 """
 
 from __future__ import annotations

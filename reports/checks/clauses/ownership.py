@@ -7,8 +7,8 @@ asked for it: a live record under an old owner, sent while no acquire call of
 that node was open, as a late heartbeat sends it?
 
 An expired record that nobody replaced is still its owner's: renewing it is
-legal. Retiring somebody's expired record by a conditional release is a
-takeover of a kind, and judged by the clock like one.
+legal. A conditional release of somebody else's expired record is judged by the
+clock, like a takeover.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
 from reports.checks.clauses.takeover import came_early
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints
-from reports.checks.facts.disturbances import NEVER
 from reports.checks.facts.grants import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
@@ -42,11 +42,11 @@ def sent_in_acquire(truth: Truth, operations: Operations) -> Flags:
     if len(calls) == 0 or len(sent) == 0:
         return known
     client, _ = renumber(operations.run, operations.node.astype(np.int64), operations.task.astype(np.int64))
-    ended = np.where(operations.return_row >= 0, operations.return_row, NEVER)
+    ended = np.where(operations.return_row >= 0, operations.return_row, FOREVER)
     order = np.argsort(client, kind="stable")
     is_next = client[order][1:] == client[order][:-1]
-    following = np.full(len(client), NEVER, dtype=np.int64)
-    following[order[:-1]] = np.where(is_next, operations.call_row[order[1:]], NEVER)
+    following = np.full(len(client), FOREVER, dtype=np.int64)
+    following[order[:-1]] = np.where(is_next, operations.call_row[order[1:]], FOREVER)
     ended = np.minimum(ended, following)[calls]
     home, _ = renumber(
         np.concatenate((grants.run, operations.run[calls])),
@@ -61,7 +61,7 @@ def sent_in_acquire(truth: Truth, operations: Operations) -> Flags:
         asked_row=row,
         row_count=events.count,
     )
-    over = ended < NEVER
+    over = ended < FOREVER
     finished = count_at_or_before(
         known_group=home[split:][over],
         known_row=ended[over],
@@ -75,7 +75,7 @@ def sent_in_acquire(truth: Truth, operations: Operations) -> Flags:
 
 
 def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flags:
-    """Per grant: it is an ended one that came back unasked. After an operator has overwritten it, it is not counted.
+    """Per grant: it had ended, and came back although nobody asked for it. What an operator overwrote is not counted.
 
     called_in: per grant, the call that sent it (`call_of_grant`).
     """
@@ -100,7 +100,7 @@ def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flag
     return revived
 
 
-def _foreign_hands(truth: Truth) -> Ints:
+def _writes_of_others(truth: Truth) -> Ints:
     """Chain positions of writes that are no takeover and hit a live grant which is not the writer's."""
     chain, events = truth.changes, truth.events
     count = len(chain.row)
@@ -124,14 +124,14 @@ def _foreign_hands(truth: Truth) -> Ints:
     is_retiring = (state == RELEASED) | (state == DELETED)
     foul = chain.is_renewal[here] & ~same_node
     foul |= is_retiring & ~same_node & (is_early | ~chain.is_conditional[here])
-    # One node's late action under an older grant of its own; a conditional one knew what it hit.
+    # A node's late release, sent under an older grant of its own. A conditional one named the state that it replaced.
     foul |= (state == RELEASED) & same_node & (older_token | (other_owner & ~chain.is_conditional[here]))
     foul |= state == FOREIGN
     fouls: Ints = here[foul]
     return fouls
 
 
-def _foreign_tasks(truth: Truth, operations: Operations, tenure_of_release: Ints) -> Ints:
+def _releases_of_other_tasks(truth: Truth, operations: Operations, tenure_of_release: Ints) -> Ints:
     """Chain positions of releases that one task sent, in an unlock, for the grant of another of its process (H9)."""
     chain, grants, events = truth.changes, truth.grants, truth.events
     held = np.flatnonzero((grants.end >= 0) & grants.lapses)
@@ -157,7 +157,7 @@ def _unlock_under_way(truth: Truth, operations: Operations, held: Ints, sent: In
     """Per grant of `held`: the RELEASE call of this task of its process that was open when `sent` was, or -1."""
     grants, events = truth.grants, truth.events
     found = np.full(len(held), -1, dtype=np.int64)
-    # A task that closes the lock which another one holds says nothing of an unlock: it ends the lock for all of them.
+    # A task may close the lock while another one holds it. That is no unlock: it ends the lock for all tasks.
     is_close = (operations.outcome == Outcome.NONE) & (operations.return_row >= 0)
     releases = np.flatnonzero((operations.op == Op.RELEASE) & ~is_close)
     if len(held) == 0 or len(releases) == 0:
@@ -196,7 +196,7 @@ def _was_given_to_another(truth: Truth, operations: Operations, held: Ints, task
 def check_ownership(truth: Truth, operations: Operations, revived: Flags, tenure_of_release: Ints) -> Violations:
     """S6: one violation per foreign write on a grant in force, and per grant that came back."""
     chain, grants, events = truth.changes, truth.grants, truth.events
-    foreign = np.union1d(_foreign_hands(truth), _foreign_tasks(truth, operations, tenure_of_release))
+    foreign = np.union1d(_writes_of_others(truth), _releases_of_other_tasks(truth, operations, tenure_of_release))
     back = np.flatnonzero(revived)
     where = np.concatenate((foreign, grants.first[back])).astype(np.int64)
 

@@ -109,13 +109,14 @@ def pointed_at_store(
 
     broken: what S1 found. contradictions: readings that showed what a confirmed write had replaced (C21).
     """
-    # A client may act on a write before the answer is on record: from its sending on.
+    # A client may act on a write before the answer is on record. So the fault counts from the sending on.
     begun = _firsts(broken.run, truth.changes.at_lo_ns[_faults(truth)])
     contradicted = _firsts(contradictions.run, contradictions.begin_ns)
     faults: dict[int, tuple[int, dict[str, Any]]] = {}
     for run, (begin_ns, index) in contradicted.items():
         shown = describe_contradiction(truth, contradictions, index)
-        fault = {"clause": CONTRADICTION, "at_ns": shown["shown_ns"], "text": f"the store lied: {shown['text']}"}
+        text = f"the store contradicted itself: {shown['text']}"
+        fault = {"clause": CONTRADICTION, "at_ns": shown["shown_ns"], "text": text}
         faults[run] = (begin_ns, fault)
     for run, (begin_ns, index) in begun.items():
         if run not in faults or begin_ns <= faults[run][0]:

@@ -7,7 +7,7 @@ A thief is early in either of two ways:
 - early in true time by more than the declared clock bound: no in-envelope
   clock explains that;
 - early in true time at all, although the thief's *own* clock showed that the
-  stamp had not passed: it knew, so no clock needs to explain anything.
+  stamp had not passed: it knew, so no clock error explains the takeover.
 
 Both are stretched by the declared rate error. The same test tells the owner of
 an expired record from a rival (S6), so it lives here.
@@ -60,7 +60,7 @@ def check_early_takeover(truth: Truth) -> Violations:
     # Where a session holds the lock nothing promises a time, so nobody can be too early.
     taken = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) & grants.lapses)
     thief = grants.end[taken]
-    # Behind a hole in the record the grant may have been given back by a hand that nobody wrote down.
+    # After a hole in the record: a writer that is not on record may have given the grant back before.
     is_thief = (
         (changes.owner[thief] != grants.owner[taken]) & (changes.node[thief] != operator) & ~changes.is_hole[thief]
     )

@@ -20,13 +20,12 @@ from lockref.stores.port import Outcome
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.disturbances import NEVER
 
 
 def unserved_waits(
     case: Case, asked: Flags, *, over_ns: Ints, since_ns: Ints, limit_ns: Ints
 ) -> Iterator[tuple[int, int, int]]:
-    """(call, from, to) of every acquire that waited too long for a lock that nobody was told to have.
+    """(call, from, to) of every acquire that waited too long while no client had been told that it held the lock.
 
     asked: per operation, whether its lock is judged in this way.
     over_ns: per operation, when it was over: its return, its process's death or the run's end.
@@ -67,7 +66,7 @@ class _Uses:
         self._reach: list[int] = []
         self._reach_without: list[int] = []
         self._long: list[int] = []
-        # By call: the places from which on nothing reaches farther than its use.
+        # By call: the places at which its use is the one that lasts longest so far.
         self._led: dict[int, list[int]] = {}
         farthest, reach, second = -1, -FOREVER, -FOREVER
         for place, one in enumerate(order):
@@ -131,4 +130,4 @@ def crash_after(case: Case, call: int) -> int | None:
     operations = case.operations
     run, node = int(operations.run[call]), int(operations.node[call])
     crashed = case.disturbances.crashed_ns(run, node, after_row=int(operations.call_row[call]))
-    return None if crashed == NEVER else crashed
+    return None if crashed == FOREVER else crashed

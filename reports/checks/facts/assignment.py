@@ -65,7 +65,7 @@ class Assignment:
 
 
 def _ends_the_grant(group: Ints, owner: Codes, is_live: Flags) -> Flags:
-    """Per state: it says that whoever has the lock has it no more. Only its owner's own state, or nobody's, does."""
+    """Per state: it ends the grant that is open. Only a state of that grant's owner does, or one that names nobody."""
     count = len(group)
     place = np.arange(count)
     starts = np.flatnonzero(is_first(group))

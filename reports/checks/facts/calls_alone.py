@@ -1,4 +1,4 @@
-"""Calls alone: locks that keep what they store to themselves, or whose protocol nobody here knows.
+"""Calls alone: locks whose stored states cannot be read, or whose protocol is not known here.
 
 Nothing says whose grant was in force, so this source tells of none. Clauses about grants then accuse nobody of calls
 to such a lock; S3 and S4 are judged by belief and effect, L1 and the situations by what calls returned.

@@ -69,7 +69,7 @@ class Case:
     def calm_from_ns(self) -> Ints:
         """Per run, from when on nothing disturbed it (F of the clauses), ABSENT for never or unknown.
 
-        Of a real run not before the store's last silence: nobody is accused of waiting for a store that was away.
+        In a real run that is after the store's last silence: nobody is accused of waiting for a store that was away.
         """
         return calm_from_ns(self.runs, self.store_answers, self.contradictions)
 

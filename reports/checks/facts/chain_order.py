@@ -137,7 +137,7 @@ def _unanswered(events: Events, writes: Ints, sent: Ints) -> Ints:
 
 
 def _refused_and_read(events: Events, replied: Ints) -> Ints:
-    """Rows of writes that were told "refused", though somebody read what they wrote: resent out of sight (E17)."""
+    """Rows of writes that were answered "refused", though somebody read their content: sent twice unseen (E17)."""
     op, outcome, content = events.numbers("op"), events.numbers("outcome"), events.codes("content")
     known = replied[content[replied] != NO_TEXT]
     is_read = op[known] == Op.READ
@@ -191,7 +191,7 @@ def _settle(
     rows = {write.row for write in chain}
     assert len(rows) == len(chain), "a write takes effect once"
     assert rows.issuperset(write.row for write in certain), "a confirmed write took effect"
-    # Of this run alone: other runs of the table have clocks of their own.
+    # The end of this run alone: other runs of the table have clocks of their own.
     run = key // (events.text_count("lock") + 1)
     end_ns = int(events.integers("at_ns")[rows_of_group(events.run, run)].max())
     return AppliedWrites(
@@ -254,7 +254,7 @@ class _Walk:
     ) -> None:
         self._certain = certain
         self._maybe = maybe
-        # The unanswered writes whose version somebody read, by that version. What lands is taken out of it.
+        # The unanswered writes whose version somebody read, by that version. A write that has landed is taken out.
         self._read: dict[int, list[_Write]] = defaultdict(list)
         for write in maybe:
             if not write.is_delete and write.version != NO_TEXT:

@@ -19,18 +19,16 @@ planned faults, so simulated runs are left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
 from reports.checks.facts.grants import DELETED, RECORD
 from reports.checks.facts.truth import Truth
-
-_NEVER: Final = 2**62
-"""The instant of an answer that never came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +46,14 @@ class Contradictions:
     begin_ns: Ints
 
     def wrong_since_ns(self, group: Ints) -> Ints:
-        """Per question: since when the store cannot be believed about this lock; far in the future where it can."""
-        since = np.full(len(group), _NEVER, dtype=np.int64)
+        """Per question: since when the store cannot be believed about this lock; FOREVER where it can."""
+        since = np.full(len(group), FOREVER, dtype=np.int64)
         known = np.unique(self.group)
         if len(known):
-            first = np.full(len(known), _NEVER, dtype=np.int64)
+            first = np.full(len(known), FOREVER, dtype=np.int64)
             np.minimum.at(first, np.searchsorted(known, self.group), self.begin_ns)
             place = np.minimum(np.searchsorted(known, group), len(known) - 1)
-            since = np.where(known[place] == group, first[place], _NEVER)
+            since = np.where(known[place] == group, first[place], FOREVER)
         return since
 
     def runs(self, count: int) -> Flags:
@@ -96,7 +94,7 @@ def find_contradictions(truth: Truth) -> Contradictions:
 
 
 class _Requests:
-    """Writes of locks as they were sent, each with the instant of its definite answer, `_NEVER` where there is none."""
+    """Writes of locks as they were sent, each with the instant of its definite answer, FOREVER where there is none."""
 
     def __init__(self, truth: Truth) -> None:
         events = truth.events
@@ -108,7 +106,7 @@ class _Requests:
         reply = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(self.sent)]
         heard = np.maximum(reply, 0)
         definite = (reply >= 0) & (outcome[heard] != Outcome.AMBIGUOUS) & (outcome[heard] != Outcome.NONE)
-        self.answered_ns = np.where(definite, at[heard], _NEVER)
+        self.answered_ns = np.where(definite, at[heard], FOREVER)
         self.is_applied = definite & (outcome[heard] == Outcome.APPLIED)
 
 
@@ -127,7 +125,7 @@ class _Lock:
             & (sent_row >= 0)
         )
         self._sent_ns = at[np.where(sent_row >= 0, sent_row, row)]
-        self._answer_ns = np.where(confirmed, at[row], _NEVER)
+        self._answer_ns = np.where(confirmed, at[row], FOREVER)
         self._first = first
         # By the instant of the answer: the write that was sent last among those confirmed until then.
         order = np.flatnonzero(confirmed)
@@ -190,7 +188,7 @@ class _Lock:
         contents = np.append(content[self._truth.changes.row[self._first + makers]], content[row])
         contents = contents[contents != NO_TEXT]
         late = self._late(write, until) & ~self._is_applied
-        # What nobody described may be anything.
+        # A write without a recorded content may have made anything.
         again = np.isin(content[self._requests[late]], contents) if len(contents) else late
         return not bool(again.any())
 

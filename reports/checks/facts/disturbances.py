@@ -13,12 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from lockref.history import Kind
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Events, Flags, Ints
 
 CLOCK_KINDS = frozenset({"drift", "offset", "step", "freeze", "suspend"})
 PAUSE_KINDS = frozenset({"pause", "suspend"})
-
-NEVER = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,7 @@ class Disturbances:
             found &= np.isin(self.phase, [code for code, name in enumerate(self.phases) if name in phases])
         return found
 
-    # What befell one process: a look costs what befell it, however many runs are judged at once.
+    # The disturbances of one process. A query costs as much as these are many, however many runs are judged at once.
 
     @cached_property
     def _by_node(self) -> tuple[Ints, Ints, int]:
@@ -75,10 +74,10 @@ class Disturbances:
         return bool(np.searchsorted(rows, after_row, side="right") < np.searchsorted(rows, before_row))
 
     def crashed_ns(self, run: int, node: int, *, after_row: int) -> int:
-        """When this node crashed for the first time after a row; NEVER if it did not."""
+        """When this node crashed for the first time after a row; FOREVER if it did not."""
         here = self.on(run, node)
         hit = here[self._are_crashes[here] & (self.row[here] > after_row)]
-        return int(self.at_ns[hit[0]]) if len(hit) else NEVER
+        return int(self.at_ns[hit[0]]) if len(hit) else FOREVER
 
     def last_crash_row(self, run: int, node: int, *, before_row: int) -> int:
         """The row of this node's last crash before a row; -1 if there was none."""
@@ -93,7 +92,7 @@ class Disturbances:
         total = 0
         for begin in here[begins[here]].tolist():
             over = here[ends[here] & (here > begin) & (self.fault[here] == self.fault[begin])]
-            end = int(self.at_ns[over[0]]) if len(over) else NEVER
+            end = int(self.at_ns[over[0]]) if len(over) else FOREVER
             total += max(0, min(end, until_ns) - max(int(self.at_ns[begin]), since_ns))
         return total
 

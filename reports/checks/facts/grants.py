@@ -27,7 +27,7 @@ from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Ru
 from reports.checks.facts.segments import is_first, ordinals
 
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
-"""What a change left behind: a grant in force, a former owner's name, nothing, something that says nothing of locks."""
+"""What a change left behind: a live grant, a grant that was given back, no object, an object that is no lock record."""
 
 OPEN, END_RELEASED, END_TAKEN_OVER, END_DELETED, END_OVERWRITTEN = 0, 1, 2, 3, 4
 END_KINDS: Final = ("open", "released", "taken_over", "deleted", "overwritten")

@@ -1,10 +1,10 @@
-"""Is a record whole? What must be known of a run's events before anybody is accused from them.
+"""Is the record of a run whole? This is asked before any clause is judged.
 
 `seq` is the key of an event: in one run it counts 0, 1, 2, … without a gap and
 without a repetition, in the order of recording. A lost event can look like a
 broken lock (without its release a grant is replaced too early), and so can one
 that was recorded twice or moved. A run whose record shows any of that is
-*damaged*: nothing is said of it but that.
+*damaged*: no clause says anything about it.
 
 A record that only ends early is no damage: what is there is in order, so it is
 judged up to there, as a run that was cut off. How many events there were is
@@ -153,7 +153,7 @@ def _of_descriptions(events: pa.Table, number: Ints) -> dict[int, str]:
 
 
 def _lengths(events: pa.Table, runs: pa.Table, damaged: dict[int, str]) -> dict[int, int]:
-    """Events per run; adds to `damaged` the runs whose key is no key, or whose simulated time runs backwards."""
+    """Events per run; adds to `damaged` the runs whose `seq` is no key, or whose simulated time runs backwards."""
     run, seq, at = (_integers(events, name) for name in ("run", "seq", "at_ns"))
     if len(run) == 0:
         return {}
@@ -169,7 +169,7 @@ def _lengths(events: pa.Table, runs: pa.Table, damaged: dict[int, str]) -> dict[
     for place in np.unique(places[seq != ordinal]).tolist():
         own = slice(int(starts[place]), int(starts[place] + lengths[place]))
         damaged.setdefault(int(run[own.start]), _wrong_key(seq[own]))
-    # A simulated world has one clock, and nothing is recorded after its time.
+    # A simulated world has one clock, and records each event at its instant. So its times never fall.
     simulated = runs["run"].filter(pc.equal(runs["world"], "simulated")).to_numpy()
     back = np.flatnonzero((np.diff(at) < 0) & (np.diff(run) == 0)) + 1
     for row in back[np.isin(run[back], simulated)].tolist():
@@ -197,7 +197,7 @@ def _cut_short(runs: pa.Table, lengths: Mapping[int, int]) -> pa.Table:
         ("is_cut_off", pc.or_(runs["is_cut_off"], is_short)),
         # Without an end in the table, the checks take the last event for the end.
         ("end_ns", pc.if_else(is_short, pa.scalar(None, pa.int64()), runs["end_ns"])),
-        # What is missing must not be looked for again, nor compared.
+        # The digest is of all events, so it cannot be compared with a part of them.
         ("digest", pc.if_else(is_short, pa.scalar(None, pa.string()), runs["digest"])),
     ):
         runs = runs.set_column(runs.column_names.index(name), RUNS_SCHEMA.field(name), values)

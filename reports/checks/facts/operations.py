@@ -76,7 +76,7 @@ def join_operations(events: Events, truth: Truth) -> Operations:
     by_request = np.full(events.request_key_count + 1, -1, dtype=np.int64)
     by_request[events.request_keys(calls)] = np.arange(len(calls))
     by_request[-1] = -1
-    assert bool(np.all(grant < len(truth.grants.first))), "a grant that is not there"
+    assert bool(np.all(grant < len(truth.grants.first))), "an operation points at a grant of the list"
     return Operations(
         call_row=calls,
         return_row=returns,

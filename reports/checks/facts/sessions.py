@@ -1,4 +1,4 @@
-"""What locks have in common that are held by a session with a service instead of by a record that is renewed.
+"""Locks that are held by a session with a service, not by a record that is renewed: what their sources share.
 
 Such a grant promises no time. It lasts while its owner's session lives, and nobody on record says when the session
 ends. So nobody is accused of the time at which such a grant was replaced. Only a death is known: a process that
@@ -15,8 +15,9 @@ import numpy as np
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.facts.chain_order import AppliedWrites
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
-from reports.checks.facts.disturbances import NEVER, Disturbances
+from reports.checks.facts.disturbances import Disturbances
 from reports.checks.facts.record_chain import are_recorded_by_service, recorded_writes
 
 
@@ -49,6 +50,6 @@ def session_end_ns(runs: Runs, disturbances: Disturbances, *, run: Ints, node: C
     ends = np.full(len(run), ABSENT, dtype=np.int64)
     for index, (which, owner, since) in enumerate(zip(run.tolist(), node.tolist(), row.tolist(), strict=True)):
         crashed = disturbances.crashed_ns(which, owner, after_row=since)
-        if crashed != NEVER and validity[which] != ABSENT:
+        if crashed != FOREVER and validity[which] != ABSENT:
             ends[index] = crashed + int(validity[which])
     return ends

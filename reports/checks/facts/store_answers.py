@@ -6,7 +6,7 @@ requests it left without an answer:
 
     served      applied, precondition failed, conflict, throttled: a 409, a 412
                 and a 429 are answers
-    refused     rejected: the store spoke, and would not do it (401, 403, 501)
+    refused     rejected: the store answered that it will not do it (401, 403, 501)
     unanswered  ambiguous (no connection, no reply in time, 5xx), or no reply
                 at all until the end of the record
 
@@ -33,18 +33,20 @@ import pyarrow as pa
 
 from lockref.history import ABSENT, Kind
 from lockref.stores.port import Outcome
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Flags, Ints, Runs
 from reports.checks.facts.contradictions import Contradictions, describe_contradiction
 from reports.checks.facts.disturbances import Disturbances
 from reports.checks.facts.truth import Truth
 
 SILENCE_MIN_NS: Final = 1_000_000_000
+"""Shorter stretches are no silence."""
 LATE_FACTOR: Final = 5
 """How many median request times a stretch without a failed request must last to count as a silence."""
 
 BUCKETS_MAX: Final = 120
+"""Rows of `over_time` at most."""
 _BUCKET_NS: Final = 1_000_000_000
-_FAR: Final = 2**62
 
 _SILENCE = pa.struct(
     [
@@ -84,7 +86,7 @@ STORE_ANSWERS_SCHEMA: Final = pa.schema(
 )
 """One row per real run. Instants count from the run's begin.
 
-lost_at_ns: from when on the store served nothing more, null if it did so to
+lost_at_ns: from when on the store served nothing more, null if it served to
 the end. contradicted: readings that showed a state which a confirmed write had
 replaced (`reports.checks.facts.contradictions`); contradiction, contradiction_ns: the first of
 them in words, and when it was shown. over_time: requests by the time at which they ended, a second each, or
@@ -156,7 +158,7 @@ def find_store_answers(
 ) -> list[StoreAnswers]:
     """The answers of every real run that sent a request. span_of: the true begin and end of a run.
 
-    What a process that died had under way is left out: there was nobody left to hear the answer.
+    Requests that were open when their process died are left out: nobody was left to hear the answer.
     """
     real = [number for number, world in enumerate(runs.texts("world")) if world == "real"]
     if not real:
@@ -222,12 +224,12 @@ def _silences(events: Events, requests: _Requests, *, begin_ns: int, end_ns: int
     first[0] = 0
     last = np.append(first[1:], len(failed.end_ns))
     has_failed = last > first
-    begin, until = np.full(gaps, _FAR, dtype=np.int64), np.full(gaps, -_FAR, dtype=np.int64)
+    begin, until = np.full(gaps, FOREVER, dtype=np.int64), np.full(gaps, -FOREVER, dtype=np.int64)
     if has_failed.any():
         begin[has_failed] = np.minimum.reduceat(failed.sent_ns, first[has_failed])
         until[has_failed] = failed.end_ns[last[has_failed] - 1]
     # The earliest sending among the requests that were served at the end of the gap or later.
-    waiting = np.append(np.minimum.accumulate(served.sent_ns[::-1])[::-1], _FAR)
+    waiting = np.append(np.minimum.accumulate(served.sent_ns[::-1])[::-1], FOREVER)
     begin = np.maximum(low, np.minimum(begin, waiting))
     usual_ns = int(np.median(served.end_ns - served.sent_ns)) if len(served.sent_ns) else 0
     # The request that was served at last had waited for it, too, unless it was sent after the others had failed.
@@ -236,7 +238,7 @@ def _silences(events: Events, requests: _Requests, *, begin_ns: int, end_ns: int
     length = end - begin
     floor = np.where(has_failed, SILENCE_MIN_NS, max(SILENCE_MIN_NS, LATE_FACTOR * usual_ns))
     chosen = length >= floor
-    # What is still open when the record ends has only not been answered yet, unless it waited long.
+    # A request that is open when the record ends may still be answered, unless it has waited long.
     tail = failed.part(np.arange(len(failed.sent_ns)) >= first[-1])
     is_new = tail.sent_ns >= low[-1]
     # One request that hangs while nobody else asks does not speak for the store; nor does one that failed at the end.

@@ -1,4 +1,4 @@
-"""Taken anew: a lock without tokens that its owner asks for again, over what it had left there itself.
+"""Taken anew: an owner asks again for a lock without tokens, whose record an earlier call of its own had left.
 
 Tokens tell a new grant from a renewal of the old one. Without them, whatever an
 owner writes over its own live record is read as a renewal, so one grant may
@@ -47,7 +47,7 @@ def taken_anew_ns(case: Case, left: Ints) -> Ints:
         own = writes[is_its & (sent < operations.return_row[call])]
         assert bool(np.all(changes.is_renewal[own])), "what is written over one's own grant looks like a renewal"
         if len(own):
-            # What came last before the answer is what was granted.
+            # The last write before the answer is the one that was granted.
             before = int(changes.valid_until_true_ns[own[-1] - 1])
             over[index] = min(int(changes.at_hi_ns[own[-1]]), FOREVER if before == ABSENT else before)
     return over

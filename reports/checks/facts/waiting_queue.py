@@ -83,7 +83,7 @@ class WaitingQueue:
 
 @dataclass
 class _Queue:
-    """Who waits for one lock. Who left stays in the heap until it would be the lowest."""
+    """Who waits for one lock. A waiter that has left stays in the heap until it would be the lowest."""
 
     _heap: list[_Waiter] = field(default_factory=list)
     # Number to the position of the write by which a waiter joined, and its owner.
@@ -97,13 +97,13 @@ class _Queue:
         return self._heap[0] if self._heap else None
 
     def join(self, number: int, place: int, owner: int) -> None:
-        """Add a waiter; one that is there already under this number has only written its node anew."""
+        """Add a waiter. If one has this number already, it has only written its own entry again."""
         if number not in self._there:
             self._there[number] = place, owner
             heapq.heappush(self._heap, (number, place))
 
     def leave(self, number: int, owner: int) -> None:
-        """Take out whom this row means: see the head of the module."""
+        """Take out the waiters that this row means: see the head of the module."""
         meant = [number] if number != ABSENT else list(self._there)
         for one in meant:
             if one in self._there and owner in (NO_TEXT, self._there[one][1]):

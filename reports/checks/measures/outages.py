@@ -1,4 +1,4 @@
-"""What silences and contradictions of a store mean: what reports say of them, and when they make a run worthless.
+"""What silences and contradictions of a store mean: what reports say of them, and when they make a run inconclusive.
 
 Works on rows of `STORE_ANSWERS_SCHEMA`, so that the process, a later `lockref check`
 and Spark say the same of one history.
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 SILENT_SHARE_MAX: Final = 0.2
-"""Of a run's time. Beyond it too little of the run was answered: inconclusive."""
+"""Share of a run's time. Beyond it the store answered too little: the run is inconclusive."""
 
 UNANSWERED_SHARE_MAX: Final = 0.2
-"""Of a run's requests."""
+"""Share of a run's requests. Beyond it the run is inconclusive."""
 
 SILENCES_TOLD_MAX: Final = 5
 RUNS_TOLD_MAX: Final = 20

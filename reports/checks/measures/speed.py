@@ -97,7 +97,7 @@ def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: 
     clients = _per_client(case, asked, end_ns)
     named = int(case.runs.integers("clients")[run])
     counts = np.array([client["granted"] for client in clients], dtype=np.int64)
-    thirstiest = max(clients, key=lambda client: client["drought_max_ns"])
+    longest = max(clients, key=lambda client: client["drought_max_ns"])
     slowest = max(clients, key=lambda client: client["wait_max_ns"])
     return {
         "run": int(case.runs.number[run]),
@@ -117,8 +117,8 @@ def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: 
         "jain": jain(counts) if counts.any() else None,
         "longest_wait_ns": slowest["wait_max_ns"],
         "longest_wait_client": slowest["client"],
-        "longest_drought_ns": thirstiest["drought_max_ns"],
-        "longest_drought_client": thirstiest["client"],
+        "longest_drought_ns": longest["drought_max_ns"],
+        "longest_drought_client": longest["client"],
         "per_client": clients,
     }
 

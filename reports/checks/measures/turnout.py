@@ -1,8 +1,8 @@
 """Who took part in a real run: clients that never asked, processes that were never served.
 
-Works on rows of `reports.checks.measures.speed.SPEED_SCHEMA`. A run that was to put 512
-clients of two processes to the test, and in which half of them never asked or
-one process had every grant, has not put them to the test.
+Works on rows of `reports.checks.measures.speed.SPEED_SCHEMA`. A run may be meant
+to test 512 clients in two processes. If half of them never asked, or if one
+process had every grant, it did not test that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 ASKED_SHARE_MIN: Final = 0.5
-"""Of a run's clients. Below it the run was another, smaller one."""
+"""Share of a run's clients. If fewer asked, the run did not test the crowd that it names."""
 
 
 def turnout_doubts(rows: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -21,7 +21,7 @@ from reports.checks.second_opinion.search import search
 from reports.checks.second_opinion.token_order import NEVER, Illegal, LockOp, Result, find_illegal
 
 FIRST_PLACE: Final = 1
-"""Of a grant in its lock's chain."""
+"""The place of the first grant in the chain of its lock."""
 
 
 def crosscheck(events: pa.Table, runs: pa.Table) -> dict[tuple[int, str], str]:
@@ -32,7 +32,7 @@ def crosscheck(events: pa.Table, runs: pa.Table) -> dict[tuple[int, str], str]:
         (int(number[case.operations.run[call]]), case.events.text("lock", int(case.operations.lock[call]))): is_known
         for call, is_known in enumerate(case.truth.knows_rows(row).tolist())
     }
-    # Places in the chain count from 1; where a lock's own tokens begin, nobody knows.
+    # Places in the chain count from 1. With which token a lock begins is not known.
     return {key: _answer(ops, FIRST_PLACE if readable[key] else None) for key, ops in lock_operations(case).items()}
 
 
@@ -49,9 +49,9 @@ def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
 
     A grant's number is its place in the chain, which every lock has; where the
     chain cannot be read, its token. It may end by itself from the end of its
-    validity on, less what clocks may differ. Errors count as unknown outcomes.
-    Of a re-entrant lock only the outermost pair is an operation: what lies inside
-    neither takes the lock nor gives it back.
+    validity on, less how far clocks may differ. Errors count as unknown outcomes.
+    Of a re-entrant lock only the outermost lock and unlock are operations: the
+    calls between them neither take the lock nor give it back.
     """
     events, operations = case.events, case.operations
     ends = _promised_ends(case)

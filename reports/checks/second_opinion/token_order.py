@@ -16,9 +16,9 @@ The rules:
     granted    takes effect in [call, return], when the lock is free, under a
                token above all before it
     denied     some instant of [call, return] at which the lock is held
-    released   the grant that its client was given last, and has not given back yet, is over by the return: the
-               release ended it in [call, return], or it had ended by itself, or by an unknown release before. Where
-               there is no such grant it says nothing, and is legal: a second unlock may say yes (S7)
+    released   the last grant of its client that is not given back yet has ended by the return. The release ended
+               it in [call, return], or it had ended by itself, or an earlier unknown release had ended it. If
+               there is no such grant, the release is legal: a second unlock may report success (S7)
     unknown    an acquire may have taken effect at any time from its call on,
                under a token nobody saw, for any span, or not at all; a release
                at any time from its call on
@@ -26,9 +26,10 @@ The rules:
 
 Intervals are closed: two clocks may give one reading, and half-open ends would
 then call concurrent operations ordered (the argument is in porcupine's
-model.go). That favours the accused, as S3 does where two beliefs touch: what
-is concurrent may have happened in either order. Two operations of one client that touch are concurrent, too; which
-release belongs to which grant follows the order in which the client called.
+model.go). That favours the lock, as S3 does where two beliefs share one instant:
+concurrent operations may have happened in either order. Two operations of one
+client that share an instant are concurrent, too. Which release belongs to which
+grant follows the order in which the client called.
 Validated against brute force in tests/quality/test_second_opinion.py.
 """
 
@@ -151,8 +152,10 @@ def _denied_while_free(ops: Sequence[LockOp], tenures: list[_Tenure], token_min:
         if earliest is None or op.return_ns < earliest.return_ns:
             need[gap] = op
     unknown = sorted(op.call_ns for op in ops if op.result is Result.UNKNOWN_ACQUIRE)
-    # One unknown acquire, begun before the earliest such denial returned, fills a gap for all of them. Gaps ask in
-    # order of time, and whoever may serve an earlier one may serve a later one: counting is enough.
+    # An unknown acquire fills a gap, for all denials inside it, if it began before the earliest of them returned.
+    # Exchange argument: sort the gaps by that return. An unknown acquire that begins early enough for one gap begins
+    # early enough for every later gap. So it is never wrong to spend the earliest unused one on the earliest gap, and
+    # counting decides; no matching is needed.
     for used, gap in enumerate(sorted(need, key=lambda one: need[one].return_ns)):
         if bisect_right(unknown, need[gap].return_ns) <= used or not _has_room(tenures, gap, token_min):
             return Illegal(rule="denied while free", ops=(need[gap],))
