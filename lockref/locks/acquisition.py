@@ -139,8 +139,7 @@ class Acquisition(Generic[R]):
 
     def decide(self, known: Stored[R]) -> Take | Wait:
         """May the lock be taken? A lease that has lapsed is taken over only β after its end (H1, E3)."""
-        # This call's writes are among them.
-        nonces = {write.record.nonce for write in self.client.cleanup.orphans}
+        nonces = {write.record.nonce for write in self.client.cleanup.orphans}  # This call's writes are among them.
         owner, terms, now_ns = self.client.writer.owner, self.client.terms, self.runtime.wall_ns()
         return self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
 
