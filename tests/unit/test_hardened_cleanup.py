@@ -10,6 +10,7 @@ from lockref.errors import (
     OutcomeUnknown,
     ReleaseFailed,
 )
+from lockref.locks.decisions import free_at_wall_ns
 from lockref.runtime import NS_PER_S
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome
@@ -264,3 +265,75 @@ def test_ctrl_c_between_the_grant_and_its_caller_undoes_the_grant(rig, monkeypat
     assert not rig.lock.holds()
     rig.runtime.run("cleanup")
     assert rig.store.record().expired
+
+
+def test_orphan_is_undone_until_others_may_take_it_over(rig):
+    """H6, E3: from the first instant at which anybody may overwrite it, it keeps nobody waiting."""
+    rig.lock.try_lock()
+    writes = rig.tenure().writes()
+    rig.runtime.wall = free_at_wall_ns(writes[0].record, rig.lock.terms) - 1
+    assert rig.lock.cleanup.unlapsed(writes) == writes
+    rig.runtime.wall += 1
+    assert rig.lock.cleanup.unlapsed(writes) == []
+
+
+def test_only_the_latest_cleanup_goes_on(rig):
+    """H6: a second one takes the first one's place, so that no two undo the same writes."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.lock.cleanup.start()
+    rig.store.rule_for_all = ok
+    rig.store.log.clear()
+    rig.runtime.run("cleanup")
+    assert rig.store.log == ["read", "release"]
+
+
+def test_closing_that_is_broken_off_leaves_the_cleanup_to_a_task(rig):
+    """H6, H14: a Ctrl-C in the one attempt that `close` makes ends the attempt and not the undoing."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.runtime.tasks.clear()
+    rig.store.rule_for_all = ok
+
+    def strike(_name):
+        rig.store.before = None
+        raise KeyboardInterrupt
+
+    rig.store.before = strike
+    with pytest.raises(KeyboardInterrupt):
+        rig.lock.close()
+    rig.runtime.run("cleanup")
+    assert rig.store.record().expired
+
+
+def test_end_of_an_earlier_grant_leaves_the_present_one_alone(rig):
+    """H6, H11: whoever comes late with a tenure that is over ends nobody else's."""
+    rig.lock.try_lock()
+    earlier = rig.tenure()
+    rig.lock.unlock()
+    rig.lock.try_lock()
+    rig.lock.client.end_use(earlier)
+    assert rig.lock.holds()
+    assert rig.lock.cleanup.orphans == []
+
+
+def test_killed_cleanup_is_not_begun_anew_beside_its_successor(rig):
+    """H6: what a cleanup of an earlier call was for is the later one's, however the earlier one ends."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+
+    def strike(_name):
+        rig.store.before = None
+        rig.lock.cleanup.background.stop()
+        raise KeyboardInterrupt
+
+    rig.store.before = strike
+    with pytest.raises(KeyboardInterrupt):
+        rig.runtime.run("cleanup")
+    assert not [task for task in rig.runtime.tasks if "cleanup" in task.name]

@@ -6,9 +6,11 @@ import pytest
 
 from lockref.errors import (
     LockNotHeld,
+    OutcomeUnknown,
 )
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from tests.hardened_rig import (
+    BELIEVABLE_NS,
     ManualTask,
 )
 
@@ -102,3 +104,61 @@ def test_grant_of_a_task_that_died_inside_is_left_to_lapse(rig):
     assert [loss.token for loss in rig.losses] == [1]
     rig.runtime.run("cleanup")
     assert not rig.store.record().expired
+
+
+def test_whoever_has_left_is_counted_no_more(rig):
+    """H9: without a user there is no depth, and both change in one step, so that no other entry comes in between."""
+    gate, changes = rig.lock.gate, []
+    mutex = gate._mutex
+
+    class Watched(type(gate)):
+        def __setattr__(self, name, value):
+            changes.append((name, mutex.is_locked))
+            super().__setattr__(name, value)
+
+    gate.__class__ = Watched
+    assert gate.try_enter()
+    gate.leave()
+    assert (gate.user, gate.depth) == (None, 0)
+    assert changes == [("user", True), ("depth", True)] * 2
+
+
+def test_task_that_waits_notices_within_an_interval_that_the_holder_has_died(rig):
+    """H9, H13: nobody wakes it, so it looks for itself, however long its caller would wait."""
+    rig.runtime.me = dead = ManualTask("dead")
+    rig.lock.try_lock()
+    rig.runtime.me = ManualTask("second")
+    rig.runtime.on_advance = lambda: setattr(dead, "is_running", False)
+    began_ns, asked_ns = rig.runtime.mono, []
+    rig.store.before = lambda _name: asked_ns.append(rig.runtime.mono - began_ns)
+    assert rig.lock.lock(60)
+    assert asked_ns[0] <= NS_PER_S
+
+
+def test_sibling_of_a_task_whose_grant_has_ended_is_not_told_no(rig):
+    """H9, S7: nobody is known to hold the lock then; the task inside has only not left yet."""
+    rig.lock.try_lock()
+    rig.runtime.advance(BELIEVABLE_NS)
+    rig.runtime.me = ManualTask("second")
+    with pytest.raises(OutcomeUnknown, match="another task of this process"):
+        rig.lock.try_lock()
+
+
+def test_waiting_for_a_sibling_is_part_of_the_callers_time(rig):
+    """H9, L5: what a task has waited for its turn is not given to it once more for waiting for others."""
+    rig.lock.try_lock()
+    first, second = rig.runtime.me, ManualTask("second")
+    rig.runtime.me = second
+    began_ns = rig.runtime.mono
+
+    def leave():
+        if rig.runtime.mono - began_ns >= 2 * NS_PER_S:
+            rig.runtime.on_advance = None
+            rig.runtime.me = first
+            rig.lock.unlock()
+            rig.runtime.me = second
+            rig.store.plant(rig.live(for_ms=60_000))
+
+    rig.runtime.on_advance = leave
+    assert rig.lock.lock(3) is False
+    assert rig.runtime.mono - began_ns <= 3 * NS_PER_S

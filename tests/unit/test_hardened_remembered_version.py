@@ -78,3 +78,21 @@ def test_a_refused_write_on_a_memory_does_not_say_that_somebody_has_it(rig):
     rig.store.script = [ok, late_reply(REQUEST_TIMEOUT_NS)]
     with pytest.raises(OutcomeUnknown):
         rig.lock.try_lock()
+
+
+def test_only_the_write_on_a_memory_tells_of_nobody(rig):
+    """S7: once it has looked, a client that is refused again has met somebody, whose lease has lapsed since."""
+    with rig.lock:
+        pass
+    with rig.another():
+        pass
+
+    def other_is_quicker(name):
+        if rig.store.log == ["replace", "read", "replace"]:
+            rig.store.plant(rig.live(for_ms=0))
+
+    rig.store.before = other_is_quicker
+    rig.store.script = [ok, ok, late_reply(NS_PER_S), ok]
+    rig.store.rule_for_all = conflict
+    rig.store.log.clear()
+    assert rig.lock.lock(1.2) is False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.errors import LockLost
+from lockref.errors import LockLost, ReleaseFailed
 from lockref.provider import LockEvent, LockEventKind
 from lockref.storage.metrics import COUNTERS, GAUGES, TIMERS, LockMetrics, prometheus_name
 from tests.hardened_rig import Rig, error_503, lose_request, throttle
@@ -107,3 +107,17 @@ def test_a_counter_counts_by_the_value_it_is_told():
     metrics = LockMetrics()
     metrics(metric("lock.dangling", 3.0))
     assert metrics.value("lock.dangling") == 3
+
+
+def test_what_failed_is_counted():
+    """A call that ends without a grant, and a release that the store did not take."""
+    rig, metrics = rig_with_metrics()
+    rig.store.plant(rig.live(for_ms=100))
+    rig.lock.try_lock()
+    assert metrics.value("lock.acquire.failure") == 1
+    assert rig.lock.lock(5)
+    rig.store.rule_for_all = throttle
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    assert metrics.value("lock.release.failure") == 1
+    assert metrics.value("lock.release.success") == 0
