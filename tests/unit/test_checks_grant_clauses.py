@@ -669,3 +669,11 @@ def test_a_call_that_crashed_does_not_stay_open_for_ever():
     h.released(a, call=8, applied=9, returned=10)
     h.renewed(a, at=20)
     assert h.verdict("S6")["witness"]["kind"] == "revived"
+
+
+def test_a_stamp_beyond_all_times_is_long_past():
+    """S5: a number at the edge of 64 bits does not turn into a promise for ever."""
+    h = History(wall_ahead={"n1": 1_000})
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=-(2**63) - 499)
+    h.granted("n2", call=3, applied=10, returned=11)
+    assert h.verdict("S5")["verdict"] == "held"

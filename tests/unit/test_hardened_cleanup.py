@@ -337,3 +337,16 @@ def test_killed_cleanup_is_not_begun_anew_beside_its_successor(rig):
     with pytest.raises(KeyboardInterrupt):
         rig.runtime.run("cleanup")
     assert not [task for task in rig.runtime.tasks if "cleanup" in task.name]
+
+
+def test_closing_that_has_undone_all_starts_no_task(rig):
+    """H6, H14: nothing is left, so nothing goes on after `close`."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = throttle
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.runtime.tasks.clear()
+    rig.store.rule_for_all = ok
+    rig.lock.close()
+    assert rig.store.record().expired
+    assert rig.runtime.tasks == []

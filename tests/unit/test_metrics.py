@@ -6,8 +6,9 @@ import pytest
 
 from lockref.errors import LockLost, ReleaseFailed
 from lockref.provider import LockEvent, LockEventKind
+from lockref.storage.lockfile import LockFile
 from lockref.storage.metrics import COUNTERS, GAUGES, TIMERS, LockMetrics, prometheus_name
-from tests.hardened_rig import Rig, error_503, lose_request, throttle
+from tests.hardened_rig import KEY, Rig, error_503, lose_request, throttle
 
 
 def metric(name: str, value: float = 1.0) -> LockEvent:
@@ -121,3 +122,17 @@ def test_what_failed_is_counted():
         rig.lock.unlock()
     assert metrics.value("lock.release.failure") == 1
     assert metrics.value("lock.release.success") == 0
+
+
+def test_a_lost_race_is_counted_and_a_deleted_object_is_none():
+    """A write that met another version counts; one whose object is gone says nothing of a rival."""
+    rig, metrics = rig_with_metrics()
+    rig.store.plant(LockFile("old", 1, expired=True))
+    rig.store.before = lambda name: rig.store.plant(rig.live()) if name == "replace" else None
+    assert rig.lock.try_lock() is False
+    assert metrics.value("lock.acquire.precondition.failure") == 1
+    rig, metrics = rig_with_metrics()
+    rig.store.plant(LockFile("old", 1, expired=True))
+    rig.store.before = lambda name: rig.store.delete(KEY) if name == "replace" else None
+    assert rig.lock.try_lock()
+    assert metrics.value("lock.acquire.precondition.failure") == 0
