@@ -78,7 +78,7 @@ def run_real(
     clients: total, default the scenario's. duration_ns: after it no client
     begins another cycle. processes: 1 keeps all clients in this process.
     seed: draws what the clients do; the run itself is not replayable.
-    raise_if_interrupted: asked now and then while worker processes run; raises a KeyboardInterrupt that Python dropped.
+    raise_if_interrupted: asked every second while the clients contend; raises a KeyboardInterrupt that Python dropped.
     folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
         which `write_history` replaces. Default a temporary one.
     Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
@@ -155,7 +155,8 @@ def _contend(
 
     write_runs(kept, runs_table([row]))
     if len(jobs) == 1:
-        return _alone(ClientThreads(job, recorder=recorder, resource=resource, runtime=runtime), began)
+        threads = ClientThreads(job, recorder=recorder, resource=resource, runtime=runtime)
+        return _alone(threads, began, raise_if_interrupted)
     with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
         return workers.run(began(workers.gather()))
 
@@ -198,7 +199,7 @@ def _recording(folder: Path | None) -> Iterator[tuple[Path, Path]]:
     yield folder, spool
 
 
-def _alone(threads: ClientThreads, began: Callable[[int], int]) -> Reports:
+def _alone(threads: ClientThreads, began: Callable[[int], int], raise_if_interrupted: Callable[[], None]) -> Reports:
     """Run all clients in this process. began: called when they are ready, answers the start."""
     reports = Reports()
     # Standard output is the command's own.
@@ -207,7 +208,7 @@ def _alone(threads: ClientThreads, began: Callable[[int], int]) -> Reports:
         start_ns = began(threads.request_timeout_ns)
         threads.go()
         try:
-            reports.unfinished += threads.finish(start_ns)
+            reports.unfinished += threads.finish(start_ns, raise_if_interrupted)
         except KeyboardInterrupt:
             reports.cut_ns = threads.runtime.monotonic_ns()
             reports.unfinished += threads.unfinished()

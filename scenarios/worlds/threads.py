@@ -31,6 +31,8 @@ START_TIMEOUT_NS = 60 * NS_PER_S
 POOL_MAX = 1024
 GRACE_S = 15
 """How long after the end of the run its calls may still take; then it counts as cut off."""
+LOOK_NS = NS_PER_S
+"""How often whoever waits for the end of a run looks for a Ctrl-C that Python dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +81,17 @@ class ClientThreads:
     def go(self) -> None:
         self._go.set()
 
-    def finish(self, start_ns: int) -> tuple[str, ...]:
-        """Wait for every client as long as the run may last that began at `start_ns`; who still runs then."""
+    def finish(self, start_ns: int, raise_if_interrupted: Callable[[], None] = lambda: None) -> tuple[str, ...]:
+        """Wait for every client as long as the run may last that began at `start_ns`; who still runs then.
+
+        raise_if_interrupted: asked every second; raises a KeyboardInterrupt that Python dropped.
+        """
         deadline_ns = start_ns + self.job.drawn.duration_ns + GRACE_S * NS_PER_S
         for task in self._tasks.values():
-            task.join(max(0, deadline_ns - self.runtime.monotonic_ns()))
+            left_ns = deadline_ns - self.runtime.monotonic_ns()
+            while left_ns > 0 and not task.join(min(left_ns, LOOK_NS)):
+                raise_if_interrupted()
+                left_ns = deadline_ns - self.runtime.monotonic_ns()
         self.raise_failure()
         unfinished = self.unfinished()
         if not unfinished:

@@ -22,10 +22,7 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.worlds.orphans import end_with_parent
-from scenarios.worlds.threads import GRACE_S, START_TIMEOUT_NS, ClientThreads, Job
-
-LOOK_NS = NS_PER_S
-"""How often the wait for workers looks for a Ctrl-C that Python dropped."""
+from scenarios.worlds.threads import GRACE_S, LOOK_NS, START_TIMEOUT_NS, ClientThreads, Job
 
 STDERR_LINES = 3
 STDERR_CHARS_MAX = 600

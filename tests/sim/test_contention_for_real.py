@@ -153,6 +153,27 @@ def test_an_interrupted_run_of_several_processes_keeps_its_history(tmp_path: Pat
     assert "violated" not in verdicts_on(outcome).values()
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_ctrl_c_that_python_dropped_ends_a_run(processes: int, tmp_path: Path) -> None:
+    """A KeyboardInterrupt that is raised in a finaliser is lost; a run that would last an hour ends all the same."""
+
+    def raise_what_was_dropped() -> None:
+        if list(tmp_path.rglob("*table_lock.json*")):
+            raise KeyboardInterrupt
+
+    outcome = run_real(
+        CONTENTION,
+        HARDENED,
+        tmp_path.as_uri(),
+        clients=4,
+        duration_ns=3600 * SECOND_NS,
+        processes=processes,
+        raise_if_interrupted=raise_what_was_dropped,
+    )
+    assert outcome.is_interrupted
+    assert "sent" in outcome.events["kind"].to_pylist()
+
+
 def test_a_scenario_with_faults_needs_the_simulated_world() -> None:
     """Faults in a real run: CapabilityMissing (exit 5), not a run without them."""
     with pytest.raises(CapabilityMissing, match="lockref sim"):
