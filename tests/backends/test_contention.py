@@ -68,7 +68,10 @@ def test_two_hundred_threads_append_to_one_list(address: str) -> None:
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)
 def test_contenders_in_several_processes_share_one_history(address: str) -> None:
     """The clocks of one host order the events of its processes; the chain of versions agrees."""
-    contend_until_held(address, crowds=(32, 8), processes=2)
+    _, counted = contend_until_held(address, crowds=(32, 8), processes=2)
+    clauses = decide(counted).clauses
+    assert (clauses["S1"], clauses["S3"]) == ("held", "held")
+    assert counted.reach["handoff"][1] > 0
 
 
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)

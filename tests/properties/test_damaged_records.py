@@ -98,8 +98,11 @@ def test_no_altered_record_breaks_an_invariant(chance: int, column: str) -> None
         events.column_names.index(column), events.schema.field(column), events[column].take(places)
     )
     for history in (altered, altered.filter(pc.equal(altered["kind"].cast(pa.string()), "fault"))):
-        judge(history, blank(blank(runs, "digest"), "event_count"))
-        measure(history, blank(blank(runs, "digest"), "event_count"))
+        described = blank(blank(runs, "digest"), "event_count")
+        counted = Summary.of(judge(history, described), history, described)
+        assert counted.runs + counted.damaged == len(runs)
+        assert set(decide(counted).clauses.values()) <= {"held", "violated", "inconclusive", "not_applicable"}
+        measure(history, described)
 
 
 def blank(runs: pa.Table, name: str) -> pa.Table:
