@@ -15,6 +15,9 @@ setup: $(READY) ## build the environment in .venv
 $(READY): pyproject.toml requirements-tools.lock requirements-dev.lock requirements-java.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-tools.lock
+	# PySpark is published as source only. pip keeps the wheel that it built; uv would build it for each environment.
+	sed -n '/^pyspark==/,/[^\\]$$/p' requirements-dev.lock > $(VENV)/pyspark.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-compile --require-hashes -r $(VENV)/pyspark.lock
 	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.lock
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation-package lockref -e .
 	$(BIN)/python -m lockref.java || $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-java.lock
