@@ -491,7 +491,7 @@ def test_interrupting_contention_keeps_its_history(
 ) -> None:
     """Ctrl-C in a real run: what was recorded can be judged, says it was cut off, and is too short for evidence."""
 
-    def interrupted(threads: threads.ClientThreads, _start_ns: int) -> tuple[str, ...]:
+    def interrupted(threads: threads.ClientThreads, *_arguments: object) -> tuple[str, ...]:
         while len(threads.recorder) < 40:
             threads.runtime.sleep(1_000_000)
         raise KeyboardInterrupt
