@@ -27,9 +27,10 @@ demo: $(READY) ## simulate, contend on a real S3 server, report through Spark
 	$(BIN)/lockref demo
 
 test: $(READY) ## everything, in under fifteen minutes on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not long"
 
-test-all: test ## and the slow lanes: forty kills, every correct lock and every expectation over many seeds
+test-all: test ## and the slow lanes: long tests, forty kills, every correct lock and every expectation over many seeds
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m long
 	$(BIN)/python -m tests.quality.kills --times 40
 	$(BIN)/python -m tests.quality.correct_locks 30
 	$(BIN)/lockref scenario test

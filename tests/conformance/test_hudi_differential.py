@@ -35,7 +35,7 @@ def java_lane(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def compared() -> dict[str, Any]:
-    return java_lane("compare", "--traces", "800", "--bodies", "1000")
+    return java_lane("compare", "--traces", "300", "--bodies", "1000")
 
 
 def test_baseline_and_original_agree_step_by_step_on_random_traces(compared):

@@ -18,7 +18,12 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     ("processes", "phase", "is_group"),
-    [(1, "middle", False), (2, "middle", False), (2, "middle", True), (1, "start", False)],
+    [
+        (1, "middle", False),
+        (2, "middle", False),
+        pytest.param(2, "middle", True, marks=pytest.mark.long),
+        (1, "start", False),
+    ],
     ids=["one process", "two, the command alone", "two, all at once", "while it starts"],
 )
 def test_kill_9_loses_nothing(tmp_path: Path, processes: int, phase: str, is_group: bool) -> None:

@@ -31,7 +31,12 @@ def test_a_scenario_shows_what_it_says(path: Path, provider: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in catalogue() if load_scenario(path).disturbs], ids=lambda path: path.stem
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.long] if load_scenario(path).swarm else [], id=path.stem)
+        for path in catalogue()
+        if load_scenario(path).disturbs
+    ],
 )
 def test_every_fault_matters(path: Path) -> None:
     """A fault, or a form of what a swarm draws, that changes nothing in 500 seeds is a mistake in the file."""

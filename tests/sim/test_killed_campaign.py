@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 COMMAND = [sys.executable, "-m", "lockref", "sim", "swarm", "--seeds", "1..200", "--jobs", "2", "--json"]
 PATIENCE_S = 240
@@ -36,6 +37,7 @@ def told(folder: Path, *more: str) -> dict[str, object]:
     return {**found, "said": done.stderr}
 
 
+@pytest.mark.long
 def test_a_killed_campaign_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
     """kill -9 takes the workers along; the rest is run once, and verdict and digest are those of one go."""
     process = begun(tmp_path)
@@ -65,6 +67,7 @@ def test_a_killed_campaign_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".lockref/runs/latest/chunks"))
 
 
+@pytest.mark.long
 def test_a_campaign_that_ended_by_a_signal_goes_on_as_well(tmp_path: Path) -> None:
     """SIGTERM, also to the whole group as `timeout` sends it, ends like Ctrl-C; `--resume` goes on.
 

@@ -25,6 +25,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kill -9 is POSIX")
 def test_a_killed_report_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
     """SIGKILL in the middle of the pipeline: no page; the JVM goes; the next `report` writes the page."""
@@ -47,6 +48,7 @@ def test_a_killed_report_leaves_nothing_that_looks_finished(tmp_path: Path) -> N
     assert (folder / "report.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
 
 
+@pytest.mark.long
 def test_a_killed_bench_has_a_report(tmp_path: Path) -> None:
     """The page of a folder that holds only what a killed run had recorded; the folder's record stays as it is."""
     folder = tmp_path / "run"

@@ -178,6 +178,7 @@ def test_inputs_with_the_same_run_numbers_stay_apart(spark: SparkSession, tmp_pa
     assert {(failure["run"], failure["source"]) for failure in results["failures"]} == {(1, str(broken))}
 
 
+@pytest.mark.long
 def test_one_pass_over_several_inputs_gives_each_what_it_gets_alone(spark: SparkSession, tmp_path: Path) -> None:
     """Counts, limits and records set aside stay with their input, although all inputs have the same run numbers."""
     events, runs = history(["", "", "fork"], first_seed=40, turns=9)
@@ -236,10 +237,12 @@ def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: Spa
     ("line", "damaged", "verdict"),
     [
         ('{"run": 0, "seq":', 2, "inconclusive"),
-        ('["no", "object"]', 2, "inconclusive"),
-        ('{"at_ns": 1, "node": "n1", "kind": "call"}', 2, "inconclusive"),
+        pytest.param('["no", "object"]', 2, "inconclusive", marks=pytest.mark.long),
+        pytest.param('{"at_ns": 1, "node": "n1", "kind": "call"}', 2, "inconclusive", marks=pytest.mark.long),
         ('{"run": 0, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "violated"),
-        ('{"run": 1, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "inconclusive"),
+        pytest.param(
+            '{"run": 1, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "inconclusive", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_lost_record_means_the_same_on_spark_and_in_process(
@@ -257,6 +260,7 @@ def test_a_lost_record_means_the_same_on_spark_and_in_process(
     assert verdicts_of(tmp_path / "out") == judged(read, runs)
 
 
+@pytest.mark.long
 def test_no_damage_accuses_a_sound_lock_on_spark_either(spark: SparkSession, tmp_path: Path) -> None:
     """A row lost, doubled or moved, in real simulated histories of a correct lock: both worlds say the same of it."""
     batch = simulate_many(load_scenario("e08"), load_provider("hardened"), range(1, 13))
