@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lockref import StorageLock
-from lockref.locks.cell import Cell, Purpose
+from lockref.locks.cell import Cell
 from lockref.locks.rules import Rules
-from lockref.locks.values import Deadline, LeaseTerms, Moment
+from lockref.locks.values import Deadline, LeaseTerms, Moment, Purpose
 from lockref.runtime import MonoNs, WallNs
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Version, WriteReply

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from lockref.locks import messages
-from lockref.locks.cell import Purpose
-from lockref.locks.values import Attempt, Lease, R, Refusal, Reserved, Sight, Step, Stored, Take, Wait
+from lockref.locks.values import Attempt, Lease, Purpose, R, Refusal, Reserved, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, MonoNs
 from lockref.stores.port import Outcome
 
@@ -25,26 +24,18 @@ class Acquisition(Generic[R]):
         self.cell = client.cell
         self.rules = client.cell.rules
         self.runtime = client.cell.runtime
-        # How long the caller waits for somebody else to finish.
-        self.waits_until_ns = called_at_ns + timeout_ns
+        self.waits_until_ns = called_at_ns + timeout_ns  # How long the caller waits for somebody else to finish.
         # The same, but at least one request: how long to find out what became of a write of ours (S7).
         self.deadline_ns = called_at_ns + max(timeout_ns, client.terms.request_timeout_ns)
-        # All writes of this call, in order; a look recognises any of them (H5).
-        self.attempts: list[Attempt[R]] = []
-        # A write of ours stands in the store, or may yet, without being our grant.
-        self.is_unresolved = False
+        self.attempts: list[Attempt[R]] = []  # All writes of this call, in order; a look recognises any (H5).
+        self.is_unresolved = False  # A write of ours stands in the store, or may yet, without being our grant.
         self.has_seen_other = False
-        # The store's answer to the last write.
-        self.answer: Outcome | None = None
-        self.passes = 0
-        self.failures = 0
-        self.trouble = ""
+        self.answer: Outcome | None = None  # The store's answer to the last write.
+        self.passes, self.failures = 0, 0
+        self.trouble = ""  # Why nothing definite was learned, for the caller.
 
     def run(self) -> bool:
-        """Passes over the lock, with pauses (L5).
-
-        True: granted. False: somebody else's lease was seen. Raises OutcomeUnknown if nothing definite was (S7).
-        """
+        """Pass after pass: True if granted, False if another's lease was seen, else raises OutcomeUnknown (L5, S7)."""
         while True:
             self.passes += 1
             pause_ns = self.make_pass()
@@ -63,17 +54,12 @@ class Acquisition(Generic[R]):
             self.client.gate.pause(min(pause_ns, left_ns))
 
     def make_pass(self, known: Stored[R] | None = None) -> int | None:
-        """Look, decide, write, until there is a reason to pause. None: granted; else the pause.
-
-        known: the record as it stands, if it need not be read.
-        """
+        """Look, decide, write: None if granted, else the pause. known: the record, where it need not be read."""
         client = self.client
         for _ in range(_ROUNDS_MAX):
-            if known is None:
-                # H16: a read that failed is tried again while the caller has time.
-                known = None if self._is_over() else self.look()
-                if known is None:
-                    break
+            # H16: a read that failed is tried again while the caller has time.
+            if known is None and (self._is_over() or (known := self.look()) is None):
+                break
             if self._is_granted(known):
                 return None
             decision = self.decide(known)
@@ -102,9 +88,8 @@ class Acquisition(Generic[R]):
     def pause_after_failure_ns(self) -> int:
         """The pause after a pass that learned nothing definite: longer each time (H16)."""
         self.failures += 1
-        pause_ns = self.rules.backoff_ns(self.failures, self.runtime.random.uniform(0.5, 1.0))
         # Never longer than a poll, so that a release is noticed in time whatever happened before (L3).
-        return min(pause_ns, self.client.poll_interval_ns)
+        return min(self.cell.backoff_ns(self.failures), self.client.poll_interval_ns)
 
     def _is_granted(self, known: Stored[R]) -> bool:
         """Does a write of ours stand there (H5)? One that is too late to be believed is our own to take again (H3)."""

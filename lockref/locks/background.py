@@ -67,7 +67,7 @@ class Background(Generic[R]):
                     is_over = True
                     return
                 failures += 1
-                self._cleanup.runtime.sleep(self._cleanup.backoff_ns(failures))
+                self._cleanup.runtime.sleep(self._cleanup.cell.backoff_ns(failures))
             if epoch == self._epoch:
                 self._notices.not_undone()
             is_over = True

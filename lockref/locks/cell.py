@@ -4,34 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from enum import Enum
 from typing import Generic
 
-from lockref.errors import CorruptRecord, LockError, StoreRejected
+from lockref.errors import CorruptRecord, StoreRejected
 from lockref.locks import messages
 from lockref.locks.notices import Notices
 from lockref.locks.rules import Rules
-from lockref.locks.values import Attempt, ConditionalStore, Lease, R, Sight, Stored
+from lockref.locks.values import Attempt, ConditionalStore, Found, Lease, Purpose, R, Sight, Stored
 from lockref.runtime import Runtime
 from lockref.stores.port import Outcome, Version, WriteReply
-
-
-class Purpose(Enum):
-    """What a write is for. The store is asked the same way; a variant may break one kind alone."""
-
-    ACQUIRE = "acquire"
-    RENEW = "renew"
-    RELEASE = "release"
-
-
-@dataclass(slots=True)
-class Found(Generic[R]):
-    """What a look tells of open writes. lease: our write that stands there. error: why there is no record."""
-
-    sight: Sight
-    stored: Stored[R] | None = None
-    lease: Lease[R] | None = None
-    error: LockError | None = None
 
 
 @dataclass(eq=False)
@@ -52,6 +33,10 @@ class Cell(Generic[R]):
     def new_nonce(self) -> str:
         """H22: no two writes of ours have equal bytes, so their versions differ even where versions are hashes (A6)."""
         return self.runtime.token_bytes(8).hex()
+
+    def backoff_ns(self, failures: int) -> int:
+        """The pause after so many failures in a row, with a drawn jitter (H16)."""
+        return self.rules.backoff_ns(failures, self.runtime.random.uniform(0.5, 1.0))
 
     def look(self) -> Stored[R] | None:
         """The record; None: no definite answer (H16). Raises CorruptRecord (H17), StoreRejected."""

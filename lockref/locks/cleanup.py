@@ -6,35 +6,24 @@ A write is entered here before it is sent, and an ended grant before it is relea
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from enum import Enum
 from typing import Generic
 
 from lockref.locks.background import Background
-from lockref.locks.cell import Cell, Purpose
+from lockref.locks.cell import Cell
 from lockref.locks.decisions import free_at_wall_ns
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Attempt, LeaseTerms, R, Sight, Step, Stored
+from lockref.locks.values import Attempt, Ending, LeaseTerms, Purpose, R, Sight, Step, Stored
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 
 _RELEASE_TRIES_MAX = 6
 
 
-class Ending(Enum):
-    """How a release ended."""
-
-    FREED = "freed"
-    SUPERSEDED = "superseded"
-    UNKNOWN = "unknown"
-
-
 class Cleanup(Generic[R]):
     """Writes released records: over a grant that is given back, and over orphans. name: of the background task."""
 
     def __init__(self, cell: Cell[R], *, terms: LeaseTerms, name: str) -> None:
-        self.cell = cell
-        self.terms = terms
-        self.runtime = cell.runtime
+        self.cell, self.terms, self.runtime = cell, terms, cell.runtime
         self.orphans: list[Attempt[R]] = []
         self._mutex = self.runtime.mutex()
         self.background = Background(self, name)
@@ -75,15 +64,11 @@ class Cleanup(Generic[R]):
                             return Ending.FREED, None
                         case Sight.OTHER | Sight.NO_RECORD | Sight.ABSENT:
                             return Ending.SUPERSEDED, None
-            pause_ns = self.backoff_ns(number)
+            pause_ns = cell.backoff_ns(number)
             if self.runtime.monotonic_ns() + pause_ns >= deadline_ns:
                 break
             self.runtime.sleep(pause_ns)
         return Ending.UNKNOWN, None
-
-    def backoff_ns(self, failures: int) -> int:
-        """The pause after so many failures in a row (H16)."""
-        return self.cell.rules.backoff_ns(failures, self.runtime.random.uniform(0.5, 1.0))
 
     def add(self, writes: Sequence[Attempt[R]]) -> None:
         """These may stand in the store from now on without being anybody's grant (H6)."""
@@ -109,18 +94,13 @@ class Cleanup(Generic[R]):
     def undo(self, orphans: list[Attempt[R]]) -> bool:
         """Release an orphan that landed; overwrite what one could still land on, so that it meets a 412 (H6, E30)."""
         found = self.cell.settle(orphans, expected=None)
-        if found.sight is Sight.UNKNOWN:
-            return False
         if found.stored is None:
-            return True
+            return found.sight is not Sight.UNKNOWN  # Bytes that are no record hold no lease of ours.
         version = found.stored.version
-        if found.lease is not None:
-            orphan = found.lease.attempt
-        else:
-            may_land = [write for write in orphans if write.if_version == version]
-            if not may_land:
-                return True
-            orphan = may_land[-1]
+        may_land = [write for write in orphans if write.if_version == version]
+        if found.lease is None and not may_land:
+            return True
+        orphan = may_land[-1] if found.lease is None else found.lease.attempt
         reply = self.cell.swap(version, orphan.record.freed(self.cell.new_nonce()), Purpose.RELEASE)
         return self.cell.rules.next_step(reply) in (Step.DONE, Step.REFUSED)
 

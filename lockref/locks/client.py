@@ -9,12 +9,12 @@ from typing import Generic
 from lockref.locks import messages
 from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Cell
-from lockref.locks.cleanup import Cleanup, Ending
+from lockref.locks.cleanup import Cleanup
 from lockref.locks.gate import Gate
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.notices import Notices
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Lease, LeaseTerms, Moment, R, Tokens, Writer
+from lockref.locks.values import Ending, Lease, LeaseTerms, Moment, R, Tokens, Writer
 from lockref.locks.waiting import Waiting
 from lockref.runtime import MonoNs
 
@@ -39,13 +39,11 @@ class LeaseClient(Generic[R]):
     def __post_init__(self) -> None:
         self.runtime = self.cell.runtime
         self.tenure: Tenure[R] | None = None
-        # Set when the latest grant is lost; it stays when that grant is over.
-        self.loss = self.runtime.event()
+        self.loss = self.runtime.event()  # Set when the latest grant is lost; it stays when that grant is over.
 
     def acquire(self, timeout_ns: int, called_at_ns: MonoNs) -> bool:
         """As `Acquisition.run`. A call that ends without a grant leaves nothing that could become one (L6)."""
-        # This call deals with the orphans of earlier ones.
-        self.cleanup.background.stop()
+        self.cleanup.background.stop()  # This call deals with the orphans of earlier ones.
         call = self.new_acquisition(self, timeout_ns, called_at_ns)
         is_granted = False
         try:
@@ -65,8 +63,7 @@ class LeaseClient(Generic[R]):
         # From here on a call that ends without a grant forgets the tenure, as when no heartbeat can be started (H10).
         self.tenure, self.loss = tenure, tenure.loss
         heartbeat.start()
-        # A lock that another task has closed meanwhile gives no grant.
-        self.gate.check_open()
+        self.gate.check_open()  # A lock that another task has closed meanwhile gives no grant.
         if not tenure.announce():
             return False
         self.notices.granted(tenure.grant(), tenure.granted_at)
@@ -80,11 +77,7 @@ class LeaseClient(Generic[R]):
             self.tenure = None
 
     def release(self, tenure: Tenure[R]) -> None:
-        """Give the present grant back.
-
-        Raises LockLost if it had ended before, ReleaseFailed if the store could not be told (H24): the protected work
-        is done then.
-        """
+        """Give it back. Raises LockLost if it had ended before, ReleaseFailed if the store could not be told (H24)."""
         was_held = tenure.is_in_force()
         try:
             self._disown(tenure)

@@ -10,15 +10,9 @@ from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.stores.port import Outcome, Version, WriteReply
 
 _BACKOFF_FIRST_NS, _BACKOFF_NS_MAX = 50 * NS_PER_MS, 2 * NS_PER_S
-
-
 # Any other answer, a 412 and silence among them, is a reason to look (A2, H5).
-_STEPS = {
-    Outcome.APPLIED: Step.DONE,
-    Outcome.CONFLICT: Step.AGAIN,
-    Outcome.THROTTLED: Step.AGAIN,
-    Outcome.REJECTED: Step.REFUSED,
-}
+_STEPS = {Outcome.APPLIED: Step.DONE, Outcome.REJECTED: Step.REFUSED}
+_STEPS |= dict.fromkeys((Outcome.CONFLICT, Outcome.THROTTLED), Step.AGAIN)
 
 
 def next_step(reply: WriteReply) -> Step:
@@ -51,26 +45,10 @@ def free_at_wall_ns(record: R, terms: LeaseTerms) -> int:
     return record.expiry_ns + (terms.buffer_ns // NS_PER_MS + 1) * NS_PER_MS
 
 
-def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
-    """The stamp of a write sent at `wall_ns`; rounded up, so that it never promises less than we believe (H1)."""
-    return -(-(wall_ns + terms.validity_ns) // NS_PER_MS)
-
-
 def deadline_after(sent: Moment, terms: LeaseTerms) -> Deadline:
     """When the holder must have stopped: L − M after the write was *sent*, on both clocks (H1, M22)."""
     believable_ns = terms.validity_ns - terms.margin_ns
     return Deadline(WallNs(sent.wall_ns + believable_ns), MonoNs(sent.mono_ns + believable_ns))
-
-
-def estimate_wall(previous: Attempt[Any], now: Moment, terms: LeaseTerms) -> int:
-    """What the wall clock should show, by the monotonic clock since `previous`, if it was set back (H19, E31)."""
-    expected_ns = previous.wall_estimate_ns + (now.mono_ns - previous.sent.mono_ns)
-    return expected_ns if expected_ns - now.wall_ns > terms.margin_ns else now.wall_ns
-
-
-def renewed_valid_until_ms(previous: Attempt[R], wall_estimate_ns: int, terms: LeaseTerms) -> int:
-    """The stamp of a renewal: never lower than before (H19)."""
-    return max(previous.record.expiry_ns // NS_PER_MS, valid_until_ms(wall_estimate_ns, terms))
 
 
 def next_token(stored: Stored[Any], token_max: int) -> int:

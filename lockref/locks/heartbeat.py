@@ -10,9 +10,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic
 
 from lockref.locks import messages
-from lockref.locks.cell import Cell, Purpose
+from lockref.locks.cell import Cell
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Lease, LeaseTerms, R, Sight, Step, Writer
+from lockref.locks.values import Lease, LeaseTerms, Purpose, R, Sight, Step, Writer
 from lockref.runtime import MonoNs
 
 
@@ -46,8 +46,7 @@ class Heartbeat(Generic[R]):
     def _watch(self) -> None:
         """H4: the deadline alone decides, whatever storage last answered. Starts the renewals when they are due."""
         tenure, interval_ns = self.tenure, self.terms.renew_interval_ns
-        # H3: counted from before the granting write, not from its answer.
-        first_ns = tenure.granted_at.mono_ns + interval_ns
+        first_ns = tenure.granted_at.mono_ns + interval_ns  # H3: from before the granting write, not from its answer.
         is_renewing = False
         while not tenure.stopped.is_set():
             left_ns = tenure.remaining_ns()
@@ -58,7 +57,7 @@ class Heartbeat(Generic[R]):
             if not is_renewing and until_first_ns <= 0:
                 self.runtime.spawn(lambda: self._run("heartbeat", self._renew_on), name=f"{self.name}-renewal")
                 is_renewing = True
-            # Never longer than an interval: the wall clock may step towards the deadline meanwhile.
+            # At most an interval: the wall clock may step towards the deadline meanwhile.
             tenure.stopped.wait(min(left_ns, interval_ns if is_renewing else until_first_ns))
 
     def _renew_on(self) -> None:
@@ -78,18 +77,15 @@ class Heartbeat(Generic[R]):
         if not self.tenure.send(renewal):
             return None
         reply = self.cell.swap(renewal.if_version, renewal.record, Purpose.RENEW)
-        match self.cell.rules.next_step(reply):
-            case Step.DONE:
-                assert reply.version is not None, "an applied write has a version"
-                return self._landed(Lease(reply.version, renewal))
-            case Step.GONE:
-                # H15: whoever creates it anew holds it; never recreate it.
-                self.tenure.supersede(messages.superseded(Sight.ABSENT))
-                return None
-            case Step.LOOK:
-                return self._settle()
-            case _:
-                return self._later()
+        step = self.cell.rules.next_step(reply)
+        if step is Step.DONE:
+            assert reply.version is not None, "an applied write has a version"
+            return self._landed(Lease(reply.version, renewal))
+        if step is Step.GONE:
+            # H15: whoever creates it anew holds it; never recreate it.
+            self.tenure.supersede(messages.superseded(Sight.ABSENT))
+            return None
+        return self._settle() if step is Step.LOOK else self._later()
 
     def is_owner_alive(self) -> bool:
         """H13: does the task still live that locked, and that alone may unlock?"""
@@ -122,5 +118,5 @@ class Heartbeat(Generic[R]):
     def _later(self) -> MonoNs:
         """The deadline stands; try again soon, more slowly each time, but at least once per interval (H18)."""
         self._failures += 1
-        pause_ns = self.cell.rules.backoff_ns(self._failures, self.runtime.random.uniform(0.5, 1.0))
-        return MonoNs(self.runtime.monotonic_ns() + min(pause_ns, self.terms.renew_interval_ns))
+        pause_ns = min(self.cell.backoff_ns(self._failures), self.terms.renew_interval_ns)
+        return MonoNs(self.runtime.monotonic_ns() + pause_ns)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockref.locks import decisions
-from lockref.locks.values import Attempt, Deadline, LeaseTerms, Moment, Record, Sight, Step, Take, Wait
+from lockref.locks.values import Deadline, LeaseTerms, Moment, Record, Sight, Step, Take, Wait
 from lockref.stores.port import WriteReply
 
 
@@ -18,9 +18,6 @@ class Rules:
     decide: Callable[..., Take | Wait] = decisions.decide
     next_step: Callable[[WriteReply], Step] = decisions.next_step
     deadline_after: Callable[[Moment, LeaseTerms], Deadline] = decisions.deadline_after
-    valid_until_ms: Callable[[int, LeaseTerms], int] = decisions.valid_until_ms
-    renewed_valid_until_ms: Callable[[Attempt[Any], int, LeaseTerms], int] = decisions.renewed_valid_until_ms
-    estimate_wall: Callable[[Attempt[Any], Moment, LeaseTerms], int] = decisions.estimate_wall
     recognise: Callable[..., Any] = decisions.recognise
     sight: Callable[..., Sight] = decisions.sight
     is_denied: Callable[..., bool] = decisions.is_denied

@@ -19,26 +19,19 @@ class Tenure(Generic[R]):
     """One grant of the task that makes it. loss: set when it is lost; stopped: when it needs its heartbeat no more."""
 
     def __init__(self, first: Lease[R], *, key: str, runtime: Runtime, notices: Notices) -> None:
-        self.key = key
-        self.runtime = runtime
-        self.notices = notices
+        self.key, self.runtime, self.notices = key, runtime, notices
         self.task = runtime.current_task()
         self.lease = first
         self.granted_at = first.attempt.sent
-        # Renewals that were sent and whose fate is open.
-        self.pending: list[Attempt[R]] = []
+        self.pending: list[Attempt[R]] = []  # Renewals that were sent and whose fate is open.
         self.loss = runtime.event()
         self.stopped = runtime.event()
-        # Once the guard has said no, it stays no: a latch, set without a mutex (S3).
-        self.has_lapsed = False
+        self.has_lapsed = False  # Once the guard has said no, it stays no: a latch, set without a mutex (S3).
         self.loss_reason: str | None = None
         self.is_superseded = False
-        # The caller has been told of the grant. Before that, nobody is told of a loss.
-        self.is_announced = False
-        # Given back or withdrawn: nobody believes in it any more, and nobody is told of a loss.
-        self.has_ended = False
-        # Guards the state for a few instructions; never held during I/O or waiting (H11).
-        self._mutex = runtime.mutex()
+        self.is_announced = False  # The caller has been told of the grant. Before that, nobody is told of a loss.
+        self.has_ended = False  # Given back or withdrawn: nobody believes in it, and nobody is told of a loss.
+        self._mutex = runtime.mutex()  # Held for a few instructions, never during I/O or waiting (H11).
 
     def is_in_force(self) -> bool:
         """H1, H2: evaluated at use. A no is latched, so that no late renewal turns it into a yes."""
@@ -59,10 +52,8 @@ class Tenure(Generic[R]):
 
     def grant(self) -> Grant:
         """The grant as its holder is shown it."""
-        lease, record = self.lease, self.lease.attempt.record
-        return Grant(
-            owner=record.owner or "", token=record.token, version=lease.version, deadline_ns=lease.deadline.mono_ns
-        )
+        record, ends_ns = self.lease.attempt.record, self.lease.deadline.mono_ns
+        return Grant(owner=record.owner or "", token=record.token, version=self.lease.version, deadline_ns=ends_ns)
 
     def writes(self) -> list[Attempt[R]]:
         """Every write of this grant that may stand in the store: the last to land, and those whose fate is open."""

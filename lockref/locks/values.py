@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Protocol, Self, TypeVar
 
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, LockError
 from lockref.runtime import NS_PER_S, MonoNs, WallNs
 from lockref.stores.port import ReadReply, Version, WriteReply
 
@@ -193,6 +193,32 @@ class Sight(Enum):
     RELEASED_BY_US = "released by us"
     OTHER = "other"
     NO_RECORD = "no record"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class Found(Generic[R]):
+    """What a look tells of open writes. lease: our write that stands there. error: why there is no record."""
+
+    sight: Sight
+    stored: Stored[R] | None = None
+    lease: Lease[R] | None = None
+    error: LockError | None = None
+
+
+class Purpose(Enum):
+    """What a write is for. The store is asked the same way; a variant may break one kind alone."""
+
+    ACQUIRE = "acquire"
+    RENEW = "renew"
+    RELEASE = "release"
+
+
+class Ending(Enum):
+    """How a release ended."""
+
+    FREED = "freed"
+    SUPERSEDED = "superseded"
     UNKNOWN = "unknown"
 
 

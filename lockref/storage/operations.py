@@ -6,8 +6,8 @@ import atexit
 from typing import TYPE_CHECKING
 
 from lockref.errors import OutcomeUnknown
-from lockref.locks.cell import Cell, Purpose
-from lockref.locks.values import Step
+from lockref.locks.cell import Cell
+from lockref.locks.values import Purpose, Step
 from lockref.runtime import NS_PER_MS
 from lockref.storage import lockfile
 from lockref.storage.lockfile import LockFile

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from lockref.locks.rules import Rules
 from lockref.locks.values import Attempt, Lease, LeaseTerms, Moment, Reserved, Stored
-from lockref.runtime import Runtime
+from lockref.runtime import NS_PER_MS, Runtime
 from lockref.storage.lockfile import LockFile
 
 
 class LockFileWriter:
-    """Makes the writes of one owner."""
+    """Makes the writes of one owner. Its stamps are wall time, because others compare them with their own clocks."""
 
     def __init__(
         self, owner: str, *, terms: LeaseTerms, rules: Rules, runtime: Runtime, new_nonce: Callable[[], str]
@@ -25,7 +25,7 @@ class LockFileWriter:
     def attempt(self, known: Stored[LockFile], reserved: Reserved) -> Attempt[LockFile]:
         """The acquiring write on `known`. Both clocks are read before it leaves (H1, M22)."""
         sent = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
-        until_ms = self.rules.valid_until_ms(sent.wall_ns, self.terms)
+        until_ms = self.valid_until_ms(sent.wall_ns, self.terms)
         return Attempt(
             record=LockFile(self.owner, until_ms, False, self.new_nonce(), reserved.token, reserved.mark),
             sent=sent,
@@ -38,8 +38,8 @@ class LockFileWriter:
         """The write that extends `current`: validUntil never falls (H19), the token stays (H21)."""
         previous, record = current.attempt, current.attempt.record
         sent = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
-        estimate_ns = self.rules.estimate_wall(previous, sent, self.terms)
-        until_ms = self.rules.renewed_valid_until_ms(previous, estimate_ns, self.terms)
+        estimate_ns = self.estimate_wall(previous, sent, self.terms)
+        until_ms = self.renewed_valid_until_ms(previous, estimate_ns, self.terms)
         return Attempt(
             record=LockFile(self.owner, until_ms, False, self.new_nonce(), record.fence, record.mark),
             sent=sent,
@@ -47,3 +47,19 @@ class LockFileWriter:
             wall_estimate_ns=estimate_ns,
             if_version=current.version,
         )
+
+    @staticmethod
+    def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
+        """The stamp of a write sent at `wall_ns`; rounded up, so that it never promises less than we believe (H1)."""
+        return -(-(wall_ns + terms.validity_ns) // NS_PER_MS)
+
+    @staticmethod
+    def estimate_wall(previous: Attempt[LockFile], now: Moment, terms: LeaseTerms) -> int:
+        """What the wall clock should show, by the monotonic clock since `previous`, if it was set back (H19, E31)."""
+        expected_ns = previous.wall_estimate_ns + (now.mono_ns - previous.sent.mono_ns)
+        return expected_ns if expected_ns - now.wall_ns > terms.margin_ns else now.wall_ns
+
+    @staticmethod
+    def renewed_valid_until_ms(previous: Attempt[LockFile], wall_estimate_ns: int, terms: LeaseTerms) -> int:
+        """The stamp of a renewal: never lower than before (H19)."""
+        return max(previous.record.expiry_ns // NS_PER_MS, LockFileWriter.valid_until_ms(wall_estimate_ns, terms))

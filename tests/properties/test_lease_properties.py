@@ -8,15 +8,13 @@ from hypothesis import strategies as st
 from lockref.locks.decisions import (
     deadline_after,
     decide,
-    estimate_wall,
     next_token,
-    renewed_valid_until_ms,
     sight,
-    valid_until_ms,
 )
 from lockref.locks.values import Attempt, LeaseTerms, Moment, Sight, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.lockfile import LockFile, parse, parse_strictly_as_hudi, serialize
+from lockref.storage.writer import LockFileWriter
 from lockref.stores.port import Version
 
 DAY_NS = 86_400 * NS_PER_S
@@ -49,7 +47,7 @@ def records(draw):
 
 def attempt_at(sent: Moment, limits: LeaseTerms, *, wall_estimate_ns: int | None = None, valid_ms: int | None = None):
     estimate_ns = sent.wall_ns if wall_estimate_ns is None else wall_estimate_ns
-    until_ms = valid_until_ms(estimate_ns, limits) if valid_ms is None else valid_ms
+    until_ms = LockFileWriter.valid_until_ms(estimate_ns, limits) if valid_ms is None else valid_ms
     return Attempt(
         record=LockFile("me", until_ms, expired=False, nonce="a", fence=1),
         sent=sent,
@@ -86,8 +84,8 @@ def test_steps_of_the_holders_clock_never_shorten_a_promise(limits, wall_ns, mon
         mono_ns += elapsed_ns
         wall_ns += elapsed_ns + step_ns
         now = Moment(WallNs(wall_ns), MonoNs(mono_ns))
-        estimate_ns = estimate_wall(held, now, limits)
-        until_ms = renewed_valid_until_ms(held, estimate_ns, limits)
+        estimate_ns = LockFileWriter.estimate_wall(held, now, limits)
+        until_ms = LockFileWriter.renewed_valid_until_ms(held, estimate_ns, limits)
         assert until_ms >= held.record.valid_until_ms
         held = attempt_at(now, limits, wall_estimate_ns=estimate_ns, valid_ms=until_ms)
         if step_ns < 0 or estimate_ns >= mono_ns + true_offset_ns:

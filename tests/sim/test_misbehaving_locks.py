@@ -12,9 +12,9 @@ import pytest
 
 from lockref.errors import ConfigError, DeterminismError
 from lockref.lab.loading import provider_from
-from lockref.locks.cell import Cell, Purpose
+from lockref.locks.cell import Cell
 from lockref.locks.rules import Rules
-from lockref.locks.values import Step
+from lockref.locks.values import Purpose, Step
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS
 from lockref.storage.lock import StorageLock

@@ -11,20 +11,18 @@ from lockref.locks.decisions import (
     backoff_ns,
     deadline_after,
     decide,
-    estimate_wall,
     free_at_wall_ns,
     is_own_past,
     is_past,
     next_step,
     next_token,
     recognise,
-    renewed_valid_until_ms,
     sight,
-    valid_until_ms,
 )
 from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Reason, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.lockfile import LockFile
+from lockref.storage.writer import LockFileWriter
 from lockref.stores.port import Outcome, Version, WriteReply
 
 TERMS = LeaseTerms(
@@ -113,8 +111,8 @@ def test_lease_carries_its_attempts_deadline():
 
 def test_validity_is_rounded_up():
     """The record never promises others less than the holder believes."""
-    assert valid_until_ms(0, TERMS) == 10_000
-    assert valid_until_ms(1, TERMS) == 10_001
+    assert LockFileWriter.valid_until_ms(0, TERMS) == 10_000
+    assert LockFileWriter.valid_until_ms(1, TERMS) == 10_001
 
 
 @pytest.mark.parametrize(
@@ -131,7 +129,7 @@ def test_validity_is_rounded_up():
 def test_wall_estimate_ignores_steps_back(wall_ns, expected_ns):
     """H19, E31: beyond the margin a step back is not believed; slewing and steps forward are followed."""
     now = Moment(WallNs(wall_ns), MonoNs(1000 * NS_PER_MS))
-    assert estimate_wall(attempt(), now, TERMS) == expected_ns
+    assert LockFileWriter.estimate_wall(attempt(), now, TERMS) == expected_ns
 
 
 def test_wall_estimate_goes_by_the_margin_and_by_the_estimate_before():
@@ -141,14 +139,16 @@ def test_wall_estimate_goes_by_the_margin_and_by_the_estimate_before():
     expected_ns = before.wall_estimate_ns + NS_PER_S
     mono_ns = MonoNs(before.sent.mono_ns + NS_PER_S)
     for behind_ns, estimate_ns in ((NS_PER_S // 2, expected_ns), (NS_PER_S // 4, expected_ns - NS_PER_S // 4)):
-        assert estimate_wall(before, Moment(WallNs(expected_ns - behind_ns), mono_ns), terms) == estimate_ns
+        assert (
+            LockFileWriter.estimate_wall(before, Moment(WallNs(expected_ns - behind_ns), mono_ns), terms) == estimate_ns
+        )
 
 
 def test_renewal_never_lowers_validity():
     """H19: max of what was promised and what is promised now."""
     before = attempt(LockFile("me", 15_000, expired=False))
-    assert renewed_valid_until_ms(before, 0, TERMS) == 15_000
-    assert renewed_valid_until_ms(before, 6 * NS_PER_S, TERMS) == 16_000
+    assert LockFileWriter.renewed_valid_until_ms(before, 0, TERMS) == 15_000
+    assert LockFileWriter.renewed_valid_until_ms(before, 6 * NS_PER_S, TERMS) == 16_000
 
 
 @pytest.mark.parametrize(

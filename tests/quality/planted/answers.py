@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 from lockref.errors import CorruptRecord, LockError, OutcomeUnknown
-from lockref.locks.cell import Purpose
-from lockref.locks.cleanup import Cleanup, Ending
+from lockref.locks.cleanup import Cleanup
 from lockref.locks.decisions import decide, next_step
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.rules import Rules
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import UNFENCED, Attempt, Lease, Reason, Reserved, Step, Stored, Take, Wait
+from lockref.locks.values import UNFENCED, Attempt, Ending, Lease, Purpose, Reason, Reserved, Step, Stored, Take, Wait
 from lockref.provider import Grant
 from lockref.runtime import NS_PER_S, MonoNs
 from lockref.storage.lock import StorageLock

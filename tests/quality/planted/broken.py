@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from lockref.errors import CorruptRecord, StoreRejected
-from lockref.locks.cell import Cell, Purpose
-from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Refusal, Reserved, Stored
+from lockref.locks.cell import Cell
+from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Purpose, Refusal, Reserved, Stored
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
 from lockref.storage.fence import FenceMark
 from lockref.storage.lock import StorageLock

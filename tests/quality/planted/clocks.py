@@ -12,6 +12,7 @@ from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, R
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime, WallNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
+from lockref.storage.writer import LockFileWriter
 from tests.quality.planted.broken import FOREVER_NS, OtherNumbers, after, counted_from_now, other, other_rules
 
 
@@ -98,32 +99,48 @@ class NoCheckBeforeTrue(StorageLock):
     parts = other(tenure=_DatedAtTheGrant)
 
 
-def _seconds_added(wall_ns: int, terms: LeaseTerms) -> int:
-    return wall_ns // NS_PER_MS + terms.validity_ns // NS_PER_S
+class _WritesSeconds(LockFileWriter):
+    @staticmethod
+    def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
+        return wall_ns // NS_PER_MS + terms.validity_ns // NS_PER_S
+
+    @staticmethod
+    def renewed_valid_until_ms(_previous: Attempt[LockFile], wall_estimate_ns: int, terms: LeaseTerms) -> int:
+        return _WritesSeconds.valid_until_ms(wall_estimate_ns, terms)
+
+
+class _WritesAllInSeconds(LockFileWriter):
+    @staticmethod
+    def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
+        return LockFileWriter.valid_until_ms(wall_ns, terms) // 1000
+
+    @staticmethod
+    def renewed_valid_until_ms(_previous: Attempt[LockFile], wall_estimate_ns: int, terms: LeaseTerms) -> int:
+        return _WritesAllInSeconds.valid_until_ms(wall_estimate_ns, terms)
+
+
+class _WritesMicroseconds(LockFileWriter):
+    @staticmethod
+    def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:
+        return LockFileWriter.valid_until_ms(wall_ns, terms) * 1000
 
 
 class SecondsForMilliseconds(StorageLock):
     """The validity is written in seconds where milliseconds are read (M1: apache/hudi#13277)."""
 
-    parts = other_rules(
-        valid_until_ms=_seconds_added,
-        renewed_valid_until_ms=lambda _previous, wall_ns, terms: _seconds_added(wall_ns, terms),
-    )
+    parts = other(writer=_WritesSeconds)
 
 
 class EpochInSeconds(StorageLock):
     """validUntil as a whole is in seconds: a record of 1970 (M1: dynamodb-lock-rs)."""
 
-    parts = other_rules(
-        valid_until_ms=lambda wall_ns, terms: decisions.valid_until_ms(wall_ns, terms) // 1000,
-        renewed_valid_until_ms=lambda _previous, wall_ns, terms: decisions.valid_until_ms(wall_ns, terms) // 1000,
-    )
+    parts = other(writer=_WritesAllInSeconds)
 
 
 class MicrosecondsForMilliseconds(StorageLock):
     """validUntil is in microseconds: thousands of years from now (M1)."""
 
-    parts = other_rules(valid_until_ms=lambda wall_ns, terms: decisions.valid_until_ms(wall_ns, terms) * 1000)
+    parts = other(writer=_WritesMicroseconds)
 
 
 def _in_seconds(stored: Stored[LockFile], *, now_wall_ns: int, own_nonces: Any, **known: Any) -> Take | Wait:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lockref.errors import LockLost, LockNotHeld
-from lockref.locks.cell import Purpose
 from lockref.locks.gate import Gate
 from lockref.locks.tenure import Tenure
+from lockref.locks.values import Purpose
 from lockref.runtime import MonoNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

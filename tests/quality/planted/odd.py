@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from lockref.errors import OutcomeUnknown, ReleaseFailed
-from lockref.locks.cell import Cell, Purpose
+from lockref.locks.cell import Cell
 from lockref.locks.cleanup import Cleanup
 from lockref.locks.decisions import recognise
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Attempt, Lease, Moment, Reason, Stored, Take, Wait
+from lockref.locks.values import Attempt, Lease, Moment, Purpose, Reason, Stored, Take, Wait
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs
 from lockref.storage.lock import StorageLock

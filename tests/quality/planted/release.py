@@ -6,11 +6,10 @@ import dataclasses
 from typing import Any
 
 from lockref.errors import LockLost, LockNotHeld, ReleaseFailed
-from lockref.locks.cell import Purpose
-from lockref.locks.cleanup import Cleanup, Ending
+from lockref.locks.cleanup import Cleanup
 from lockref.locks.decisions import next_token
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Stored
+from lockref.locks.values import Ending, Purpose, Stored
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome, Version, WriteReply

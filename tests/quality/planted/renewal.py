@@ -6,10 +6,9 @@ import dataclasses
 from functools import partial
 from typing import Any
 
-from lockref.locks.cell import Purpose
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Attempt, Deadline, Lease
+from lockref.locks.values import Attempt, Deadline, Lease, Purpose
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile

@@ -7,8 +7,8 @@ from typing import Any
 
 from lockref.errors import OutcomeUnknown, StoreRejected
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
-from lockref.locks.cell import Cell, Purpose
-from lockref.locks.values import Stored
+from lockref.locks.cell import Cell
+from lockref.locks.values import Purpose, Stored
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
