@@ -80,7 +80,7 @@ class LeaseTerms:
 
 
 # The values below are made several times in every cycle. They are not frozen, because a frozen dataclass takes
-# twice as long to make; nobody changes one, and tests/docs/test_the_lock.py sees to it.
+# twice as long to make; nobody changes one, and tests/unit/test_parts_own_their_state.py sees to it.
 
 
 @dataclass(slots=True)
