@@ -52,8 +52,9 @@ class Tenure(Generic[R]):
 
     def grant(self) -> Grant:
         """The grant as its holder is shown it."""
-        record, ends_ns = self.lease.attempt.record, self.lease.deadline.mono_ns
-        return Grant(owner=record.owner or "", token=record.token, version=self.lease.version, deadline_ns=ends_ns)
+        lease = self.lease  # Read once: a renewal may replace it meanwhile.
+        record, ends_ns = lease.attempt.record, lease.deadline.mono_ns
+        return Grant(owner=record.owner or "", token=record.token, version=lease.version, deadline_ns=ends_ns)
 
     def writes(self) -> list[Attempt[R]]:
         """Every write of this grant that may stand in the store: the last to land, and those whose fate is open."""
