@@ -1,8 +1,9 @@
 """A small S3 server for tests: conditional writes on one bucket, right, or wrong in the one way that is asked for.
 
 A race that it gets wrong does not depend on luck: the first request that has
-passed its check waits for a second one, so two are applied wherever a client
-has two in flight. A client that sends one after the other sees nothing wrong.
+passed its check waits for a second one (a delete for a replacement, and the
+other way round), so two are applied wherever a client has two in flight. A
+client that sends one after the other sees nothing wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 MEETING_S: Final = 0.5
+MEETING_OF_KINDS_S: Final = 10.0  # The other kind always comes: this ends only a test that hangs.
 FLAWS: Final = (
     "two creates",
     "two replacements",
@@ -36,14 +38,17 @@ class Bucket:
     """The objects, and what is wrong with the way they are kept. flaw: one of FLAWS, or "" for none.
 
     only: the flaw strikes keys that hold this text; elsewhere the server is right.
+    deleted_with: "delete against replacement" strikes replacements by a body that holds these bytes.
     """
 
     flaw: str = ""
     only: str = ""
+    deleted_with: bytes = b""
     objects: dict[str, Object] = field(default_factory=dict)
     mutex: threading.Condition = field(default_factory=threading.Condition)
     before: dict[str, Object | None] = field(default_factory=dict)
     met: dict[tuple[str, str], int] = field(default_factory=dict)
+    passed: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     requests: list[tuple[str, str, int]] = field(default_factory=list)
 
     def has(self, flaw: str, key: str) -> bool:
@@ -67,8 +72,8 @@ class Bucket:
                 return refusal, ""
             if flaw and self.has(flaw, key) and not self._meet(key, if_match or if_none_match):
                 return 412, ""
-            if if_match and self.has("delete against replacement", key):
-                self._meet(key, if_match, others=False)
+            if if_match and self.has("delete against replacement", key) and self.deleted_with in body:
+                self._meet_the_other_kind(key, if_match, "replacement")
             etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
             if self.has("lost release", key) and b'"expired":true' in body.replace(b" ", b""):
                 return 200, etag
@@ -87,26 +92,34 @@ class Bucket:
                 if current[1] != if_match and not self.has("stale delete", key):
                     return 412
                 if self.has("delete against replacement", key):
-                    self._meet(key, if_match, others=False)
+                    self._meet_the_other_kind(key, if_match, "delete")
             self.before[key] = current
             self.objects.pop(key, None)
             self.met = {met: count for met, count in self.met.items() if met[0] != key}
+            self.passed = {met: kinds for met, kinds in self.passed.items() if met[0] != key}
             return 204
 
     def get(self, key: str) -> Object | None:
         with self.mutex:
             return self.before.get(key) if self.has("old reads", key) else self.objects.get(key)
 
-    def _meet(self, key: str, condition: str, *, others: bool = True) -> bool:
-        """Wait for a second request with this condition. False for a third one, if `others` are to be refused."""
+    def _meet(self, key: str, condition: str) -> bool:
+        """Wait for a second request with this condition. False for a third one."""
         met = (key, condition)
         self.met[met] = self.met.get(met, 0) + 1
         self.mutex.notify_all()
         if self.met[met] > 2:
-            return not others
+            return False
         if not self.mutex.wait_for(lambda: self.met.get(met, 2) >= 2, MEETING_S):
             self.met.pop(met)
         return True
+
+    def _meet_the_other_kind(self, key: str, condition: str, kind: str) -> None:
+        """Wait until a delete and a replacement have both passed their check on this version."""
+        passed = self.passed.setdefault((key, condition), set())
+        passed.add(kind)
+        self.mutex.notify_all()
+        self.mutex.wait_for(lambda: len(passed) == 2, MEETING_OF_KINDS_S)
 
 
 @contextlib.contextmanager

@@ -24,17 +24,18 @@ def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:
     Errors: BackendUnavailable if the server does not answer or refuses.
     """
     assert address.endpoint, "buckets are made on started servers only, never in a cloud"
-    with bounded(request_timeout_ns):
-        if address.scheme == "s3":
-            _create_s3(address, request_timeout_ns)
-        else:
-            _create_gcs(address, request_timeout_ns)
+    if address.scheme == "s3":
+        _create_s3(address, request_timeout_ns)
+    else:
+        _create_gcs(address, request_timeout_ns)
 
 
 def _create_s3(address: StoreAddress, request_timeout_ns: int) -> None:
+    # The client loads its service's model from files. On a busy machine that takes seconds, and is no request.
     client = make_client(endpoint=address.endpoint, region="", request_timeout_ns=request_timeout_ns, pool_size=1)
     try:
-        client.create_bucket(Bucket=address.container)
+        with bounded(request_timeout_ns):
+            client.create_bucket(Bucket=address.container)
     except client.exceptions.BucketAlreadyOwnedByYou:
         return
     except (BotoCoreError, ClientError, ResponseParserError, HTTPError) as error:
@@ -45,7 +46,7 @@ def _create_s3(address: StoreAddress, request_timeout_ns: int) -> None:
 
 def _create_gcs(address: StoreAddress, request_timeout_ns: int) -> None:
     try:
-        with make_session(endpoint=address.endpoint, pool_size=1) as session:
+        with make_session(endpoint=address.endpoint, pool_size=1) as session, bounded(request_timeout_ns):
             answer = session.post(
                 f"{address.endpoint}/storage/v1/b",
                 params={"project": "lockref"},

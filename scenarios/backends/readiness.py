@@ -23,8 +23,8 @@ from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from scenarios.backends.buckets import create_bucket
 from scenarios.backends.pins import LOOPBACK, Backend
 
-REACH_TIMEOUT_S: Final = 5
-_PROBE_TIMEOUT_NS: Final = 2 * NS_PER_S
+REACH_TIMEOUT_S: Final = 10
+_PROBE_TIMEOUT_NS: Final = 10 * NS_PER_S
 _PROBE_PAUSE_S: Final = 0.05
 
 
