@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from lease_lock import LeaseLock
 
 from lockref import LockContext
-from lockref.dynamodb.table import TABLE, TableClient
+from lockref.dynamodb.table import KEY, TABLE, VERSION, Clause, TableClient, absent, equals, text
+from lockref.provider import LockView
 from lockref.stores.port import ReadReply, Version, WriteReply
 
 
@@ -18,9 +21,16 @@ class TableLease(LeaseLock):
         super().__init__(context)
         self._store = _Items(context.open(TABLE, timeout_ns=self._request_timeout_ns, service="leases"))
 
+    @staticmethod
+    def decode_state(_key: str, body: bytes) -> Sequence[LockView]:
+        """Tells the checks what an item says."""
+        record = json.loads(body).get("record", {}).get("S", "")
+        view = LeaseLock.decode_record(record.encode())
+        return () if view is None else (LockView(**asdict(view)),)
+
 
 class _Items:
-    """What the lease asks of a store, asked of a table. The version of an item rises by one with each write."""
+    """What the lease asks of a store, asked of a table. An item holds the record and the version of conditions."""
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
@@ -29,13 +39,16 @@ class _Items:
         found = self._table.get(key)
         if found.body is None:
             return ReadReply(outcome=found.outcome)
-        version = Version(str(found.body.pop("version")))
-        body = json.dumps(found.body, separators=(",", ":")).encode()
-        return ReadReply(outcome=found.outcome, body=body, version=version)
+        version = Version(found.body[VERSION]["S"])
+        return ReadReply(outcome=found.outcome, body=found.body["record"]["S"].encode(), version=version)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
-        return self.put_if_version(key, body, Version("0"))
+        return self._put(key, body, absent(KEY))
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
-        reply = self._table.update(key, {**json.loads(body), "version": int(version) + 1}, int(version))
+        return self._put(key, body, equals(VERSION, text(version)))
+
+    def _put(self, key: str, body: bytes, clause: Clause) -> WriteReply:
+        item = {VERSION: text(json.loads(body)["nonce"]), "record": text(body.decode())}
+        reply = self._table.put(key, item, clause)
         return WriteReply(outcome=reply.outcome, version=reply.version and Version(reply.version))

@@ -1,49 +1,174 @@
-"""The table port: items under keys, each with a version that a write may require.
+"""The table port: items under keys, read and written on conditions about their attributes.
 
-An item is a mapping of attributes; its attribute `version` is a number that the
-writer raises (optimistic locking, DynamoDB's `@DynamoDBVersionAttribute`).
-Conditions on other attributes are left out until a lock needs them.
+The requests are Amazon DynamoDB's GetItem, PutItem, UpdateItem and DeleteItem on one table with a hash key. An item
+is what DynamoDB's JSON says: each attribute with its type, `{"leaseDuration": {"S": "20"}}`. A lock that wrote a
+number where others read a string kept everybody waiting for ever (B1), so types are never guessed or converted here.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, Self
 
 from lockref.history import IF_ABSENT, Op
 from lockref.ports import Channel, Reply, Request
 
-GET, PUT, UPDATE, DELETE = "get", "put", "update", "delete"
-Item = dict[str, str | int | bool]
+GET, GET_EVENTUAL, PUT, UPDATE, DELETE = "get", "get_eventual", "put", "update", "delete"
+"""The verbs. `get_eventual` may show an older state: a read that is not strongly consistent."""
+
+KEY = "key"
+"""The attribute that names the item; every item has it. A real table may call it otherwise: the channel renames it."""
+
+VERSION = "recordVersionNumber"
+"""The attribute that tells two states of one item apart; each write gives a new value. A history names states by it."""
+
+ITEM_BYTES_MAX = 400 * 1024
+"""The largest item that DynamoDB takes: names and values of all attributes."""
+
+Attribute = Mapping[str, Any]
+"""A value with its type, such as `{"S": "20"}`."""
+
+Item = Mapping[str, Attribute]
+
+
+def text(value: str) -> Attribute:
+    """A string, DynamoDB's type S."""
+    return {"S": value}
+
+
+def number(value: int) -> Attribute:
+    """A number, DynamoDB's type N."""
+    return {"N": str(value)}
+
+
+def flag(value: bool) -> Attribute:
+    """A truth value, DynamoDB's type BOOL."""
+    return {"BOOL": value}
+
+
+class Comparison(Enum):
+    """What a clause asks of one attribute."""
+
+    EXISTS = "exists"
+    ABSENT = "absent"
+    EQUALS = "equals"
+
+
+class Clause(NamedTuple):
+    """One part of a condition; all parts must hold. value: for EQUALS."""
+
+    attribute: str
+    test: Comparison
+    value: Attribute | None = None
+
+    def holds(self, item: Item | None) -> bool:
+        """Is it true of `item`? None is no item, which has no attribute."""
+        found = None if item is None else item.get(self.attribute)
+        if self.test is Comparison.EQUALS:
+            return found is not None and dict(found) == dict(self.value or {})
+        return (found is not None) is (self.test is Comparison.EXISTS)
+
+
+def exists(attribute: str) -> Clause:
+    """`attribute_exists(attribute)`"""
+    return Clause(attribute, Comparison.EXISTS)
+
+
+def absent(attribute: str) -> Clause:
+    """`attribute_not_exists(attribute)`; of KEY: there is no such item."""
+    return Clause(attribute, Comparison.ABSENT)
+
+
+def equals(attribute: str, value: Attribute) -> Clause:
+    """`attribute = value`, types included."""
+    return Clause(attribute, Comparison.EQUALS, value)
+
+
+class Condition(str):
+    """The condition of a request. As a string it is what a history compares: the version that it names, or IF_ABSENT.
+
+    It is "" where it names neither, such as `attribute_exists(isReleased)`. The service evaluates `clauses`.
+    """
+
+    __slots__ = ("clauses",)
+
+    clauses: tuple[Clause, ...]
+
+    @classmethod
+    def of(cls, clauses: Sequence[Clause]) -> Self:
+        """All of these; without any, no condition."""
+        made = cls(_version_named(clauses))
+        made.clauses = tuple(clauses)
+        return made
+
+    def holds(self, item: Item | None) -> bool:
+        return all(clause.holds(item) for clause in self.clauses)
+
+
+def _version_named(clauses: Sequence[Clause]) -> str:
+    for clause in clauses:
+        if clause.test is Comparison.EQUALS and clause.attribute == VERSION:
+            return version_of({VERSION: clause.value or {}}) or ""
+        if clause.test is Comparison.ABSENT and clause.attribute == KEY:
+            return IF_ABSENT
+    return ""
+
+
+def version_of(item: Item | None) -> str | None:
+    """The version of an item, as text; None of no item, and of one that has none."""
+    value = None if item is None else item.get(VERSION)
+    return None if not value else str(next(iter(value.values())))
+
+
+def to_bytes(body: Mapping[str, Any]) -> bytes:
+    """An item, or an update, as bytes: equal items give equal bytes."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 class TableClient:
     """A table over a channel. The body of a reply is the item that was found or made; None for nothing.
 
-    `put` writes a whole item, `update` some attributes of one, which it makes where there is none.
-    version: the one that the present item must have; 0: there must be none; None: any.
+    Every write is conditional on all of its clauses, and unconditional without any.
     """
 
     def __init__(self, channel: Channel, timeout_ns: int) -> None:
         self._channel, self._timeout_ns = channel, timeout_ns
 
-    def get(self, key: str) -> Reply:
-        return self._ask(GET, key, None, None, Op.READ)
+    def get(self, key: str, *, is_consistent: bool = True) -> Reply:
+        """The item. is_consistent False: it may be an older state of it."""
+        return self._ask(GET if is_consistent else GET_EVENTUAL, key, Op.READ)
 
-    def put(self, key: str, item: Item, version: int | None = None) -> Reply:
-        return self._ask(PUT, key, item, version, Op.WRITE)
+    def put(self, key: str, item: Item, *clauses: Clause) -> Reply:
+        """Write the whole item: what the present one has beside it is gone."""
+        return self._ask(PUT, key, Op.WRITE, {KEY: text(key), **item}, clauses)
 
-    def update(self, key: str, changes: Item, version: int | None = None) -> Reply:
-        return self._ask(UPDATE, key, changes, version, Op.WRITE)
+    def update(
+        self, key: str, *clauses: Clause, put: Item | None = None, remove: Sequence[str] = (), add: Item | None = None
+    ) -> Reply:
+        """Change some attributes of the item, which is made where there is none.
 
-    def delete(self, key: str, version: int | None = None) -> Reply:
-        return self._ask(DELETE, key, None, version, Op.DELETE)
+        put: new values. remove: attributes that go. add: numbers to add to what is there, or to 0.
+        """
+        body = {"ADD": add or {}, "REMOVE": sorted(remove), "SET": put or {}}
+        return self._ask(UPDATE, key, Op.WRITE, body, clauses)
 
-    def _ask(self, verb: str, key: str, item: Item | None, version: int | None, op: Op) -> Reply:
-        condition = "" if version is None else str(version) if version else IF_ABSENT
-        body = None if item is None else json.dumps(item).encode()
-        request = Request(self._channel.client, self._channel.service, verb, key, condition, body, op)
+    def delete(self, key: str, *clauses: Clause) -> Reply:
+        """Remove the item. To remove nothing succeeds, unless a clause says otherwise."""
+        return self._ask(DELETE, key, Op.DELETE, None, clauses)
+
+    def _ask(
+        self, verb: str, key: str, op: Op, body: Mapping[str, Any] | None = None, clauses: Sequence[Clause] = ()
+    ) -> Reply:
+        condition = Condition.of(clauses) if clauses else ""
+        content = None if body is None else to_bytes(body)
+        request = Request(self._channel.client, self._channel.service, verb, key, condition, content, op)
         reply = self._channel.send(request, self._timeout_ns)
         return reply if reply.body is None else reply._replace(body=json.loads(reply.body))
+
+    def close(self) -> None:
+        self._channel.close()
 
 
 class TableKind:

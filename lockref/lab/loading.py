@@ -13,8 +13,8 @@ locks that they tell of) or, for objects of one lock each, `decode_record` (a
 (the name of its records, such as "rfc91"), `protocol` (how its grants are told
 from a history, such as "delta-lease"; default: from its records), `is_reentrant` (the task that holds
 may lock again), `is_fork_safe` (it refuses service in a forked child),
-`needs_real_time` (it has clocks or threads that no simulation can turn) and
-`interface_version`.
+`needs_real_time` (it has clocks or threads that no simulation can turn), `stands_on`
+(the kind of service that its lock lives in; default: "object_store") and `interface_version`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from typing import Any
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
 from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, NodeProgram, ProviderFactory, StateDecoder
+from lockref.stores.client import OBJECT_STORE
 
 BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi.lock_manager:HudiLock",
@@ -65,6 +66,7 @@ class ProviderSpec:
     protocol: how its grants are told from a history (`reports.checks.facts.protocols`);
         None: from the records that it writes.
     is_fork_safe: it promises that a forked child can do nothing with its parent's lock.
+    stands_on: the kind of service that its lock lives in, such as "object_store" or "table".
     """
 
     name: str
@@ -77,6 +79,7 @@ class ProviderSpec:
     record_format: str | None = None
     protocol: str | None = None
     is_fork_safe: bool = False
+    stands_on: str = OBJECT_STORE.name
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.reference is not None:
@@ -271,6 +274,9 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
     record_format = getattr(made, "record_format", None)
     if record_format is not None and not (isinstance(record_format, str) and record_format):
         raise ConfigError(f"provider {name!r}: record_format is {record_format!r}; expected a name such as 'rfc91'")
+    stands_on = getattr(made, "stands_on", OBJECT_STORE.name)
+    if not (isinstance(stands_on, str) and stands_on):
+        raise ConfigError(f"provider {name!r}: stands_on is {stands_on!r}; expected a kind of service such as 'table'")
     return ProviderSpec(
         name=name,
         factory=_factory(made, name),
@@ -282,6 +288,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         record_format=record_format,
         protocol=_protocol(made, name, record_format),
         is_fork_safe=getattr(made, "is_fork_safe", False) is True,
+        stands_on=stands_on,
     )
 
 

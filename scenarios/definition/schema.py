@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
@@ -21,6 +20,7 @@ from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import ProviderSpec, load_program, load_provider
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S
+from lockref.stores.client import OBJECT_STORE
 from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.situations import SITUATIONS
 from reports.checks.spec import CLAUSES, Verdict
@@ -294,24 +294,28 @@ class Scenario(Model):
     def client_names(self) -> tuple[str, ...]:
         return tuple(f"n{number}" for number in range(1, self.clients + 1))
 
-    @cached_property
-    def object_services(self) -> Mapping[str, DeclaredService]:
-        """Every service but the protected resource, by name: `store` first, then what the file declares, in order."""
-        return {DEFAULT_STORE: DeclaredService(kind="object_store", dialect=self.store.dialect), **self.services}
+    def services_on(self, kind: str) -> Mapping[str, DeclaredService]:
+        """Every service but the protected resource, by name: `store` first, then what the file declares, in order.
 
-    def service_for(self, kind: str, name: str = "") -> str:
+        kind: of `store`: what the lock under test stands on (`ProviderSpec.stands_on`).
+        """
+        dialect = self.store.dialect if kind == OBJECT_STORE.name else ""
+        return {DEFAULT_STORE: DeclaredService(kind=kind, dialect=dialect), **self.services}
+
+    def service_for(self, kind: str, name: str = "", *, stands_on: str = OBJECT_STORE.name) -> str:
         """Which service is meant by a kind of port and a name; "" is the first of that kind.
 
-        Raises ConfigError where the scenario declares none such.
+        stands_on: as of `services_on`. Raises ConfigError where the scenario declares none such.
         """
-        declared = self.object_services
+        declared = self.services_on(stands_on)
         if not name:
             for each, service in declared.items():
                 if service.kind == kind:
                     return each
             raise ConfigError(
                 f"a {kind} was opened, and scenario {self.name} declares none; add such as "
-                f"'services: {{{kind}: {{kind: {kind}}}}}'"
+                f"'services: {{{kind}: {{kind: {kind}}}}}', or say in the lock's class that it stands on one "
+                f"(stands_on = {kind!r})"
             )
         if name not in declared:
             raise ConfigError(

@@ -53,6 +53,11 @@ class Mixture:
         return self.under_test if other is None else other
 
     @property
+    def stands_on(self) -> str:
+        """The kind of the service `store` in this run: what the lock under test is made for."""
+        return self.under_test.stands_on
+
+    @property
     def decode(self) -> StateDecoder:
         """Reads the objects of the run, whoever wrote them: in both worlds, in each process and at the service.
 

@@ -99,7 +99,7 @@ class _Laboratory:
         self.mixture = mixture
         self.world = world
         self.settings = drawn.lock_settings(scenario.lock)
-        for name, declared in scenario.object_services.items():
+        for name, declared in scenario.services_on(mixture.stands_on).items():
             world.add(name, declared.make(), decode=mixture.decode)
         resource = RESOURCES[scenario.workload.kind]()
         self.reads_first = resource.reads_first
@@ -230,7 +230,7 @@ class _Laboratory:
                 f"a service was opened with a request timeout of {timeout_ns!r}; "
                 "expected a positive whole number of nanoseconds"
             )
-        name = self.scenario.service_for(kind.name, service)
+        name = self.scenario.service_for(kind.name, service, stands_on=self.mixture.stands_on)
         self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
         return self.world.connect(node, name, kind, timeout_ns=timeout_ns)
 

@@ -1,6 +1,7 @@
-"""A modelled table: conditional put, update and delete of items, with one linearization point.
+"""A modelled DynamoDB table: conditional put, update and delete of items, with one linearization point.
 
-DynamoDB's answers: a failed condition is a 400; removing nothing succeeds; an update of no item makes one.
+DynamoDB's answers: a failed condition is a 400; removing nothing succeeds; an update of no item makes one; an item may
+have 400 kB. Reads are strongly consistent unless they ask not to be; those show the state of `lag_ns` ago.
 """
 
 from __future__ import annotations
@@ -8,22 +9,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lockref.dynamodb.table import DELETE, GET, PUT, UPDATE
+from lockref.dynamodb import table as port
+from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, KEY, PUT, UPDATE, Condition, Item
 from lockref.errors import ConfigError
-from lockref.history import IF_ABSENT, Op
+from lockref.history import Op
 from lockref.ports import Reply, Request
 from lockref.stores.port import Outcome
 from sim.services.service import ServiceContext, refused, unknown_act
 
 
 class TableService:
-    """One table."""
+    """One table. lag_ns: how old the state is that a read which is not consistent shows."""
 
     capabilities = None
     refuse = staticmethod(refused)
 
-    def __init__(self) -> None:
-        # By key, newest last: (since, item or None).
+    def __init__(self, *, lag_ns: int = 0) -> None:
+        self._lag_ns = lag_ns
+        # By key, newest last: (since, item as bytes, or None).
         self._states: dict[str, list[tuple[int, bytes | None]]] = {}
 
     def start(self, context: ServiceContext) -> None:
@@ -32,41 +35,67 @@ class TableService:
     def present_keys(self) -> list[str]:
         return sorted(key for key, states in self._states.items() if states[-1][1] is not None)
 
-    def _item(self, key: str, as_of_ns: int) -> bytes | None:
-        return next((item for since_ns, item in reversed(self._states.get(key, ())) if since_ns <= as_of_ns), None)
+    def _state(self, key: str, as_of_ns: int) -> bytes | None:
+        return next((state for since_ns, state in reversed(self._states.get(key, ())) if since_ns <= as_of_ns), None)
 
     def apply(self, request: Request, at_ns: int) -> Reply:
-        key, verb, present = request.key, request.verb, self._item(request.key, at_ns)
-        assert verb in (GET, PUT, UPDATE, DELETE), f"a table knows no {verb!r}"
-        if verb == GET:
-            return Reply(Outcome.APPLIED, _version(present), present, status=200)
-        if request.condition and request.condition != (IF_ABSENT if present is None else _version(present)):
-            return Reply(Outcome.PRECONDITION_FAILED, missing=present is None, status=400, reason="condition not met")
-        item: bytes | None = request.body
+        key, verb, condition = request.key, request.verb, request.condition
+        if verb in (GET, GET_EVENTUAL):
+            return _found(self._state(key, at_ns if verb == GET else at_ns - self._lag_ns))
+        assert verb in (PUT, UPDATE, DELETE), f"a table knows no {verb!r}"
+        state = self._state(key, at_ns)
+        present = None if state is None else json.loads(state)
+        if isinstance(condition, Condition) and not condition.holds(present):
+            return Reply(
+                Outcome.PRECONDITION_FAILED, missing=present is None, status=400, reason="ConditionalCheckFailed"
+            )
+        item = request.body
         if verb == UPDATE:
-            item = json.dumps({**json.loads(present or b"{}"), **json.loads(request.body)}).encode()
+            item = port.to_bytes(_updated(present or {KEY: port.text(key)}, json.loads(request.body)))
+        if item is not None and item_bytes(json.loads(item)) > port.ITEM_BYTES_MAX:
+            return Reply(Outcome.REJECTED, status=400, reason="ValidationException: the item has more than 400 kB")
         self._states.setdefault(key, []).append((at_ns, item))
-        return Reply(Outcome.APPLIED, _version(item), item, status=200)
+        return _found(item)
 
     def past(self, key: str, lag_ns: int) -> Reply:
-        item = self._item(key, self._context.now_ns - lag_ns)
-        return Reply(Outcome.APPLIED, _version(item), item, status=200)
+        return _found(self._state(key, self._context.now_ns - lag_ns))
 
     def tamper(self, act: str, key: str, **how: Any) -> int:
-        """`put` overwrites with `body`, `delete` removes; no condition is asked."""
+        """`put` overwrites with `body`, `delete` removes, also when a lifetime has ended; no condition is asked."""
         if act not in (PUT, DELETE):
             raise unknown_act(act, (PUT, DELETE))
-        now_ns, item = self._context.now_ns, how.get("body")
-        if item is None and self._item(key, now_ns) is None:
+        now_ns, state = self._context.now_ns, how.get("body")
+        if state is None and self._state(key, now_ns) is None:
             return 0
-        self._context.changed(Op.DELETE if item is None else Op.WRITE, key, _version(item) or "", item)
-        self._states.setdefault(key, []).append((now_ns, item))
+        self._context.changed(Op.DELETE if state is None else Op.WRITE, key, _version(state) or "", state)
+        self._states.setdefault(key, []).append((now_ns, state))
         return 1
 
 
-def _version(item: bytes | None) -> str | None:
-    """What a condition compares. Raises ConfigError for what an operator puts there and is no item."""
+def item_bytes(item: Item) -> int:
+    """How large DynamoDB counts an item: the UTF-8 of names and values, without the marks of types."""
+    return sum(
+        len(name.encode()) + sum(len(str(each).encode()) for each in value.values()) for name, value in item.items()
+    )
+
+
+def _updated(present: Item, changes: dict[str, Any]) -> Item:
+    """`present` with what an update says. A number is added to what is there, or to 0."""
+    sums = {
+        name: port.number(int(value["N"]) + int(present.get(name, {"N": "0"})["N"]))
+        for name, value in changes["ADD"].items()
+    }
+    kept = {name: value for name, value in present.items() if name not in changes["REMOVE"]}
+    return {**kept, **changes["SET"], **sums}
+
+
+def _found(state: bytes | None) -> Reply:
+    return Reply(Outcome.APPLIED, _version(state), state, status=200)
+
+
+def _version(state: bytes | None) -> str | None:
+    """Raises ConfigError for what an operator puts there and is no item."""
     try:
-        return None if item is None else str(json.loads(item).get("version", ""))
+        return None if state is None else port.version_of(json.loads(state))
     except (ValueError, AttributeError):
-        raise ConfigError(f"a table holds items; expected a JSON object, got {item!r}") from None
+        raise ConfigError(f"a table holds items; expected a JSON object, got {state!r}") from None
