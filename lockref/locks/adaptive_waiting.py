@@ -129,8 +129,8 @@ class AdaptiveWaiting:
         holder = (record.owner, record.token)
         if holder == self._holder:
             return
-        # A record that is not of our validity, or of a clock ahead of ours, tells nothing: then it began now.
-        written_ns = record.expiry_ns - self._validity_ns
+        # A record without a stamp, not of our validity, or of a clock ahead of ours tells nothing: then it began now.
+        written_ns = 0 if record.expiry_ns is None else record.expiry_ns - self._validity_ns
         began_ns = written_ns if now_wall_ns - self._validity_ns < written_ns <= now_wall_ns else now_wall_ns
         if self._holder is not None:
             if record.owner != self._holder[0]:

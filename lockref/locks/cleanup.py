@@ -10,9 +10,8 @@ from typing import Generic
 
 from lockref.locks.background import Background
 from lockref.locks.cell import Cell
-from lockref.locks.decisions import free_at_wall_ns
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Attempt, Ending, LeaseTerms, Purpose, R, Sight, Step, Stored
+from lockref.locks.values import Attempt, Ending, LeaseTerms, Moment, Purpose, R, Sight, Step, Stored
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 
@@ -30,8 +29,7 @@ class Cleanup(Generic[R]):
 
     def release(self, tenure: Tenure[R]) -> tuple[Ending, Stored[R] | None]:
         """H7: write the released record until its fate is known. Also returns it, where it stands in the store now."""
-        cell, rules = self.cell, self.cell.rules
-        version = tenure.lease.version
+        cell, rules, version = self.cell, self.cell.rules, tenure.lease.version
         body = tenure.lease.attempt.record.freed(cell.new_nonce())
         has_lost_answer = False
         # As long as three requests may take, at least a second, never beyond a validity (L5).
@@ -106,5 +104,5 @@ class Cleanup(Generic[R]):
 
     def unlapsed(self, orphans: list[Attempt[R]]) -> list[Attempt[R]]:
         """Those that still keep others waiting if they stand."""
-        now_ns = self.runtime.wall_ns()
-        return [orphan for orphan in orphans if free_at_wall_ns(orphan.record, self.terms) > now_ns]
+        now, is_lapsed = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns()), self.cell.rules.is_lapsed
+        return [orphan for orphan in orphans if not is_lapsed(orphan, now, self.terms)]

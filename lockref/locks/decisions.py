@@ -42,7 +42,13 @@ def decide(
 
 def free_at_wall_ns(record: R, terms: LeaseTerms) -> int:
     """The first wall instant at which an unreleased, unrenewed `record` may be taken over."""
+    assert record.expiry_ns is not None, "a lock whose records tell durations decides by another rule"
     return record.expiry_ns + (terms.buffer_ns // NS_PER_MS + 1) * NS_PER_MS
+
+
+def is_lapsed(write: Attempt[Any], now: Moment, terms: LeaseTerms) -> bool:
+    """Does a write of ours in which nobody believes keep nobody waiting any more?"""
+    return free_at_wall_ns(write.record, terms) <= now.wall_ns
 
 
 def deadline_after(sent: Moment, terms: LeaseTerms) -> Deadline:

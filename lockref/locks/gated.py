@@ -7,13 +7,17 @@ for the first two, and needs none of the rest.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Generic
 
+from lockref.errors import LockError, LockNotHeld
 from lockref.locks import messages
 from lockref.locks.client import LeaseClient
 from lockref.locks.gate import Gate
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import R
+from lockref.provider import Grant
 
 
 class GatedClient(Generic[R]):
@@ -23,6 +27,33 @@ class GatedClient(Generic[R]):
         self.client = client
         self.gate = gate
         self.runtime = gate.runtime
+
+    # What a holder asks: local, without I/O, from any task at any time.
+
+    @property
+    def tenure(self) -> Tenure[R] | None:
+        """The grant of this client that has not been given back, in force or not; None if there is none.
+
+        None in a forked child, too, which has inherited the memory, not the grant (H9).
+        """
+        return self.client.tenure if self.runtime.process_id() == self.gate.process_id else None
+
+    @property
+    def grant(self) -> Grant | None:
+        """The grant in force; None when there is none."""
+        tenure = self.tenure
+        return tenure.grant() if tenure is not None and tenure.is_in_force() else None
+
+    def assert_held(self) -> None:
+        """Raises LockLost, LockNotHeld if nothing was locked, LockForked in a forked child (H2)."""
+        self.gate.check_process()
+        tenure = self.tenure
+        if tenure is None:
+            raise LockNotHeld(f"asserting that {self.gate.key} is held, but this client has not locked it")
+        if not tenure.is_in_force():
+            raise tenure.loss_error()
+
+    # Its calls.
 
     def acquire(self, timeout_ns: int) -> bool:
         """As `LeaseClient.acquire`, and True at once for the task that holds (H9).
@@ -88,6 +119,35 @@ class GatedClient(Generic[R]):
             self.client.release(tenure)
         finally:
             self.gate.leave()
+
+    def close(self, unlock: Callable[[], None]) -> None:
+        """The end: nobody gets the lock from here any more. May be called again, also after a Ctrl-C.
+
+        unlock: gives a grant of the calling task back. A grant of another task is marked lost, not released: its task
+        may be in the middle of its critical section (U16). What may still be left in the store is undone once before
+        this returns, and otherwise in the background. In a forked child it does nothing (H9).
+        """
+        if self.runtime.process_id() != self.gate.process_id:
+            return
+        self.gate.closing.set()
+        tenure = self.client.tenure
+        if tenure is not None:
+            if tenure.task == self.runtime.current_task():
+                self.gate.set_depth(1)
+                with contextlib.suppress(LockError):
+                    unlock()
+            else:
+                tenure.lose("the lock was closed by another task")
+        self.client.cleanup.background.finish()
+
+    def exit_hook(self, close: Callable[[], None]) -> None:
+        """For the end of the process: a grant still in use is marked lost and left to lapse (H14, U16)."""
+        if self.runtime.process_id() != self.gate.process_id:
+            return
+        if self.client.tenure is not None:
+            self.client.tenure.lose("the process ends inside the critical section")
+            self.client.forget()
+        close()
 
     def break_off(self, tenure: Tenure[R] | None, depth: int) -> None:
         """A Ctrl-C struck the release of `tenure`. The caller has left its critical section all the same (H6)."""

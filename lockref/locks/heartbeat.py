@@ -45,9 +45,8 @@ class Heartbeat(Generic[R]):
 
     def _watch(self) -> None:
         """H4: the deadline alone decides, whatever storage last answered. Starts the renewals when they are due."""
-        tenure, interval_ns = self.tenure, self.terms.renew_interval_ns
+        tenure, interval_ns, is_renewing = self.tenure, self.terms.renew_interval_ns, False
         first_ns = tenure.granted_at.mono_ns + interval_ns  # H3: from before the granting write, not from its answer.
-        is_renewing = False
         while not tenure.stopped.is_set():
             left_ns = tenure.remaining_ns()
             if left_ns == 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockref.locks import decisions
-from lockref.locks.values import Deadline, LeaseTerms, Moment, Record, Sight, Step, Take, Wait
+from lockref.locks.values import Attempt, Deadline, LeaseTerms, Moment, Record, Sight, Step, Take, Wait
 from lockref.stores.port import WriteReply
 
 
@@ -17,6 +17,7 @@ class Rules:
 
     decide: Callable[..., Take | Wait] = decisions.decide
     next_step: Callable[[WriteReply], Step] = decisions.next_step
+    is_lapsed: Callable[[Attempt[Any], Moment, LeaseTerms], bool] = decisions.is_lapsed
     deadline_after: Callable[[Moment, LeaseTerms], Deadline] = decisions.deadline_after
     recognise: Callable[..., Any] = decisions.recognise
     sight: Callable[..., Sight] = decisions.sight

@@ -21,7 +21,8 @@ REQUEST_TIMEOUT_NS_MAX = 5 * NS_PER_S
 class Record(Protocol):
     """What a lease needs of a stored record, whatever its bytes.
 
-    expiry_ns: wall time up to which nobody may take over. nonce: tells two writes of one owner apart (H22).
+    expiry_ns: wall time up to which nobody may take over; None where a record tells a duration instead, which each
+    waiter counts for itself (T1). nonce: tells two writes of one owner apart (H22).
     token: the fencing token; None where the writer gave none.
     """
 
@@ -34,7 +35,7 @@ class Record(Protocol):
     @property
     def is_released(self) -> bool: ...
     @property
-    def expiry_ns(self) -> int: ...
+    def expiry_ns(self) -> int | None: ...
     def freed(self, nonce: str) -> Self:
         """The record that gives this one back: same owner, expiry and token, released."""
 

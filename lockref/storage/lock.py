@@ -22,15 +22,14 @@ and a reader needed all of them for any step.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from types import TracebackType
 from typing import ClassVar, Self
 
-from lockref.errors import LockError, LockNotHeld, LockTimeout
-from lockref.locks.client import LeaseClient
+from lockref.errors import LockError, LockTimeout
+from lockref.locks.assembly import Parts, assemble
 from lockref.locks.gated import GatedClient
-from lockref.locks.notices import LossCallback, Notices
+from lockref.locks.notices import LossCallback
 from lockref.locks.tenure import Tenure
 from lockref.provider import Grant, LockContext, LockListener
 from lockref.runtime import NS_PER_S, Event, Runtime, ThreadRuntime
@@ -39,7 +38,7 @@ from lockref.storage.audit import AuditTrail
 from lockref.storage.config import StorageLockConfig, laboratory_options
 from lockref.storage.lockfile import LockFile
 from lockref.storage.operations import repair
-from lockref.storage.parts import Parts, refuse_former_steps
+from lockref.storage.parts import RFC91, refuse_former_steps
 from lockref.storage.place import key_in
 from lockref.stores.port import ObjectStore
 from lockref.stores.probe.selftest import ensure_usable
@@ -62,7 +61,7 @@ class StorageLock:
     grant ended without its unlock), LockForked (used in a forked child).
     """
 
-    parts: ClassVar[Parts] = Parts()
+    parts: ClassVar[Parts] = RFC91
     decode_record = staticmethod(lockfile.decode)
     record_format = "rfc91"
     is_reentrant = True
@@ -92,37 +91,15 @@ class StorageLock:
         key = key or key_in(store, config.base_path)
         self.terms = config.terms(request_timeout_ns)
         self._store = store
-        parts = self.parts
         # H22: one owner per instance, whatever the process or host.
-        self.owner = parts.owner(runtime)
-        waiting, shortcut = parts.waiting(config.poll_interval_ns, config.validity_ns, runtime), parts.shortcut()
-        self.notices = Notices(
-            key, runtime=runtime, waiting=waiting, shortcut=shortcut, listener=listener, on_loss=on_loss, audit=audit
-        )
-        self.rules = parts.rules
-        self.cell = parts.cell(
-            store, key, serialize=lockfile.serialize, parse=lockfile.parse, rules=self.rules, runtime=runtime,
-            notices=self.notices,
+        self.owner = self.parts.owner(runtime)
+        self.gated: GatedClient[LockFile] = assemble(
+            self.parts, store, key, owner=self.owner, serialize=lockfile.serialize, parse=lockfile.parse,
+            terms=self.terms, poll_interval_ns=config.poll_interval_ns, runtime=runtime, listener=listener,
+            on_loss=on_loss, audit=audit,
         )  # fmt: skip
-        self.gate = parts.gate(runtime, key)
-        self.cleanup = parts.cleanup(self.cell, terms=self.terms, name=f"lockref-{self.owner[:6]}-cleanup")
-        self.client = LeaseClient(
-            cell=self.cell,
-            terms=self.terms,
-            poll_interval_ns=config.poll_interval_ns,
-            writer=parts.writer(
-                self.owner, terms=self.terms, rules=self.rules, runtime=runtime, new_nonce=self.cell.new_nonce
-            ),
-            gate=self.gate,
-            cleanup=self.cleanup,
-            waiting=waiting,
-            tokens=parts.tokens(store, key, new_nonce=self.cell.new_nonce, on_void=self.notices.fencing_is_void),
-            notices=self.notices,
-            new_acquisition=parts.acquisition,
-            new_tenure=parts.tenure,
-            new_heartbeat=parts.heartbeat,
-        )
-        self.gated = GatedClient(self.client, self.gate)
+        self.client, self.gate = self.gated.client, self.gated.gate
+        self.cell, self.cleanup, self.notices = self.client.cell, self.client.cleanup, self.client.notices
 
     @property
     def tenure(self) -> Tenure[LockFile] | None:
@@ -130,7 +107,7 @@ class StorageLock:
 
         None in a forked child, too, which has inherited the memory, not the grant (H9).
         """
-        return self.client.tenure if self.runtime.process_id() == self.gate.process_id else None
+        return self.gated.tenure
 
     @classmethod
     def from_context(cls, context: LockContext) -> Self:
@@ -170,18 +147,12 @@ class StorageLock:
 
         Raises LockLost, LockNotHeld if nothing was locked, LockForked in a forked child of the process that locked.
         """
-        self.gate.check_process()
-        tenure = self.tenure
-        if tenure is None:
-            raise LockNotHeld(f"asserting that {self.cell.key} is held, but this client has not locked it")
-        if not tenure.is_in_force():
-            raise tenure.loss_error()
+        self.gated.assert_held()
 
     @property
     def grant(self) -> Grant | None:
         """The grant in force; None when there is none."""
-        tenure = self.tenure
-        return tenure.grant() if tenure is not None and tenure.is_in_force() else None
+        return self.gated.grant
 
     @property
     def fencing_token(self) -> int | None:
@@ -227,6 +198,7 @@ class StorageLock:
         except LockError:
             raise
         except BaseException:
+            # Here and not further in: between any two calls a Ctrl-C may come.
             self.gated.break_off(tenure, depth)
             raise
 
@@ -258,27 +230,11 @@ class StorageLock:
         is undone once before this returns, and otherwise in the background.
         In a forked child it does nothing: the lock is the parent's (H9).
         """
-        if self.runtime.process_id() != self.gate.process_id:
-            return
-        self.gate.closing.set()
-        tenure = self.client.tenure
-        if tenure is not None:
-            if tenure.task == self.runtime.current_task():
-                self.gate.set_depth(1)
-                with contextlib.suppress(LockError):
-                    self.unlock()
-            else:
-                tenure.lose("the lock was closed by another task")
-        self.cleanup.background.finish()
+        self.gated.close(self.unlock)
 
     def exit_hook(self) -> None:
         """For the end of the process: a grant still in use is marked lost and left to lapse (H14, U16)."""
-        if self.runtime.process_id() != self.gate.process_id:
-            return
-        if self.client.tenure is not None:
-            self.client.tenure.lose("the process ends inside the critical section")
-            self.client.forget()
-        self.close()
+        self.gated.exit_hook(self.close)
 
     # ---- for operators ----
 

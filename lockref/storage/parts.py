@@ -11,25 +11,13 @@ A variant replaces one part, and is loaded by its name like any lock:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
 from lockref.errors import ConfigError
-from lockref.locks.acquisition import Acquisition
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
-from lockref.locks.cell import Cell
-from lockref.locks.cleanup import Cleanup
-from lockref.locks.client import LeaseClient
-from lockref.locks.gate import Gate
-from lockref.locks.heartbeat import Heartbeat
+from lockref.locks.assembly import Parts
 from lockref.locks.returning import ReturningAcquisition
-from lockref.locks.rules import Rules
-from lockref.locks.tenure import Tenure
-from lockref.locks.values import Tokens, Writer
-from lockref.locks.waiting import Shortcut, Waiting
-from lockref.runtime import MonoNs, Runtime
+from lockref.runtime import Runtime
 from lockref.storage.fence import FenceMark
-from lockref.storage.lockfile import LockFile, owner_id
+from lockref.storage.lockfile import owner_id
 from lockref.storage.shortcut import RememberedVersion
 from lockref.storage.writer import LockFileWriter
 
@@ -39,22 +27,15 @@ def new_owner(runtime: Runtime) -> str:
     return owner_id(runtime.token_bytes(16))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The rules, and who makes each part: a class, or a function with the arguments of that class."""
-
-    rules: Rules = field(default_factory=Rules)
-    owner: Callable[[Runtime], str] = new_owner
-    cell: Callable[..., Cell[LockFile]] = Cell
-    writer: Callable[..., Writer[LockFile]] = LockFileWriter
-    gate: Callable[[Runtime, str], Gate] = Gate
-    acquisition: Callable[[LeaseClient[LockFile], int, MonoNs], Acquisition[LockFile]] = ReturningAcquisition
-    tenure: Callable[..., Tenure[LockFile]] = Tenure
-    heartbeat: Callable[..., Heartbeat[LockFile]] = Heartbeat
-    cleanup: Callable[..., Cleanup[LockFile]] = Cleanup
-    waiting: Callable[[int, int, Runtime], Waiting] = AdaptiveWaiting
-    tokens: Callable[..., Tokens[LockFile]] = FenceMark
-    shortcut: Callable[[], Shortcut[LockFile]] = RememberedVersion
+RFC91 = Parts(
+    owner=new_owner,
+    writer=LockFileWriter,
+    acquisition=ReturningAcquisition,
+    waiting=AdaptiveWaiting,
+    tokens=FenceMark,
+    shortcut=RememberedVersion,
+)
+"""The parts of the hardened lock."""
 
 
 FORMER_STEPS = frozenset(

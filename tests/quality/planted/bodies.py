@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from lockref.errors import CorruptRecord
+from lockref.locks.assembly import Parts
 from lockref.locks.cell import Cell
 from lockref.locks.values import Stored
 from lockref.provider import RecordView
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.storage.parts import Parts
 from lockref.stores.port import Outcome, ReadReply
 from tests.quality.planted.broken import other
 from tests.quality.planted.strangers import PlainLock

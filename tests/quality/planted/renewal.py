@@ -6,13 +6,13 @@ import dataclasses
 from functools import partial
 from typing import Any
 
+from lockref.locks.assembly import Parts
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import Attempt, Deadline, Lease, Purpose
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.storage.parts import Parts
 from lockref.stores.port import Outcome, Version, WriteReply
 from tests.quality.planted.broken import FOREVER_NS, RenewalsApart, WritesApart, ending, other
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from lockref.errors import OutcomeUnknown, StoreRejected
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
+from lockref.locks.assembly import Parts
 from lockref.locks.cell import Cell
 from lockref.locks.values import Purpose, Stored
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.storage.parts import Parts
 from lockref.stores.port import Outcome, Version, WriteReply
 from tests.quality.planted.broken import WritesApart, other
 from tests.quality.planted.strangers import HiddenLock, PlainLock
