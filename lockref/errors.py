@@ -137,6 +137,10 @@ class CorruptRecord(LockError):
     """
 
 
+class LockNotAcquirable(LockError):
+    """An operator has closed the lock: nobody gets it until that is undone (`isNonAcquirable`, delta-rs PR #429)."""
+
+
 class StoreRejected(LockError):
     """The store refused the request for good (403, 501, other 4xx): fix access or choose another store."""
 

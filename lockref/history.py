@@ -137,6 +137,7 @@ RUNS_SCHEMA = pa.schema(
         pa.field("is_inferred", pa.bool_()),
         pa.field("node_providers", pa.map_(pa.string(), pa.string())),
         pa.field("lock_protocols", pa.map_(pa.string(), pa.string())),
+        pa.field("watch_ns", pa.int64()),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -152,7 +153,8 @@ events the run recorded: a record with fewer was cut off, one with more is damag
 described the run, so that its clock bounds are unknown; where it is described, a bound that is null counts as none.
 `node_providers`: node to the provider that it ran, of runs with several; null where all ran `provider`.
 `lock_protocols`: lock to the protocol by which it tells of its grants (`reports.checks.facts.protocols`); a lock that
-is not named keeps a record under compare-and-set.
+is not named keeps a record under compare-and-set. `watch_ns`: for how long a waiter of this lock must have seen one
+unchanged record before it takes over; null where records say themselves when they end.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

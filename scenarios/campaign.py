@@ -271,7 +271,8 @@ class _Running:
     def begin(self) -> list[_Piece]:
         """Take over what was finished before; the pieces of what is left."""
         campaign, total = self._campaign, self.total
-        scenario, spec, seeds = campaign.scenario, campaign.spec, campaign.seeds
+        spec, seeds = campaign.spec, campaign.seeds
+        scenario = campaign.scenario.owed_by(len(seeds))
         demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
         total.summary.demand((scenario.name, spec.name), demands)
         if campaign.checkpoint is not None:

@@ -14,7 +14,9 @@ locks that they tell of) or, for objects of one lock each, `decode_record` (a
 from a history, such as "delta-lease"; default: from its records), `is_reentrant` (the task that holds
 may lock again), `is_fork_safe` (it refuses service in a forked child),
 `needs_real_time` (it has clocks or threads that no simulation can turn), `stands_on`
-(the kind of service that its lock lives in; default: "object_store") and `interface_version`.
+(the kind of service that its lock lives in; default: "object_store"), `watch_ns` (a function of `LockSettings`: for how
+long a waiter must see an unchanged record before it takes over, for records that tell a duration) and
+`interface_version`.
 """
 
 from __future__ import annotations
@@ -35,12 +37,21 @@ from typing import Any
 
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
-from lockref.provider import INTERFACE_VERSION, LockContext, LockProvider, NodeProgram, ProviderFactory, StateDecoder
+from lockref.provider import (
+    INTERFACE_VERSION,
+    LockContext,
+    LockProvider,
+    LockSettings,
+    NodeProgram,
+    ProviderFactory,
+    StateDecoder,
+)
 from lockref.stores.client import OBJECT_STORE
 
 BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi.lock_manager:HudiLock",
     "hardened": "lockref.storage.lock:StorageLock",
+    "dynamodb": "lockref.dynamodb.lease:DynamoLock",
 }
 """The locks of this package. `hudi` is the unsafe baseline, answer by answer; `hardened` is the reference."""
 
@@ -67,6 +78,8 @@ class ProviderSpec:
         None: from the records that it writes.
     is_fork_safe: it promises that a forked child can do nothing with its parent's lock.
     stands_on: the kind of service that its lock lives in, such as "object_store" or "table".
+    watch_ns: for how long its waiters must see an unchanged record before they take over, in nanoseconds;
+        None where records say themselves when they end.
     """
 
     name: str
@@ -80,6 +93,7 @@ class ProviderSpec:
     protocol: str | None = None
     is_fork_safe: bool = False
     stands_on: str = OBJECT_STORE.name
+    watch_ns: Callable[[LockSettings], int] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.reference is not None:
@@ -277,6 +291,9 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
     stands_on = getattr(made, "stands_on", OBJECT_STORE.name)
     if not (isinstance(stands_on, str) and stands_on):
         raise ConfigError(f"provider {name!r}: stands_on is {stands_on!r}; expected a kind of service such as 'table'")
+    watch_ns = getattr(made, "watch_ns", None)
+    if watch_ns is not None and not callable(watch_ns):
+        raise ConfigError(f"provider {name!r}: watch_ns is {watch_ns!r}; expected a function of the lock's settings")
     return ProviderSpec(
         name=name,
         factory=_factory(made, name),
@@ -289,6 +306,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         protocol=_protocol(made, name, record_format),
         is_fork_safe=getattr(made, "is_fork_safe", False) is True,
         stands_on=stands_on,
+        watch_ns=watch_ns,
     )
 
 

@@ -1,6 +1,6 @@
 """An acquiring call of a client that comes back: it need not read first, lets others go first, and tells what it sees.
 
-All of it is optional. The remembered version saves a read (`lockref/storage/shortcut.py`); the store refuses the write
+All of it is optional. The remembered version saves a read (`lockref/locks/shortcut.py`); the store refuses the write
 if the memory was wrong. The step back leaves a released lock for a moment to those who have been waiting (E34). After a
 lost race it looks when the other grant should end, not at once.
 """

@@ -14,11 +14,11 @@ from __future__ import annotations
 from lockref.errors import ConfigError
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.assembly import Parts
+from lockref.locks.fence import FenceMark
 from lockref.locks.returning import ReturningAcquisition
+from lockref.locks.shortcut import RememberedVersion
 from lockref.runtime import Runtime
-from lockref.storage.fence import FenceMark
 from lockref.storage.lockfile import owner_id
-from lockref.storage.shortcut import RememberedVersion
 from lockref.storage.writer import LockFileWriter
 
 

@@ -88,6 +88,7 @@ class DrawnScenario:
             "node_providers": mixture.providers_beside(f"n{number}" for number in range(1, clients + 1)) or None,
             "lock_protocols": None if spec.protocol is None else {lock: spec.protocol},
             "unsafe": self._unsafe(scenario.lock),
+            "watch_ns": None if spec.watch_ns is None else spec.watch_ns(self.lock_settings(scenario.lock)),
         }
 
     def _unsafe(self, lock: Lock) -> str | None:

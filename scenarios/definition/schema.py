@@ -67,18 +67,21 @@ class Floor(Model):
 
     per_client: times its clients. per_second: times its duration; the smaller
     of the two counts. least, most: bounds of that, whatever the run's size.
+    seeds: a campaign of fewer seeds is not asked, for what is rare need not
+    come about in it.
     """
 
     per_client: Scale | None = None
     per_second: Scale | None = None
     least: LeastCount = 1
     most: LeastCount | None = None
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 1
 
     @model_validator(mode="after")
     def _grows(self) -> Floor:
-        if self.per_client is None and self.per_second is None:
+        if self.per_client is None and self.per_second is None and self.seeds == 1:
             raise ValueError(
-                "grows with nothing; expected such as {per_client: 2, per_second: 5, most: 100}, or a count"
+                "grows with nothing; expected such as {per_client: 2, per_second: 5, most: 100}, {seeds: 20} or a count"
             )
         if self.most is not None and self.most < self.least:
             raise ValueError(f"asks for at least {self.least} and for at most {self.most}")
@@ -91,7 +94,7 @@ class Floor(Model):
             for scale, size in ((self.per_client, clients), (self.per_second, duration_ns / NS_PER_S))
             if scale is not None
         ]
-        count = max(self.least, math.ceil(min(scaled)))
+        count = max(self.least, math.ceil(min(scaled, default=0)))
         return count if self.most is None else min(count, self.most)
 
 
@@ -356,6 +359,16 @@ class Scenario(Model):
                 count = floor if isinstance(floor, int) else floor.count(clients=clients, duration_ns=duration_ns)
                 least[situation] = max(count, least.get(situation, 1))
         return [demand_text(situation, count) for situation, count in least.items() if situation not in unasked]
+
+    def owed_by(self, seeds: int) -> Scenario:
+        """The same, without what is not asked of a campaign of so few seeds."""
+        owed = [
+            demand
+            for demand in self.must_happen
+            if isinstance(demand, str)
+            or all(isinstance(floor, int) or floor.seeds <= seeds for floor in demand.values())
+        ]
+        return self if len(owed) == len(self.must_happen) else self.model_copy(update={"must_happen": owed})
 
     def expected(self, provider: str) -> Mapping[str, str]:
         """Clause to verdict for a build; the key "" is the verdict as a whole."""

@@ -6,12 +6,12 @@ have 400 kB. Reads are strongly consistent unless they ask not to be; those show
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
 from lockref.dynamodb import table as port
 from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, KEY, PUT, UPDATE, Condition, Item
-from lockref.errors import ConfigError
 from lockref.history import Op
 from lockref.ports import Reply, Request
 from lockref.stores.port import Outcome
@@ -61,10 +61,15 @@ class TableService:
         return _found(self._state(key, self._context.now_ns - lag_ns))
 
     def tamper(self, act: str, key: str, **how: Any) -> int:
-        """`put` overwrites with `body`, `delete` removes, also when a lifetime has ended; no condition is asked."""
+        """`put` overwrites with `body`, `delete` removes, also when a lifetime has ended; no condition is asked.
+
+        A table holds items only. Bytes that are none become an item with one binary attribute, `bytes`.
+        """
         if act not in (PUT, DELETE):
             raise unknown_act(act, (PUT, DELETE))
         now_ns, state = self._context.now_ns, how.get("body")
+        if state is not None and not _is_item(state):
+            state = port.to_bytes({KEY: port.text(key), "bytes": {"B": base64.b64encode(state).decode()}})
         if state is None and self._state(key, now_ns) is None:
             return 0
         self._context.changed(Op.DELETE if state is None else Op.WRITE, key, _version(state) or "", state)
@@ -94,8 +99,13 @@ def _found(state: bytes | None) -> Reply:
 
 
 def _version(state: bytes | None) -> str | None:
-    """Raises ConfigError for what an operator puts there and is no item."""
+    return None if state is None else port.version_of(json.loads(state))
+
+
+def _is_item(body: bytes) -> bool:
+    """Does every attribute have a type?"""
     try:
-        return None if state is None else port.version_of(json.loads(state))
-    except (ValueError, AttributeError):
-        raise ConfigError(f"a table holds items; expected a JSON object, got {state!r}") from None
+        found = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and all(isinstance(value, dict) and len(value) == 1 for value in found.values())

@@ -7,8 +7,8 @@ import pytest
 from lockref.errors import (
     OutcomeUnknown,
 )
+from lockref.locks.fence import BLOCK
 from lockref.runtime import NS_PER_MS
-from lockref.storage.fence import BLOCK
 from lockref.storage.lockfile import LockFile, parse_strictly_as_hudi, serialize
 from lockref.stores.memory import MemoryStore
 from tests.hardened_rig import (

@@ -11,10 +11,10 @@ from itertools import pairwise
 import pytest
 
 from lockref.errors import LockError, OutcomeUnknown
+from lockref.locks.fence import BLOCK, FenceMark, fence_key
 from lockref.locks.values import Refusal, Reserved, Stored
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
-from lockref.storage.fence import BLOCK, FenceMark, fence_key
 from lockref.storage.lockfile import LockFile
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Version

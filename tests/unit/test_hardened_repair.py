@@ -9,7 +9,7 @@ from lockref.errors import (
     LockError,
     OutcomeUnknown,
 )
-from lockref.storage.fence import BLOCK
+from lockref.locks.fence import BLOCK
 from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
 from tests.hardened_rig import (

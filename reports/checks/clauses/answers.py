@@ -62,6 +62,8 @@ def force_end_ns(truth: Truth) -> Ints:
     drift = or_zero(runs.integers("drift_bound_ns"))[grants.run]
     span = np.where(valid == ABSENT, 0, valid - grants.begin_lo_ns)
     lapse = np.where(valid == ABSENT, FOREVER, valid + 2 * drift + rate_allowance(truth.runs, grants.run, span))
+    # Nobody can tell from a record with a duration when it ends: for each waiter that is when it has counted it out.
+    lapse = np.where(runs.integers("watch_ns")[grants.run] == ABSENT, lapse, FOREVER)
     force: Ints = np.maximum(np.minimum(ended, lapse), grants.begin_lo_ns)
     return force
 

@@ -187,12 +187,12 @@ def _gap_rulings(case: Case, bounds: Bounds) -> dict[str, Ruling]:
     died = _holder_died(case, gaps)
     since = {
         "L1": np.maximum(gaps.quiet_ns, faults_end),
-        "L2": np.maximum(gaps.free_ns, faults_end),
+        "L2": np.maximum(np.where(bounds.is_watched[gaps.run], gaps.quiet_ns, gaps.free_ns), faults_end),
         "L3": np.maximum(gaps.free_ns, faults_end),
     }
     limit = {
         "L1": bounds.grant_ns[gaps.run],
-        "L2": bounds.handover_ns[gaps.run],
+        "L2": np.where(bounds.is_watched, bounds.grant_ns, bounds.handover_ns)[gaps.run],
         "L3": bounds.handover_ns[gaps.run],
     }
     readable = case.truth.knows(gaps.run, gaps.group)

@@ -41,6 +41,10 @@ class Bounds:
         self.drift_ns = or_zero(runs.integers("drift_bound_ns"))
         self.handover_ns = stretched(or_zero(poll) + 2 * or_zero(request))
         self.validity_ns = stretched(or_zero(validity))
-        self.grant_ns = self.validity_ns + 2 * self.drift_ns + self.handover_ns
+        watch = runs.integers("watch_ns")
+        # A record that tells a duration says nothing about when it ends: whoever comes late counts from its first look.
+        self.is_watched = watch != ABSENT
+        keeps = np.where(self.is_watched, stretched(or_zero(watch)), self.validity_ns + 2 * self.drift_ns)
+        self.grant_ns = keeps + self.handover_ns
         self.request_ns = stretched(or_zero(request))
         self.call_ns = stretched(or_zero(wait) + or_zero(request))

@@ -12,9 +12,9 @@ from typing import Any
 from lockref.errors import CorruptRecord, StoreRejected
 from lockref.locks.assembly import Parts
 from lockref.locks.cell import Cell
+from lockref.locks.fence import FenceMark
 from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Purpose, Refusal, Reserved, Stored
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
-from lockref.storage.fence import FenceMark
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.storage.writer import LockFileWriter

@@ -7,9 +7,9 @@ from typing import Any
 
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.decisions import decide, next_token
+from lockref.locks.fence import FenceMark
 from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.values import Reason, Refusal, Reserved, Stored, Take, Wait
-from lockref.storage.fence import FenceMark
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Version, WriteReply

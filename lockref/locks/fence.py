@@ -63,14 +63,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from lockref.locks.decisions import next_token
-from lockref.locks.values import UNFENCED, Refusal, Reserved, Stored
-from lockref.storage.lockfile import BODY_BYTES_MAX, LockFile
-from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
+from lockref.locks.values import UNFENCED, ConditionalStore, Record, Refusal, Reserved, Stored
+from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
 
 BLOCK = 1_000
 """How many tokens one write of the fence object reserves."""
+
+_BODY_BYTES_MAX = 64 * 1024
+"""A larger object holds something else than a mark."""
 
 _MARK_MAX = 2**62
 """Beyond this a number is damage: it leaves room for blocks below what a history column holds."""
@@ -81,6 +84,16 @@ def fence_key(lock_key: str) -> str:
     return f"{lock_key.removesuffix('.json')}.fence.json"
 
 
+class MarkedRecord(Record, Protocol):
+    """A record that also carries the mark that its writer knew; None where it carries none."""
+
+    @property
+    def mark(self) -> int | None: ...
+
+
+M = TypeVar("M", bound=MarkedRecord)
+
+
 @dataclass(frozen=True, slots=True)
 class _Mark:
     """What the fence object holds. version None: there is no such object."""
@@ -89,14 +102,14 @@ class _Mark:
     version: Version | None
 
 
-class FenceMark:
+class FenceMark(Generic[M]):
     """One client's view of the fence object.
 
     on_void: told why, when tokens can no longer be given; once, until they can again.
     """
 
     def __init__(
-        self, store: ObjectStore, lock_key: str, *, new_nonce: Callable[[], str], on_void: Callable[[str], None]
+        self, store: ConditionalStore, lock_key: str, *, new_nonce: Callable[[], str], on_void: Callable[[str], None]
     ) -> None:
         self._store = store
         self._key = fence_key(lock_key)
@@ -110,7 +123,7 @@ class FenceMark:
         # By rule 3, for the record of this version. While that one stands nobody has been granted anything since.
         self._kept: tuple[Version, Reserved] | None = None
 
-    def reserve(self, stored: Stored[LockFile], *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
+    def reserve(self, stored: Stored[M], *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
         """The token of the grant that replaces what is stored.
 
         stored: as read just now, or as we know it to stand.
@@ -118,7 +131,7 @@ class FenceMark:
         is_over: no further request may begin (L5).
         """
         record = stored.record
-        if record is not None and record.fence is not None:
+        if record is not None and record.token is not None:
             token = next_token(stored, seen)
             self._least = max(self._least, record.mark or 0)
             if token <= self._least:
@@ -200,7 +213,7 @@ def _parse(reply: ReadReply) -> _Mark | None:
     """The mark in a reply; None where the object holds something else."""
     if reply.body is None or reply.version is None:
         return _Mark(0, None)
-    if len(reply.body) > BODY_BYTES_MAX:
+    if len(reply.body) > _BODY_BYTES_MAX:
         return None
     try:
         found = json.loads(reply.body)

@@ -11,11 +11,12 @@ Optional: a lock without it reads before each acquiring write.
 
 from __future__ import annotations
 
-from lockref.locks.values import Stored
-from lockref.storage.lockfile import LockFile
+from typing import Generic
+
+from lockref.locks.values import R, Stored
 
 
-class RememberedVersion:
+class RememberedVersion(Generic[R]):
     """The record and version that our last release left.
 
     The next acquiring write may name that version without a read. After a look that found another version there, it
@@ -23,22 +24,22 @@ class RememberedVersion:
     """
 
     def __init__(self) -> None:
-        self._left: Stored[LockFile] | None = None
+        self._left: Stored[R] | None = None
         # The record that was remembered, while the next acquiring write relies on it without a read.
-        self._unchecked: Stored[LockFile] | None = None
+        self._unchecked: Stored[R] | None = None
         self._is_trusted = True
 
-    def take(self) -> Stored[LockFile] | None:
+    def take(self) -> Stored[R] | None:
         """The record of our own release, if it probably still stands. It is taken once."""
         self._unchecked, self._left = self._left, None
         return self._unchecked if self._is_trusted else None
 
-    def looked(self, stored: Stored[LockFile]) -> None:
+    def looked(self, stored: Stored[R]) -> None:
         """A look at the record: had somebody else come in between?"""
         left, self._unchecked = self._unchecked, None
         if left is not None:
             self._is_trusted = left.version == stored.version
 
-    def released(self, left: Stored[LockFile]) -> None:
+    def released(self, left: Stored[R]) -> None:
         """A release of ours has landed, and this is what it left."""
         self._left = left

@@ -1,0 +1,187 @@
+"""The row of a lease in a DynamoDB table, as delta-rs' dynamodb_lock laid it out, with what that lacked.
+
+| attribute           | type | meaning |
+|---------------------|------|---------|
+| key                 | S    | names the lock; the table's hash key |
+| ownerName           | S    | whose lock it is, for people and for whoever resumes it |
+| recordVersionNumber | S    | new with each write; conditions name it |
+| leaseDuration       | S    | whole seconds that each waiter counts for itself (T1) |
+| data                | S    | what the holder was about to do, for whoever takes over |
+| isReleased          | S    | present: given back. The row stays, so the generation survives (T9) |
+| isNonAcquirable     | any  | present: an operator lets nobody lock |
+| generation          | N    | the fencing token |
+| generationMark      | N    | no token above it is in use, see `lockref/locks/fence.py` |
+| incarnation         | S    | which of several processes of one owner name wrote it |
+
+dynamodb_lock 0.4 and 0.5 write the first five and honour `isReleased`. 0.6 writes `leaseDuration` as N, the epoch
+second at which the lease ends, for DynamoDB's TTL to find (B1, B5, B8). Here it is a string always: TTL takes numbers
+only, so it never deletes a live row (T10). What others left in a row beside all this is kept.
+
+Source: delta-incubator/dynamodb-lock-rs, src/lib.rs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from lockref.dynamodb.table import KEY, VERSION, Attribute, Item, number, text, to_bytes
+from lockref.errors import CorruptRecord
+from lockref.provider import LockView
+from lockref.runtime import NS_PER_S
+
+OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE = "ownerName", "leaseDuration", "data", "isReleased", "isNonAcquirable"
+GENERATION, MARK, INCARNATION = "generation", "generationMark", "incarnation"
+
+_KNOWN: Final = frozenset(
+    {KEY, VERSION, OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE, GENERATION, MARK, INCARNATION}
+)
+_NUMBER_MAX = 2**62
+_DURATION_S_MAX = 10 * 365 * 24 * 3600
+"""Ten years: more is an instant, and no duration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseItem:
+    """One state of the row.
+
+    name: `ownerName`. incarnation: "" in a row that another program wrote. nonce: `recordVersionNumber`.
+    duration_s: None where the row tells an instant instead of a duration, as 0.6 does.
+    token, mark: None where the row has none. others: attributes that nobody here knows, which each write keeps.
+    """
+
+    name: str
+    nonce: str
+    duration_s: int | None
+    incarnation: str = ""
+    token: int | None = None
+    mark: int | None = None
+    is_released: bool = False
+    is_acquirable: bool = True
+    data: str | None = None
+    others: Mapping[str, Attribute] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> str:
+        """Who wrote it: two processes of one name are two owners (T9, E33)."""
+        return f"{self.name}/{self.incarnation}" if self.incarnation else self.name
+
+    @property
+    def expiry_ns(self) -> None:
+        """Nothing: a duration is no instant (T1)."""
+        return None
+
+    def freed(self, nonce: str) -> LeaseItem:
+        """The state that gives this one back. What was to be done is done."""
+        return replace(self, nonce=nonce, is_released=True, data=None)
+
+    def attributes(self) -> Item:
+        """The row, without its key."""
+        item: dict[str, Attribute] = {**self.others, OWNER: text(self.name), VERSION: text(self.nonce)}
+        assert self.duration_s is not None, "a row that we write tells a duration"
+        item[DURATION] = text(str(self.duration_s))
+        for attribute, value in ((GENERATION, self.token), (MARK, self.mark)):
+            if value is not None:
+                item[attribute] = number(value)
+        for attribute, words in ((DATA, self.data), (INCARNATION, self.incarnation or None)):
+            if words is not None:
+                item[attribute] = text(words)
+        if self.is_released:
+            item[RELEASED] = text("1")
+        return item
+
+
+def serialize(record: LeaseItem) -> bytes:
+    """The row as bytes, without its key."""
+    return to_bytes(record.attributes())
+
+
+def parse(body: bytes, *, where: str = "the row") -> LeaseItem:
+    """Read a row. where: its key, for the error.
+
+    Raises CorruptRecord, which names row and attribute, for a row without a version or with a wrong type: whoever
+    locked over it would take somebody's lease, so nobody can lock until it is repaired.
+    """
+    try:
+        item = json.loads(body)
+    except ValueError:
+        item = None
+    if not isinstance(item, dict):
+        raise _corrupt(where, "is no item", body)
+
+    def words(attribute: str, *, is_required: bool = False) -> str | None:
+        if attribute not in item and not is_required:
+            return None
+        value = item.get(attribute)
+        found = value.get("S") if isinstance(value, dict) else None
+        if not isinstance(found, str) or (is_required and not found):
+            raise _corrupt(where, f"has {attribute} {_shown(value)}, expected text (S)", body)
+        return found
+
+    def count(attribute: str) -> int | None:
+        if attribute not in item:
+            return None
+        value = item[attribute]
+        found = value.get("N") if isinstance(value, dict) else None
+        if not isinstance(found, str) or not found.isdecimal() or int(found) > _NUMBER_MAX:
+            raise _corrupt(where, f"has {attribute} {_shown(value)}, expected a whole number (N)", body)
+        return int(found)
+
+    return LeaseItem(
+        name=words(OWNER, is_required=True) or "",
+        nonce=words(VERSION, is_required=True) or "",
+        duration_s=_duration_s(item.get(DURATION), where, body),
+        incarnation=words(INCARNATION) or "",
+        token=count(GENERATION),
+        mark=count(MARK),
+        is_released=RELEASED in item,
+        is_acquirable=NOT_ACQUIRABLE not in item,
+        data=words(DATA),
+        others={name: value for name, value in item.items() if name not in _KNOWN},
+    )
+
+
+def _duration_s(value: object, where: str, body: bytes) -> int | None:
+    """Seconds; None for what 0.6 writes, a number that is an instant."""
+    if isinstance(value, dict) and len(value) == 1:
+        [(kind, found)] = value.items()
+        if isinstance(found, str) and found.isdecimal():
+            if kind == "S" and int(found) <= _DURATION_S_MAX:
+                return int(found)
+            if kind == "N":
+                return None
+    raise _corrupt(where, f"has {DURATION} {_shown(value)}, expected whole seconds as text (S)", body)
+
+
+def _corrupt(where: str, what: str, body: bytes) -> CorruptRecord:
+    return CorruptRecord(f"row {where} {what} ({len(body)} bytes): nobody can lock until it is repaired")
+
+
+def _shown(value: object) -> str:
+    words = "missing" if value is None else ascii(value)
+    return words if len(words) <= 60 else f"{words[:57]}..."
+
+
+def decode_state(key: str, body: bytes) -> list[LockView]:
+    """What the checks see of a row; nothing where it is none. A `StateDecoder`."""
+    try:
+        record = parse(body, where=key)
+    except CorruptRecord:
+        return []
+    duration_ns = None if record.duration_s is None else record.duration_s * NS_PER_S
+    return [
+        LockView(
+            owner=record.owner,
+            token=record.token,
+            duration_ns=duration_ns,
+            is_released=record.is_released,
+            nonce=record.nonce,
+        )
+    ]
+
+
+def is_mark(item: Mapping[str, Any]) -> bool:
+    """Is it the item beside a lock's row that holds its mark?"""
+    return set(item) == {KEY, VERSION, "mark"}

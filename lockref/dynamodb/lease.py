@@ -1,0 +1,257 @@
+"""The lease lock of Delta Lake on DynamoDB, corrected: what delta-rs' dynamodb_lock meant to be.
+
+One row per lock. A holder renews it; a waiter takes over once the row has stood still for ρ times its lease. What it
+does better than the crate, by its timing rules:
+
+- durations, never instants, and monotonic clocks (T1, T2): no wall clock lets anybody take over (B2, B4). A holder also
+  stops when its wall clock says so, for a monotonic clock may stand still in a suspended machine (U2): early is safe;
+- the holder counts from before its write leaves, the waiter from after its read returns, and ρ lies between (T3–T5);
+- the holder stops by itself, a margin before anybody may take over (T6);
+- every answer that may be lost is looked up (T8, B6);
+- a released row stays with its generation, which is the fencing token (T9), and TTL finds nothing to delete (T10, B5);
+- settings that contradict each other are refused (T11); a heartbeat goes on until the owner's task ends (T12);
+- polling is jittered and learns (T13, B13).
+
+`StorageLock` is made of the same parts (`lockref/locks`), and docs/the-lock.md tells the algorithm. What differs is the
+record (`item.py`), the store (`rows.py`), and when a lease may be taken over (`watching.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from lockref.dynamodb import item
+from lockref.dynamodb.item import LeaseItem
+from lockref.dynamodb.options import LeaseOptions
+from lockref.dynamodb.rows import Marks, Rows
+from lockref.dynamodb.table import TABLE, TableClient
+from lockref.dynamodb.watching import Watch, WatchingAcquisition, stands_for_ns
+from lockref.errors import LockError, LockTimeout
+from lockref.locks.adaptive_waiting import AdaptiveWaiting
+from lockref.locks.assembly import Parts, assemble
+from lockref.locks.fence import FenceMark
+from lockref.locks.notices import LossCallback
+from lockref.locks.rules import Rules
+from lockref.locks.shortcut import RememberedVersion
+from lockref.locks.values import Attempt, Lease, LeaseTerms, Moment, Reserved, Stored
+from lockref.provider import Grant, LockContext, LockListener, LockSettings
+from lockref.runtime import NS_PER_S, Event, Runtime, ThreadRuntime
+
+
+def is_lapsed(write: Attempt[LeaseItem], now: Moment, terms: LeaseTerms) -> bool:
+    """A write of ours in which nobody believes: from one lease after it was sent others take over by themselves."""
+    return now.mono_ns >= write.sent.mono_ns + terms.validity_ns
+
+
+class LeaseItemWriter:
+    """Makes the writes of one owner. owner: its name, a slash, and which process of that name it is."""
+
+    def __init__(
+        self, owner: str, *, terms: LeaseTerms, rules: Rules, runtime: Runtime, new_nonce: Callable[[], str]
+    ) -> None:
+        self.owner = owner
+        self._name, _, self._incarnation = owner.rpartition("/")
+        self.terms = terms
+        self.rules = rules
+        self.runtime = runtime
+        self.new_nonce = new_nonce
+
+    def attempt(self, known: Stored[LeaseItem], reserved: Reserved) -> Attempt[LeaseItem]:
+        """The acquiring write on `known`. What a dead holder was about to do stays in the row, to be finished (B12)."""
+        sent = self._now()
+        before = known.record
+        record = LeaseItem(
+            name=self._name,
+            incarnation=self._incarnation,
+            nonce=self.new_nonce(),
+            duration_s=-(-self.terms.validity_ns // NS_PER_S),
+            token=reserved.token,
+            mark=reserved.mark,
+            data=None if before is None else before.data,
+            others={} if before is None else before.others,
+        )
+        return self._sent(record, sent, known)
+
+    def renewal(self, current: Lease[LeaseItem]) -> Attempt[LeaseItem]:
+        """The write that extends `current`: only its version is new."""
+        sent = self._now()
+        record = replace(current.attempt.record, nonce=self.new_nonce())
+        return self._sent(record, sent, current)
+
+    def _now(self) -> Moment:
+        return Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
+
+    def _sent(self, record: LeaseItem, sent: Moment, on: Stored[LeaseItem] | Lease[LeaseItem]) -> Attempt[LeaseItem]:
+        deadline = self.rules.deadline_after(sent, self.terms)
+        return Attempt(
+            record=record, sent=sent, deadline=deadline, wall_estimate_ns=sent.wall_ns, if_version=on.version
+        )
+
+
+def new_owner(runtime: Runtime) -> str:
+    """An owner that nobody else has."""
+    return runtime.token_bytes(8).hex()
+
+
+DELTA = Parts(
+    rules=Rules(is_lapsed=is_lapsed),
+    owner=new_owner,
+    writer=LeaseItemWriter,
+    waiting=AdaptiveWaiting,
+    tokens=FenceMark,
+    shortcut=RememberedVersion,
+)
+"""The parts of this lock."""
+
+
+class DynamoLock:
+    """A lease in a row of a DynamoDB table. Blocking, thread-safe, re-entrant for the task that holds.
+
+    table: where the row lives; each of its requests should take at most `options.request_timeout_ns`.
+    key: of the row, such as the table's URI in S3: one lock per Delta table (D3).
+    listener: told of every grant, renewal, loss and release. on_loss: told when a grant is lost.
+
+    Errors of `lock` and `try_lock`: OutcomeUnknown (nothing definite was learned), CorruptRecord (a malformed row),
+    LockNotAcquirable, StoreRejected, LockLost (this task's previous grant ended without its unlock), LockForked.
+    """
+
+    parts: ClassVar[Parts] = DELTA
+    decode_state = staticmethod(item.decode_state)
+    record_format = "delta-lease"
+    protocol = "delta-lease"
+    stands_on = TABLE.name
+    is_reentrant = True
+    claims = ("L4",)
+    is_fork_safe = True
+
+    def __init__(
+        self,
+        table: TableClient,
+        key: str,
+        options: LeaseOptions,
+        *,
+        runtime: Runtime | None = None,
+        listener: LockListener | None = None,
+        on_loss: LossCallback | None = None,
+    ) -> None:
+        self.runtime = runtime = runtime or ThreadRuntime()
+        self.terms = options.terms()
+        incarnation = self.parts.owner(runtime)
+        self.owner = f"{options.owner_name or incarnation}/{incarnation}"
+        parts = replace(
+            self.parts,
+            acquisition=partial(WatchingAcquisition, watch=Watch(), rate_ratio_ppm=options.rate_ratio_ppm),
+            tokens=partial(self._tokens, self.parts.tokens, table),
+        )
+        self.gated = assemble(
+            parts, Rows(table), key, owner=self.owner, serialize=item.serialize, parse=item.parse, terms=self.terms,
+            poll_interval_ns=options.poll_interval_ns, runtime=runtime, listener=listener, on_loss=on_loss,
+        )  # fmt: skip
+
+    @staticmethod
+    def _tokens(tokens: Callable[..., Any], table: TableClient, _rows: Rows, key: str, **how: Any) -> Any:
+        """The mark is an item of its own, beside the row."""
+        return tokens(Marks(table), key, **how)
+
+    @staticmethod
+    def watch_ns(settings: LockSettings) -> int:
+        """For how long a waiter must see an unchanged row before it takes over (T5)."""
+        options = LeaseOptions.from_settings(settings)
+        return stands_for_ns(-(-options.lease_ns // NS_PER_S), options.rate_ratio_ppm)
+
+    @classmethod
+    def from_context(cls, context: LockContext) -> Self:
+        """A lock for one process of the laboratory. Errors: ConfigError for a timing that no lease can have."""
+        options = LeaseOptions.from_settings(context.settings)
+        table = context.open(TABLE, timeout_ns=options.request_timeout_ns)
+        return cls(table, context.settings.key, options, runtime=context.runtime, listener=context.listener)
+
+    # ---- what a holder asks: local, without I/O, from any task at any time ----
+
+    def holds(self) -> bool:
+        """May the holder still act? Asks the clock, nothing else; once no, it stays no for this grant (T6, B9)."""
+        tenure = self.gated.tenure
+        return tenure is not None and tenure.is_in_force()
+
+    def remaining_ns(self) -> int:
+        """How long the holder may still act unless a renewal lands; 0 if it may not."""
+        tenure = self.gated.tenure
+        return 0 if tenure is None else tenure.remaining_ns()
+
+    def assert_held(self) -> None:
+        """Call before each protected write. Raises LockLost, LockNotHeld if nothing was locked, LockForked."""
+        self.gated.assert_held()
+
+    @property
+    def grant(self) -> Grant | None:
+        """The grant in force; None when there is none."""
+        return self.gated.grant
+
+    @property
+    def fencing_token(self) -> int | None:
+        """The generation that a protected resource should check. None when nothing is held, or cannot be fenced."""
+        grant = self.grant
+        return None if grant is None else grant.token
+
+    @property
+    def loss(self) -> Event:
+        """Set when the latest grant is lost; each grant has an event of its own."""
+        return self.gated.client.loss
+
+    # ---- its calls ----
+
+    def try_lock(self) -> bool:
+        """One attempt; returns within two request timeouts. False: somebody else has it."""
+        return self.gated.acquire(0)
+
+    def lock(self, timeout_s: float) -> bool:
+        """Wait for a grant; returns within `timeout_s` and one request timeout.
+
+        False: somebody else's lease was seen; OutcomeUnknown: nothing definite was.
+        """
+        return self.gated.acquire(round(timeout_s * NS_PER_S))
+
+    def unlock(self) -> None:
+        """Give the lock back; the outermost unlock of nested ones writes.
+
+        Raises LockLost if the grant had ended before, LockNotHeld for a task that does not hold it, ReleaseFailed if
+        the table could not be told: the protected work is done then, which no error of the release changes (B11).
+        """
+        tenure, depth = self.gated.client.tenure, self.gated.gate.depth
+        try:
+            self.gated.release()
+        except LockError:
+            raise
+        except BaseException:
+            self.gated.break_off(tenure, depth)
+            raise
+
+    def __enter__(self) -> Self:
+        """Wait for a grant for two leases. Raises LockTimeout where `lock` says False."""
+        if not self.gated.acquire(2 * self.terms.validity_ns):
+            key = self.gated.gate.key
+            raise LockTimeout(f"locking {key}: somebody else held it all the time; wait longer with lock()")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.unlock()
+        except LockError as unlock_error:
+            if error is None:
+                raise
+            # How the release ended must not hide how the work ended.
+            error.add_note(f"unlocking afterwards: {unlock_error}")
+
+    def close(self) -> None:
+        """End the heartbeat and give back what is held by the calling task. See `GatedClient.close`."""
+        self.gated.close(self.unlock)
+
+    def exit_hook(self) -> None:
+        """For the end of the process: a grant still in use is marked lost and left to lapse."""
+        self.gated.exit_hook(self.close)

@@ -1,0 +1,76 @@
+"""A table seen as conditional writes by key, which is all that a lease asks of a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, text, to_bytes
+from lockref.ports import Reply
+from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+
+
+class Rows:
+    """A `ConditionalStore` over a table: a body is an item's JSON, a version its `recordVersionNumber`.
+
+    Reads are strongly consistent: a waiter that saw an old state would count from the wrong moment (T4).
+    """
+
+    def __init__(self, table: TableClient) -> None:
+        self._table = table
+
+    def read(self, key: str) -> ReadReply:
+        found = self._table.get(key)
+        if found.body is None:
+            return ReadReply(outcome=found.outcome, status=found.status, reason=found.reason)
+        # A row without a version cannot be named by a condition; whoever parses it says so.
+        return ReadReply(
+            outcome=found.outcome,
+            body=to_bytes(found.body),
+            version=Version(found.version or ""),
+            status=found.status,
+            reason=found.reason,
+        )
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body, absent(KEY))
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        return self._put(key, body, equals(VERSION, text(version)))
+
+    def _put(self, key: str, body: bytes, clause: Clause) -> WriteReply:
+        item = self.item(json.loads(body))
+        reply = self._table.put(key, item, clause)
+        return written(reply, item)
+
+    def item(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The attributes that a body stands for."""
+        return document
+
+
+class Marks(Rows):
+    """The same for the fence's mark: a body is a number and a nonce, kept as one attribute of an item of its own."""
+
+    def read(self, key: str) -> ReadReply:
+        found = super().read(key)
+        if found.body is None:
+            return found
+        mark = json.loads(found.body).get("mark", {}).get("N", "")
+        body = json.dumps({"mark": int(mark) if mark.isdecimal() else None}).encode()
+        return ReadReply(outcome=found.outcome, body=body, version=found.version, status=found.status)
+
+    def item(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {VERSION: text(document["nonce"]), "mark": {"N": str(document["mark"])}}
+
+
+def written(reply: Reply, item: Mapping[str, Any]) -> WriteReply:
+    """The answer to a put of `item`."""
+    is_applied = reply.outcome is Outcome.APPLIED
+    return WriteReply(
+        outcome=reply.outcome,
+        version=Version(str(item[VERSION]["S"])) if is_applied else None,
+        missing=reply.missing,
+        status=reply.status,
+        reason=reply.reason,
+    )

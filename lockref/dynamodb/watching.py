@@ -1,0 +1,96 @@
+"""Waiting for a lease that tells a duration: each waiter counts for itself, on its own monotonic clock (T1–T5).
+
+A waiter remembers which version it saw and when the answer arrived. Once that version has stood for ρ times its lease,
+its holder must have stopped: the holder counts from before its write left, the waiter from after its read returned, and
+no clock runs more than ρ times as fast as another. Any other version starts the count anew. The memory outlives a call,
+so that a caller who tries again does not begin from nothing (B7).
+
+Rejected: to compare the waiter's wall clock with an instant in the row. Two clocks would then decide (B2, B4).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockref.dynamodb.item import LeaseItem
+from lockref.errors import LockNotAcquirable
+from lockref.locks.returning import ReturningAcquisition
+from lockref.locks.values import Reason, Stored, Take, Wait
+from lockref.runtime import NS_PER_S, MonoNs
+from lockref.stores.port import Version
+
+
+def stands_for_ns(duration_s: int, rate_ratio_ppm: int) -> int:
+    """How long a state with this lease must have stood still before it may be taken over: ρ times the lease (T5)."""
+    return -(-duration_s * NS_PER_S * rate_ratio_ppm // 10**6)
+
+
+class Watch:
+    """One client's memory of the row: the version that it saw last, and since when that has stood."""
+
+    def __init__(self) -> None:
+        self._version: Version | None = None
+        self._since_ns = MonoNs(0)
+
+    def saw(self, version: Version | None, now_ns: MonoNs) -> None:
+        """A read that was answered at `now_ns` showed this version."""
+        if version != self._version:
+            self._version, self._since_ns = version, now_ns
+
+    def stood_ns(self, version: Version | None, now_ns: MonoNs) -> int:
+        """For how long this version has been seen; 0 for one that was not seen last."""
+        return now_ns - self._since_ns if version is not None and version == self._version else 0
+
+
+class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
+    """An acquiring call that takes a lease over once it has stood still for long enough.
+
+    rate_ratio_ppm: ρ in millionths, how much faster one clock may run than another.
+    """
+
+    def __init__(self, *arguments: Any, watch: Watch, rate_ratio_ppm: int) -> None:
+        super().__init__(*arguments)
+        self._watch = watch
+        self._rate_ratio_ppm = rate_ratio_ppm
+
+    def look(self) -> Stored[LeaseItem] | None:
+        """As `Acquisition.look`. What is watched counts from after the answer (T4)."""
+        stored = super().look()
+        if stored is not None:
+            self._watch.saw(stored.version, self.runtime.monotonic_ns())
+        return stored
+
+    def decide(self, known: Stored[LeaseItem]) -> Take | Wait:
+        """May the row be taken? Raises LockNotAcquirable where an operator has closed it."""
+        decision = self._decision(known)
+        self.client.notices.decided(decision)
+        return decision
+
+    def _decision(self, known: Stored[LeaseItem]) -> Take | Wait:
+        record = known.record
+        if record is None:
+            return Take(Reason.ABSENT)
+        if not record.is_acquirable:
+            raise LockNotAcquirable(
+                f"row {self.cell.key} has isNonAcquirable: an operator lets nobody lock it; wait until that is removed"
+            )
+        if record.is_released:
+            return Take(Reason.RELEASED)
+        client = self.client
+        nonces = {write.record.nonce for write in client.cleanup.orphans}  # This call's writes are among them.
+        if record.owner == client.writer.owner and record.nonce in nonces:
+            return Take(Reason.OWN)
+        stood_ns = self._watch.stood_ns(known.version, self.runtime.monotonic_ns())
+        left_ns = self.lapses_after_ns(record) - stood_ns
+        return Take(Reason.LAPSED) if left_ns <= 0 else Wait(left_ns)
+
+    def lapses_after_ns(self, record: LeaseItem) -> int:
+        """As `stands_for_ns`.
+
+        A row that tells an instant (0.6) is given our own lease: its holder never renews, and which instant that is
+        on our clock nobody knows.
+        """
+        duration_s = record.duration_s
+        if duration_s is None:
+            duration_s = -(-self.client.terms.validity_ns // NS_PER_S)
+        return stands_for_ns(duration_s, self._rate_ratio_ppm)
