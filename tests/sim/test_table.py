@@ -1,4 +1,4 @@
-"""The modelled table: conditions on an item's version, the same faults, the same record."""
+"""The modelled table: typed attributes, conditions on any of them, the same faults, the same record."""
 
 from __future__ import annotations
 
@@ -7,10 +7,24 @@ import json
 import pyarrow.compute as pc
 import pytest
 
-from lockref.dynamodb.table import TABLE, TableClient
+from lockref.dynamodb.item import decode_state
+from lockref.dynamodb.table import (
+    ITEM_BYTES_MAX,
+    KEY,
+    TABLE,
+    VERSION,
+    Condition,
+    TableClient,
+    absent,
+    equals,
+    exists,
+    flag,
+    number,
+    text,
+    to_bytes,
+)
 from lockref.errors import ConfigError
-from lockref.history import Kind
-from lockref.lab.contract import OneRecord
+from lockref.history import IF_ABSENT, Kind
 from lockref.lab.loading import load_provider
 from lockref.lab.recording import content_id
 from lockref.stores.port import Outcome
@@ -23,27 +37,44 @@ from sim.faults.answers import Error
 from sim.faults.network import LoseReply
 from sim.faults.plan import FaultPlan
 from sim.faults.stores import CorruptObject, DeleteObject, IgnoreConditions, StaleRead
-from sim.services.table import TableService
-from tests.sim.lease import decode
-from tests.sim.scripted import KEY, MS, TIMEOUT_NS, Scene
+from sim.services.table import TableService, item_bytes
+from tests.sim.scripted import MS, TIMEOUT_NS, Scene
 
+ROW = "s3://bucket/table"
 APPLIED, FAILED = Outcome.APPLIED, Outcome.PRECONDITION_FAILED
 
 
-def item(version: int, owner: str = "a", *, is_released: bool = False) -> dict:
-    """An item that the plain lease's decoder reads as a lock record."""
-    return {"owner": owner, "token": 1, "until": 10**19 // 4, "released": is_released, "version": version}
+def row(version: str, owner: str = "a", *, is_released: bool = False, generation: int = 1) -> dict:
+    """The attributes of a lease, without its key."""
+    released = {"isReleased": text("1")} if is_released else {}
+    return {
+        VERSION: text(version),
+        "ownerName": text(owner),
+        "leaseDuration": text("10"),
+        "generation": number(generation),
+        **released,
+    }
 
 
-def ask(plan: FaultPlan, *calls) -> tuple[Scene, list]:
-    """What the table answers one client to a sequence of calls, 100 ms apart."""
+def whole(version: str, **how) -> dict:
+    """The same as the table holds it."""
+    return {KEY: text(ROW), **row(version, **how)}
+
+
+def at(version: str):
+    """The condition that the item has this version."""
+    return equals(VERSION, text(version))
+
+
+def ask(plan: FaultPlan, *calls, lag_ns: int = 0) -> tuple[Scene, list]:
+    """What the table answers one client to a sequence of calls, 200 ms apart."""
     scene, answers = Scene(plan), []
-    scene.world.add("leases", TableService(), decode=OneRecord(decode))
+    scene.world.add("leases", TableService(lag_ns=lag_ns), decode=decode_state)
 
     def script(node, _store):
         table: TableClient = scene.world.connect(node, "leases", TABLE, timeout_ns=TIMEOUT_NS)
-        for number, call in enumerate(calls):
-            node.runtime.sleep(max(0, 200 * MS * number - scene.world.kernel.now_ns))
+        for count, call in enumerate(calls):
+            node.runtime.sleep(max(0, 200 * MS * count - scene.world.kernel.now_ns))
             answers.append(call(table))
 
     scene.client("n1", script)
@@ -59,120 +90,161 @@ def test_a_lease_in_a_table_holds():
     assert decide(counts).safety == "held"
     applied = batch.events.filter(pc.equal(batch.events["kind"].cast("string"), "applied"))
     assert set(applied["task"].to_pylist()) == {"leases"}
-    assert all(count[2] for count in total(batch.outcomes).values()), "both faults mattered"
-
-
-def total(outcomes) -> dict[str, tuple[int, ...]]:
-    """Fault counts over all runs."""
-    counts = [outcome.fault_counts for outcome in outcomes]
-    return {each: tuple(map(sum, zip(*(count[each] for count in counts), strict=True))) for each in counts[0]}
+    mattered = [outcome.fault_counts for outcome in batch.outcomes]
+    assert all(sum(counts[fault][2] for counts in mattered) for fault in mattered[0]), "both faults mattered"
 
 
 def test_conditions_on_the_version():
-    """put, update and delete under a condition take effect or change nothing; without one they always do."""
+    """put and delete under a condition take effect or change nothing; without one they always do."""
     _, got = ask(
         FaultPlan(),
-        lambda table: table.put(KEY, item(1), 0),
-        lambda table: table.put(KEY, item(1, "b"), 0),
-        lambda table: table.update(KEY, {"owner": "b", "version": 2}, 1),
-        lambda table: table.update(KEY, {"owner": "c", "version": 2}, 1),
-        lambda table: table.delete(KEY, 1),
-        lambda table: table.get(KEY),
-        lambda table: table.delete(KEY, 2),
-        lambda table: table.put(KEY, item(4), 3),
-        lambda table: table.get(KEY),
-        lambda table: table.delete(KEY),
-        lambda table: table.update(KEY, {"version": 9}),
+        lambda table: table.put(ROW, row("1"), absent(KEY)),
+        lambda table: table.put(ROW, row("2", "b"), absent(KEY)),
+        lambda table: table.put(ROW, row("2", "b"), at("1")),
+        lambda table: table.put(ROW, row("3", "c"), at("1")),
+        lambda table: table.delete(ROW, at("1")),
+        lambda table: table.get(ROW),
+        lambda table: table.delete(ROW, at("2")),
+        lambda table: table.put(ROW, row("4"), at("3")),
+        lambda table: table.get(ROW),
+        lambda table: table.delete(ROW),
     )
     assert [reply.outcome for reply in got] == [
-        APPLIED, FAILED, APPLIED, FAILED, FAILED, APPLIED, APPLIED, FAILED, APPLIED, APPLIED, APPLIED,
+        APPLIED, FAILED, APPLIED, FAILED, FAILED, APPLIED, APPLIED, FAILED, APPLIED, APPLIED,
     ]  # fmt: skip
-    assert got[5].body == {**item(2), "owner": "b"}
+    assert [reply.missing for reply in got] == [False] * 7 + [True] + [False] * 2
+    assert got[5].body == whole("2", owner="b")
     assert got[8].body is None
-    assert got[10].body == {"version": 9}
+
+
+@pytest.mark.parametrize(
+    ("clauses", "is_met"),
+    [
+        ((exists("isReleased"),), False),
+        ((absent("isReleased"),), True),
+        ((equals("leaseDuration", text("10")),), True),
+        ((equals("leaseDuration", number(10)),), False),
+        ((at("1"), equals("ownerName", text("a"))), True),
+        ((at("1"), equals("ownerName", text("b"))), False),
+        ((exists(KEY), at("1")), True),
+    ],
+    ids=["exists", "absent", "text", "number for text (B1)", "both", "one of two", "the key"],
+)
+def test_conditions_on_any_attribute(clauses, is_met):
+    """All clauses must hold; a number and a string of the same digits are two values (B1)."""
+    _, got = ask(FaultPlan(), lambda table: table.put(ROW, row("1")), lambda table: table.put(ROW, row("2"), *clauses))
+    assert (got[1].outcome is APPLIED) is is_met
+
+
+def test_a_condition_reads_as_the_version_that_it_names():
+    """History: what a condition is compared by is the version that it pins, "absent", or nothing."""
+    assert Condition.of([equals("ownerName", text("a")), at("7")]) == "7"
+    assert Condition.of([absent(KEY)]) == IF_ABSENT
+    assert Condition.of([exists("isReleased")]) == ""
 
 
 def test_of_two_who_write_at_one_instant_the_second_is_too_late():
     """Conditions: what took effect at this very instant is there; two puts on "none" never both succeed."""
     scene, answers = Scene(), []
-    scene.world.add("leases", TableService(), decode=OneRecord(decode))
+    scene.world.add("leases", TableService(), decode=decode_state)
 
     def script(node, _store):
         table: TableClient = scene.world.connect(node, "leases", TABLE, timeout_ns=TIMEOUT_NS)
-        answers.append(table.put(KEY, item(1, node.name), 0))
+        answers.append(table.put(ROW, row(node.name), absent(KEY)))
 
     scene.client("n1", script)
     scene.client("n2", script)
     scene.run()
-    assert [row["at_ns"] for row in scene.rows(Kind.APPLIED)] == [10 * MS, 10 * MS]
+    assert [each["at_ns"] for each in scene.rows(Kind.APPLIED)] == [10 * MS, 10 * MS]
     assert [reply.outcome for reply in answers] == [APPLIED, FAILED]
-    assert [reply.missing for reply in answers] == [False, False]
 
 
-def test_the_answers_of_a_table():
-    """DynamoDB: 400 for a failed condition; each answer has the version that it made or found, and the whole item."""
+def test_an_update_changes_some_attributes():
+    """UpdateItem: SET, REMOVE and ADD; it makes an item where there is none, and is on record with the whole item."""
     scene, got = ask(
         FaultPlan(),
-        lambda table: table.update(KEY, {"a": 1, "version": 2}, 1),
-        lambda table: table.put(KEY, {"a": 1, "b": 1, "version": 1}),
-        lambda table: table.update(KEY, {"a": 2, "version": 2}, 1),
-        lambda table: table.get(KEY),
-        lambda table: table.put("other", {"version": 1}),
-        lambda table: table.delete(KEY),
-        lambda table: table.get(KEY),
+        lambda table: table.put(ROW, {**row("1"), "data": text("x")}),
+        lambda table: table.update(
+            ROW, at("1"), put={VERSION: text("2")}, remove=["data"], add={"generation": number(2)}
+        ),
+        lambda table: table.update("other", put={"a": flag(True)}, add={"count": number(3)}),
+        lambda table: table.get("other"),
+        lambda table: table.update(ROW, at("1"), put={VERSION: text("3")}),
     )
-    whole = {"a": 2, "b": 1, "version": 2}
-    assert [(reply.status, reply.version, reply.missing) for reply in got] == [
-        (400, None, True), (200, "1", False), (200, "2", False), (200, "2", False), (200, "1", False),
-        (200, None, False), (200, None, False),
-    ]  # fmt: skip
-    assert [got[2].body, got[3].body, got[6].body] == [whole, whole, None]
-    assert [row["op"] for row in scene.rows(Kind.APPLIED)] == ["write"] * 4 + ["delete"]
-    leases = scene.world.services["leases"]
-    assert leases.present_keys() == ["other"]
-    assert leases.past("other").version == "1"
-    assert leases.tamper("delete", KEY) == 0
-    assert leases.tamper("put", "another", body=b'{"version": 3}') == 1
-    assert leases.present_keys() == ["another", "other"]
+    changed = whole("2", generation=3)
+    assert (got[1].body, got[1].version) == (changed, "2")
+    assert got[3].body == {KEY: text("other"), "a": flag(True), "count": number(3)}
+    assert got[4].outcome is FAILED
+    written = scene.rows(Kind.APPLIED)[1]
+    assert (written["owner"], written["token"]) == ("a", 3)
+    assert written["content"] == content_id(to_bytes(changed))
 
 
-def test_an_update_of_one_attribute_is_on_record_with_the_whole_item():
-    """Truth: what stands in the table afterwards, not what was sent; else nobody could read the lock in it."""
-    scene, got = ask(
-        FaultPlan(), lambda table: table.put(KEY, item(1)), lambda table: table.update(KEY, {"version": 2})
+def test_an_item_has_a_largest_size():
+    """400 kB, names counted too: the table refuses for good, and nothing is written."""
+    room = ITEM_BYTES_MAX - item_bytes({**whole("1"), "data": text("")})
+    _, got = ask(
+        FaultPlan(),
+        lambda table: table.put(ROW, {**row("1"), "data": text("x" * (room + 1))}),
+        lambda table: table.get(ROW),
+        lambda table: table.put(ROW, {**row("1"), "data": text("x" * room)}),
     )
-    row = scene.rows(Kind.APPLIED)[1]
-    assert (row["owner"], row["content"]) == ("a", content_id(json.dumps(item(2)).encode()))
-    assert got[1].body == item(2)
+    assert [reply.outcome for reply in got] == [Outcome.REJECTED, APPLIED, APPLIED]
+    assert got[1].body is None
+
+
+def test_only_consistent_reads_are_sure_to_be_fresh():
+    """A read that is not strongly consistent shows the state of some time ago."""
+    calls = [lambda table: table.put(ROW, row("1")), lambda table: table.put(ROW, row("2"))]
+    _, got = ask(
+        FaultPlan(), *calls, lambda table: table.get(ROW, is_consistent=False), lambda table: table.get(ROW),
+        lag_ns=300 * MS,
+    )  # fmt: skip
+    assert [reply.version for reply in got[2:]] == ["1", "2"]
 
 
 def test_what_an_operator_does_to_an_item_is_on_record():
     """U9: overwritten and deleted items are told apart, with the version and the bytes of what was written."""
-    bytes_put = json.dumps(item(5, "x")).encode()
+    bytes_put = to_bytes(whole("5", owner="x"))
     faults = (
         CorruptObject(id="f", service="leases", at_ns=300 * MS, body=bytes_put),
         DeleteObject(id="d", service="leases", at_ns=500 * MS),
     )
     nap = lambda table: table.get("other")  # noqa: E731
-    scene, _ = ask(FaultPlan.of(*faults), lambda table: table.put(KEY, item(1)), nap, nap, nap)
-    rows = [(row["node"], row["op"], row["version"], row["content"], row["owner"]) for row in scene.rows(Kind.APPLIED)]
+    scene, _ = ask(FaultPlan.of(*faults), lambda table: table.put(ROW, row("1")), nap, nap, nap)
+    rows = [
+        tuple(each[name] for name in ("node", "op", "version", "content", "owner")) for each in scene.rows(Kind.APPLIED)
+    ]
     assert rows[1:] == [
         ("operator", "write", "5", content_id(bytes_put), "x"),
         ("operator", "delete", None, None, None),
     ]
 
 
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[1]", b'{"expired":false}'], ids=str)
+def test_bytes_that_are_no_item_become_one(body):
+    """D6, H17: a table holds items only, so what an operator puts there is an item of bytes, and no lock record."""
+    plan = FaultPlan.of(CorruptObject(id="f", service="leases", at_ns=100 * MS, body=body))
+    scene, got = ask(plan, lambda table: table.put(ROW, row("1")), lambda table: table.get(ROW))
+    assert set(got[1].body) == {KEY, "bytes"}
+    assert got[1].version is None
+    assert scene.rows(Kind.APPLIED)[1]["owner"] is None
+
+
 def test_what_took_effect_is_on_record():
-    """Truth: an update is recorded with the whole item that it made, its condition and its version."""
+    """Truth: acquire, renewal and release are told apart by the row, with condition and version."""
     scene, _ = ask(
-        FaultPlan(), lambda table: table.put(KEY, item(1), 0), lambda table: table.update(KEY, item(2), 1),
-        lambda table: table.update(KEY, {**item(3), "released": True}, 2),
-    )  # fmt: skip
+        FaultPlan(),
+        lambda table: table.put(ROW, row("1"), absent(KEY)),
+        lambda table: table.put(ROW, row("2"), at("1")),
+        lambda table: table.put(ROW, row("3", is_released=True), at("2")),
+    )
     rows = scene.rows(Kind.APPLIED)
-    assert [(row["op"], row["if_version"], row["version"], row["owner"]) for row in rows] == [
+    assert [(each["op"], each["if_version"], each["version"], each["owner"]) for each in rows] == [
         ("acquire", "absent", "1", "a"), ("renew", "1", "2", "a"), ("release", "2", "3", "a"),
     ]  # fmt: skip
-    assert {row["task"] for row in rows} == {"leases"}
+    assert {each["task"] for each in rows} == {"leases"}
+    assert json.loads(rows[0]["detail"]) == {"duration_ns": 10**10}
 
 
 @pytest.mark.parametrize(
@@ -189,46 +261,33 @@ def test_what_took_effect_is_on_record():
 def test_faults_strike_a_table_too(fault, outcome, counts):
     """A fault that names the table strikes it as it would a store, here a renewal under a stale condition."""
     plan = FaultPlan.of(fault)
-    scene, got = ask(plan, lambda table: table.put(KEY, item(1), 0), lambda table: table.update(KEY, item(2), 7))
+    scene, got = ask(
+        plan, lambda table: table.put(ROW, row("1"), absent(KEY)), lambda table: table.put(ROW, row("2"), at("7"))
+    )
     assert got[1].outcome is outcome
     assert scene.counts() == counts
 
 
 def test_a_stale_read_shows_an_old_item():
-    """stale_read: the state of 300 ms ago, although reads are linearizable."""
+    """stale_read: the state of 300 ms ago, although the read asked for a consistent one."""
     plan = FaultPlan.of(StaleRead(id="f", service="leases", lag_ns=300 * MS))
-    _, got = ask(
-        plan, lambda table: table.put(KEY, item(1)), lambda table: table.put(KEY, item(2)), lambda table: table.get(KEY)
-    )
-    assert got[2].body == item(1)
+    calls = [lambda table: table.put(ROW, row("1")), lambda table: table.put(ROW, row("2"))]
+    _, got = ask(plan, *calls, lambda table: table.get(ROW))
+    assert got[2].body == whole("1")
 
 
-@pytest.mark.parametrize(
-    ("fault", "found"),
-    [
-        (DeleteObject(id="f", service="leases", at_ns=500 * MS), None),
-        (CorruptObject(id="f", service="leases", at_ns=500 * MS, body=b'{"version": 5}'), {"version": 5}),
-    ],
-    ids=["deleted", "overwritten"],
-)  # fmt: skip
-def test_an_operator_reaches_into_a_table(fault, found):
-    """delete_object, corrupt_object: every lock record of the service that the fault names, on record as nobody's."""
-    calls = [lambda table: table.put(KEY, item(1)), lambda table: table.put("other", {"version": 1})]
-    scene, got = ask(FaultPlan.of(fault), *calls, lambda table: table.get("other"), lambda table: table.get(KEY))
-    assert (got[2].body, got[3].body) == ({"version": 1}, found)
-    assert [row["node"] for row in scene.rows(Kind.APPLIED)] == ["n1", "n1", "operator"]
+def test_an_operator_deletes_every_lock_of_a_table():
+    """delete_object without a key: every lock record of the service that the fault names; other items stay."""
+    plan = FaultPlan.of(DeleteObject(id="f", service="leases", at_ns=500 * MS))
+    calls = [lambda table: table.put(ROW, row("1")), lambda table: table.put("other", {"a": text("1")})]
+    scene, got = ask(plan, *calls, lambda table: table.get("other"), lambda table: table.get(ROW))
+    assert (got[2].body, got[3].body) == ({KEY: text("other"), "a": text("1")}, None)
+    assert [each["node"] for each in scene.rows(Kind.APPLIED)] == ["n1", "n1", "operator"]
     assert scene.counts() == (1, 1, 1)
-
-
-def test_what_is_no_item_cannot_be_put_into_a_table():
-    """corrupt_object with no JSON object: a table holds items, so the plan is wrong; the message says what it holds."""
-    plan = FaultPlan.of(CorruptObject(id="f", service="leases", at_ns=100 * MS, body=b"{"))
-    with pytest.raises(ConfigError, match="a table holds items; expected a JSON object"):
-        ask(plan, lambda table: table.put(KEY, item(1)), lambda table: table.get(KEY))
 
 
 def test_a_table_knows_two_acts():
     """The message names what there is."""
     scene, _ = ask(FaultPlan())
     with pytest.raises(ConfigError, match="'expire'; this service knows put, delete"):
-        scene.world.services["leases"].tamper("expire", KEY)
+        scene.world.services["leases"].tamper("expire", ROW)
