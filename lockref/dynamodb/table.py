@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from lockref.history import IF_ABSENT, Op
 from lockref.ports import Channel, Reply, Request
+from lockref.stores.port import Outcome
 
 GET, GET_EVENTUAL, PUT, UPDATE, DELETE = "get", "get_eventual", "put", "update", "delete"
 """The verbs. `get_eventual` may show an older state: a read that is not strongly consistent."""
@@ -125,6 +126,49 @@ def version_of(item: Item | None) -> str | None:
 def to_bytes(body: Mapping[str, Any]) -> bytes:
     """An item, or an update, as bytes: equal items give equal bytes."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def updated(key: str, present: Item | None, changes: Mapping[str, Any]) -> Item:
+    """The item that an update makes of the present one, or of none. A number is added to what is there, or to 0."""
+    before: Item = present or {KEY: text(key)}
+    sums = {
+        name: number(int(value["N"]) + int(before.get(name, {"N": "0"})["N"])) for name, value in changes["ADD"].items()
+    }
+    kept = {name: value for name, value in before.items() if name not in changes["REMOVE"]}
+    return {**kept, **changes["SET"], **sums}
+
+
+def item_bytes(item: Item) -> int:
+    """How large DynamoDB counts an item: the UTF-8 of names and values, without the marks of types."""
+    return sum(
+        len(name.encode()) + sum(len(str(each).encode()) for each in value.values()) for name, value in item.items()
+    )
+
+
+TOO_LARGE = Reply(Outcome.REJECTED, status=400, reason="ValidationException: the item has more than 400 kB")
+
+
+def applied(item: bytes | None) -> Reply:
+    """The answer to a request that took effect: the item that was found or made."""
+    return Reply(Outcome.APPLIED, None if item is None else version_of(json.loads(item)), item, status=200)
+
+
+def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
+    """What a table with this state of the item answers to a write, and the state from then on.
+
+    Conditions, updates and sizes of every table that is not Amazon's: the modelled one, and the one in memory.
+    """
+    present = None if state is None else json.loads(state)
+    condition = request.condition
+    if isinstance(condition, Condition) and not condition.holds(present):
+        reason = "ConditionalCheckFailedException: the item is not what the condition says"
+        return Reply(Outcome.PRECONDITION_FAILED, missing=present is None, status=400, reason=reason), state
+    item: bytes | None = request.body
+    if request.verb == UPDATE:
+        item = to_bytes(updated(request.key, present, json.loads(request.body)))
+    if item is not None and item_bytes(json.loads(item)) > ITEM_BYTES_MAX:
+        return TOO_LARGE, state
+    return applied(item), item
 
 
 class TableClient:

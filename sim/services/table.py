@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from lockref.dynamodb import table as port
-from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, KEY, PUT, UPDATE, Condition, Item
+from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, KEY, PUT, UPDATE
 from lockref.history import Op
 from lockref.ports import Reply, Request
 from lockref.stores.port import Outcome
@@ -39,26 +39,17 @@ class TableService:
         return next((state for since_ns, state in reversed(self._states.get(key, ())) if since_ns <= as_of_ns), None)
 
     def apply(self, request: Request, at_ns: int) -> Reply:
-        key, verb, condition = request.key, request.verb, request.condition
+        key, verb = request.key, request.verb
         if verb in (GET, GET_EVENTUAL):
-            return _found(self._state(key, at_ns if verb == GET else at_ns - self._lag_ns))
+            return port.applied(self._state(key, at_ns if verb == GET else at_ns - self._lag_ns))
         assert verb in (PUT, UPDATE, DELETE), f"a table knows no {verb!r}"
-        state = self._state(key, at_ns)
-        present = None if state is None else json.loads(state)
-        if isinstance(condition, Condition) and not condition.holds(present):
-            return Reply(
-                Outcome.PRECONDITION_FAILED, missing=present is None, status=400, reason="ConditionalCheckFailed"
-            )
-        item = request.body
-        if verb == UPDATE:
-            item = port.to_bytes(_updated(present or {KEY: port.text(key)}, json.loads(request.body)))
-        if item is not None and item_bytes(json.loads(item)) > port.ITEM_BYTES_MAX:
-            return Reply(Outcome.REJECTED, status=400, reason="ValidationException: the item has more than 400 kB")
-        self._states.setdefault(key, []).append((at_ns, item))
-        return _found(item)
+        reply, state = port.answer(request, self._state(key, at_ns))
+        if reply.outcome is Outcome.APPLIED:
+            self._states.setdefault(key, []).append((at_ns, state))
+        return reply
 
     def past(self, key: str, lag_ns: int) -> Reply:
-        return _found(self._state(key, self._context.now_ns - lag_ns))
+        return port.applied(self._state(key, self._context.now_ns - lag_ns))
 
     def tamper(self, act: str, key: str, **how: Any) -> int:
         """`put` overwrites with `body`, `delete` removes, also when a lifetime has ended; no condition is asked.
@@ -75,27 +66,6 @@ class TableService:
         self._context.changed(Op.DELETE if state is None else Op.WRITE, key, _version(state) or "", state)
         self._states.setdefault(key, []).append((now_ns, state))
         return 1
-
-
-def item_bytes(item: Item) -> int:
-    """How large DynamoDB counts an item: the UTF-8 of names and values, without the marks of types."""
-    return sum(
-        len(name.encode()) + sum(len(str(each).encode()) for each in value.values()) for name, value in item.items()
-    )
-
-
-def _updated(present: Item, changes: dict[str, Any]) -> Item:
-    """`present` with what an update says. A number is added to what is there, or to 0."""
-    sums = {
-        name: port.number(int(value["N"]) + int(present.get(name, {"N": "0"})["N"]))
-        for name, value in changes["ADD"].items()
-    }
-    kept = {name: value for name, value in present.items() if name not in changes["REMOVE"]}
-    return {**kept, **changes["SET"], **sums}
-
-
-def _found(state: bytes | None) -> Reply:
-    return Reply(Outcome.APPLIED, _version(state), state, status=200)
 
 
 def _version(state: bytes | None) -> str | None:

@@ -19,6 +19,7 @@ from lockref.dynamodb.table import (
     equals,
     exists,
     flag,
+    item_bytes,
     number,
     text,
     to_bytes,
@@ -37,7 +38,7 @@ from sim.faults.answers import Error
 from sim.faults.network import LoseReply
 from sim.faults.plan import FaultPlan
 from sim.faults.stores import CorruptObject, DeleteObject, IgnoreConditions, StaleRead
-from sim.services.table import TableService, item_bytes
+from sim.services.table import TableService
 from tests.sim.scripted import MS, TIMEOUT_NS, Scene
 
 ROW = "s3://bucket/table"

@@ -1,0 +1,281 @@
+"""Delta's lease, corrected: timing rules T1 to T13 and the bugs that they answer, on a machine whose time is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lockref.dynamodb.item import LeaseItem, parse, serialize
+from lockref.dynamodb.lease import DynamoLock
+from lockref.dynamodb.memory import MemoryTable
+from lockref.dynamodb.options import LeaseOptions
+from lockref.dynamodb.table import KEY, VERSION, TableClient, number, text, to_bytes
+from lockref.errors import CorruptRecord, LockLost, LockNotAcquirable
+from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.provider import LockSettings
+from lockref.runtime import NS_PER_S
+from lockref.stores.port import Outcome
+from tests.hardened_rig import ManualRuntime
+
+ROW = "s3://bucket/table"
+LEASE_S = 10
+WATCH_NS = 11 * NS_PER_S
+
+
+class Scripted(MemoryTable):
+    """A table whose next answers are scripted: each rule is handed the request and how to perform it."""
+
+    def __init__(self, runtime: ManualRuntime) -> None:
+        super().__init__(runtime=runtime)
+        self.script: list[Callable[[Request, Callable[[], Reply]], Reply]] = []
+        self.log: list[str] = []
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        if request.key == ROW:
+            self.log.append(request.verb)
+            if self.script:
+                return self.script.pop(0)(request, lambda: MemoryTable.send(self, request, timeout_ns))
+        return super().send(request, timeout_ns)
+
+
+class Machine:
+    """Clients of one table on a machine whose clocks stand still until told."""
+
+    def __init__(self, **options: Any) -> None:
+        self.runtime = ManualRuntime()
+        self.table = Scripted(self.runtime)
+        self.client = TableClient(self.table, NS_PER_S)
+        self.options = options
+
+    def lock(self, **options: Any) -> DynamoLock:
+        settings = LockSettings(key=ROW, validity_ns=LEASE_S * NS_PER_S, options={**self.options, **options})
+        return DynamoLock(self.client, ROW, LeaseOptions.from_settings(settings), runtime=self.runtime)
+
+    def row(self) -> LeaseItem:
+        return parse(to_bytes(self.client.get(ROW).body))
+
+    def plant(self, **attributes: Any) -> None:
+        row = {"ownerName": text("other"), VERSION: text("v1"), "leaseDuration": text(str(LEASE_S)), **attributes}
+        self.client.put(ROW, {name: value for name, value in row.items() if value is not None})
+
+
+def lose_reply(_request: Request, perform: Callable[[], Reply]) -> Reply:
+    perform()
+    return TIMED_OUT
+
+
+def test_a_cycle_leaves_the_row_with_its_generation():
+    """T9: a release marks the row and keeps it, so the next grant has the next generation."""
+    machine = Machine()
+    lock = machine.lock()
+    assert lock.try_lock()
+    assert lock.fencing_token == 1
+    held = machine.row()
+    assert (held.duration_s, held.token, held.is_released, held.name) == (LEASE_S, 1, False, lock.owner.split("/")[0])
+    lock.unlock()
+    assert machine.row().is_released
+    assert not lock.holds()
+    other = machine.lock()
+    assert other.try_lock()
+    assert other.fencing_token == 2
+
+
+def test_a_dead_holder_is_counted_out_by_the_waiter():
+    """T1, T4, T5: ρ × lease after the waiter first saw the row, and not a moment earlier; no wall clock is asked."""
+    machine = Machine()
+    machine.plant()
+    waiter = machine.lock()
+    assert not waiter.try_lock()
+    machine.runtime.wall += 10**15
+    assert not waiter.try_lock()
+    machine.runtime.wall -= 2 * 10**15
+    machine.runtime.mono += WATCH_NS - 1
+    assert not waiter.try_lock()
+    machine.runtime.mono += 1
+    assert waiter.try_lock()
+
+
+def test_a_changed_row_is_watched_anew():
+    """T4: any new version restarts the count, whoever wrote it."""
+    machine = Machine()
+    machine.plant()
+    waiter = machine.lock()
+    assert not waiter.try_lock()
+    machine.runtime.mono += WATCH_NS - 1
+    machine.plant(**{VERSION: text("v2")})
+    assert not waiter.try_lock()
+    machine.runtime.mono += WATCH_NS - 1
+    assert not waiter.try_lock()
+    machine.runtime.mono += 1
+    assert waiter.try_lock()
+
+
+def test_the_row_says_how_long_it_is_watched():
+    """T1: the holder's own duration counts, not the waiter's setting."""
+    machine = Machine()
+    machine.plant(leaseDuration=text("20"))
+    waiter = machine.lock()
+    assert not waiter.try_lock()
+    machine.runtime.mono += 2 * WATCH_NS - 1
+    assert not waiter.try_lock()
+    machine.runtime.mono += 1
+    assert waiter.try_lock()
+
+
+@pytest.mark.parametrize("instant", ["1", "1795309390", "99999999999"])
+def test_a_row_with_an_instant_is_watched_for_our_own_lease(instant):
+    """B1, B8: 0.6 writes the epoch second of the end as a number. It blocks nobody for ever, and is not believed."""
+    machine = Machine()
+    machine.plant(leaseDuration=number(int(instant)))
+    waiter = machine.lock()
+    assert not waiter.try_lock()
+    machine.runtime.mono += WATCH_NS - 1
+    assert not waiter.try_lock()
+    machine.runtime.mono += 1
+    assert waiter.try_lock()
+    assert machine.row().duration_s == LEASE_S
+
+
+def test_the_holder_stops_before_anybody_may_take_over():
+    """T2, T3, T6: counted from before the write left, on its own clock, a margin early; a step back changes nothing."""
+    machine = Machine(margin_ms="500")
+    lock = machine.lock()
+
+    def late(_request: Request, perform: Callable[[], Reply]) -> Reply:
+        reply = perform()
+        machine.runtime.advance(2 * NS_PER_S)
+        return reply
+
+    machine.table.script = [lambda _request, perform: perform(), late]
+    assert lock.try_lock()
+    machine.runtime.wall -= 10**15
+    machine.runtime.mono += 7_500_000_000 - 1
+    assert lock.holds()
+    machine.runtime.mono += 1
+    assert not lock.holds()
+    with pytest.raises(LockLost):
+        lock.assert_held()
+
+
+def test_an_own_row_whose_answer_was_lost_is_ours():
+    """B6, T8: the lost answer of a put is looked up; the client does not wait for itself."""
+    machine = Machine()
+    lock = machine.lock()
+    machine.table.script = [lambda _request, perform: perform(), lose_reply]
+    assert lock.try_lock()
+    assert machine.row().owner == lock.owner
+
+
+def test_two_processes_of_one_name_exclude_each_other():
+    """D4: an owner name is for people and for resuming; it never makes somebody else's lease ours."""
+    machine = Machine(owner_name="writer-bravo")
+    first, second = machine.lock(), machine.lock()
+    assert first.try_lock()
+    assert machine.row().name == "writer-bravo"
+    assert not second.try_lock()
+    second.close()
+    assert first.holds()
+
+
+def test_an_operator_can_close_the_lock():
+    """isNonAcquirable: a typed error names the row, and nothing is written."""
+    machine = Machine()
+    machine.plant(isNonAcquirable=text("1"))
+    before = machine.client.get(ROW).body
+    with pytest.raises(LockNotAcquirable, match=ROW):
+        machine.lock().try_lock()
+    assert machine.client.get(ROW).body == before
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({VERSION: None}, "recordVersionNumber missing"),
+        ({VERSION: text("")}, "recordVersionNumber"),
+        ({VERSION: number(3)}, "recordVersionNumber"),
+        ({"ownerName": None}, "ownerName missing"),
+        ({"leaseDuration": None}, "leaseDuration missing"),
+        ({"leaseDuration": text("soon")}, "leaseDuration"),
+        ({"leaseDuration": text("1795309390")}, "leaseDuration"),
+        ({"leaseDuration": {"BOOL": True}}, "leaseDuration"),
+        ({"generation": text("7")}, "generation"),
+        ({"data": number(7)}, "data"),
+    ],
+)
+def test_a_malformed_row_names_its_attribute(attributes, words):
+    """Bad input: row and attribute are named, nothing is written, nobody's lease is taken."""
+    machine = Machine()
+    machine.plant(**attributes)
+    before = machine.client.get(ROW).body
+    with pytest.raises(CorruptRecord, match=f"{ROW}.*{words}"):
+        machine.lock().try_lock()
+    assert machine.client.get(ROW).body == before
+
+
+def test_what_others_left_in_a_row_is_kept():
+    """Nothing is lost: attributes that this lock does not know, and the data of a dead holder (B12)."""
+    machine = Machine()
+    machine.plant(colour=text("blue"), data=text("{}"))
+    lock = machine.lock()
+    assert not lock.try_lock()
+    machine.runtime.advance(WATCH_NS)
+    assert lock.try_lock()
+    body = machine.client.get(ROW).body
+    assert (body["colour"], body["data"], body[KEY]) == (text("blue"), text("{}"), text(ROW))
+    lock.unlock()
+    body = machine.client.get(ROW).body
+    assert (body["colour"], "data" in body) == (text("blue"), False)
+
+
+def test_a_foreign_release_is_honoured():
+    """isReleased of the originals: taken at once, and the generation rises above every one before (T9)."""
+    machine = Machine()
+    first = machine.lock()
+    assert first.try_lock()
+    first.unlock()
+    machine.plant(isReleased=text("1"))
+    second = machine.lock()
+    assert second.try_lock()
+    assert second.fencing_token is not None
+    assert second.fencing_token > 1
+
+
+def test_a_deleted_row_does_not_reset_the_generation():
+    """T9, B5: the originals release by deleting, and TTL may; tokens go on rising."""
+    machine = Machine()
+    first = machine.lock()
+    assert first.try_lock()
+    machine.client.delete(ROW)
+    second = machine.lock()
+    assert second.try_lock()
+    assert second.fencing_token is not None
+    assert second.fencing_token > 1
+
+
+def test_a_row_tells_no_number_for_a_lifetime_to_find():
+    """T10, B5: DynamoDB deletes by a number of epoch seconds; leaseDuration is text."""
+    machine = Machine()
+    assert machine.lock().try_lock()
+    assert machine.client.get(ROW).body["leaseDuration"] == text(str(LEASE_S))
+
+
+def test_a_record_reads_as_it_was_written():
+    """Both ways: attributes to bytes and back."""
+    record = LeaseItem(name="a", nonce="n", duration_s=7, incarnation="i", token=3, mark=9, data="d")
+    assert parse(serialize(record)) == record
+    freed = record.freed("m")
+    assert (freed.is_released, freed.data, freed.token, parse(serialize(freed))) == (True, None, 3, freed)
+
+
+def test_a_refused_write_is_told():
+    """403: the row is not ours to write, and the lock says so instead of trying for ever."""
+    machine = Machine()
+    machine.table.script = [
+        lambda _request, perform: perform(),
+        lambda *_: Reply(Outcome.REJECTED, status=400, reason="AccessDenied"),
+    ]
+    with pytest.raises(Exception, match="AccessDenied"):
+        machine.lock().try_lock()
+    assert machine.client.get(ROW).body is None
