@@ -95,14 +95,12 @@ class Condition(str):
 
     __slots__ = ("clauses",)
 
-    clauses: tuple[Clause, ...]
-
-    @classmethod
-    def of(cls, clauses: Sequence[Clause]) -> Self:
+    def __new__(cls, clauses: Sequence[Clause]) -> Self:
         """All of these; without any, no condition."""
-        made = cls(_version_named(clauses))
-        made.clauses = tuple(clauses)
-        return made
+        return super().__new__(cls, _version_named(clauses))
+
+    def __init__(self, clauses: Sequence[Clause]) -> None:
+        self.clauses = tuple(clauses)
 
     def holds(self, item: Item | None) -> bool:
         return all(clause.holds(item) for clause in self.clauses)
@@ -205,7 +203,7 @@ class TableClient:
     def _ask(
         self, verb: str, key: str, op: Op, body: Mapping[str, Any] | None = None, clauses: Sequence[Clause] = ()
     ) -> Reply:
-        condition = Condition.of(clauses) if clauses else ""
+        condition = Condition(clauses) if clauses else ""
         content = None if body is None else to_bytes(body)
         request = Request(self._channel.client, self._channel.service, verb, key, condition, content, op)
         reply = self._channel.send(request, self._timeout_ns)

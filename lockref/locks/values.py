@@ -110,7 +110,7 @@ class Attempt(Generic[R]):
 
     record: what is written; its nonce makes the attempt recognisable (H5).
     sent: both clocks before the request left (M22). deadline: until when we may believe if it lands.
-    wall_estimate_ns: what the wall clock should have shown, see `estimate_wall`.
+    wall_estimate_ns: what the wall clock should have shown, where the record carries a stamp (`LockFileWriter`).
     if_version: the precondition; None for "the object is absent".
     """
 

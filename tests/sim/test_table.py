@@ -139,9 +139,9 @@ def test_conditions_on_any_attribute(clauses, is_met):
 
 def test_a_condition_reads_as_the_version_that_it_names():
     """History: what a condition is compared by is the version that it pins, "absent", or nothing."""
-    assert Condition.of([equals("ownerName", text("a")), at("7")]) == "7"
-    assert Condition.of([absent(KEY)]) == IF_ABSENT
-    assert Condition.of([exists("isReleased")]) == ""
+    assert Condition([equals("ownerName", text("a")), at("7")]) == "7"
+    assert Condition([absent(KEY)]) == IF_ABSENT
+    assert Condition([exists("isReleased")]) == ""
 
 
 def test_of_two_who_write_at_one_instant_the_second_is_too_late():

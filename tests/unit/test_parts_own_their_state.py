@@ -1,6 +1,6 @@
 """A part of a lock owns its state: nobody else writes it.
 
-Asked of the source, not of a run: in `lockref/locks` and `lockref/storage` an
+Asked of the source, not of a run: in `lockref/locks`, `lockref/storage` and `lockref/dynamodb` an
 attribute is assigned through `self` alone.
 """
 
@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import lockref
+from lockref.dynamodb.lease import DynamoLock
 
 _HOUSE = Path(lockref.__file__).parent
-SOURCES = sorted(path for room in ("locks", "storage") for path in (_HOUSE / room).rglob("*.py"))
+SOURCES = sorted(path for room in ("locks", "storage", "dynamodb") for path in (_HOUSE / room).rglob("*.py"))
 
 
 def foreign_writes(source: str) -> Iterator[str]:
@@ -44,5 +45,6 @@ def test_a_write_from_outside_is_seen(line):
 
 
 def test_a_lock_inherits_no_layers():
-    """`StorageLock` is composed: it has no base class of ours, and says so in its method resolution order."""
-    assert [base.__module__ for base in lockref.StorageLock.__mro__[1:] if base.__module__.startswith("lockref")] == []
+    """`StorageLock` and `DynamoLock` are composed: neither has a base class of ours."""
+    for lock in (lockref.StorageLock, DynamoLock):
+        assert [base.__module__ for base in lock.__mro__[1:] if base.__module__.startswith("lockref")] == []
