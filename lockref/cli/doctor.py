@@ -72,4 +72,4 @@ def _say_store(console: Console, uri: str, measured: Measured) -> None:
     if measured.ignored:
         console.say("do not use this store for locks", style="bad")
     else:
-        console.say("it kept every condition that it claims to know; that bounds its defects, and proves nothing")
+        console.say("it kept every condition of this test; a test cannot prove that it always does")

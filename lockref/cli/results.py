@@ -115,12 +115,12 @@ def conclude(
     skipped: scenarios that do not apply to the lock, with the reason.
     errors: scenarios that could not be run to their end, with the error; they have been told.
     failed: what ended it early. It is raised again where nothing was judged
-    before; otherwise it is said, and what was judged still counts: a proven
-    failure is not hidden by a server that then went away.
+    before and no document is due; otherwise it is said, and what was judged
+    still counts: a proven failure is not hidden by a server that then went away.
     """
-    if failed is not None and not results:
+    if failed is not None and not results and not (console.as_json and errors):
         raise failed
-    code = code_of(results, allowed)
+    code = code_of(results, allowed) if results else 0
     if failed is not None:
         code = worst((code, failed.exit_code))
     if errors:
@@ -132,8 +132,7 @@ def conclude(
         ended.update({"not applicable": len(skipped), "could not be run": len(errors)})
         console.say("in all: " + ", ".join(f"{number:,} {how}" for how, number in ended.items() if number))
     document = document_of(results, digest=joint_digest(results), folder=folder.path, skipped=skipped, errors=errors)
-    status = "finished" if failed is None else "failed"
-    folder.describe(status=status, verdict=document["verdict"], exit_code=code)
+    folder.describe(status="finished" if failed is None else "failed", verdict=document["verdict"], exit_code=code)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotation_lines(results, **gate(allowed)):
             console.say(line)

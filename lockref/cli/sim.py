@@ -34,7 +34,7 @@ DETERMINISM_EVERY = 10
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
 @click.option("--keep", "keep_runs", type=click.IntRange(0), default=200, show_default=True, help="Histories to keep.")
 @click.option("--resume", is_flag=True, help="Go on with the unfinished run of this same command.")
-@click.option("--allow-exit", default="", metavar="3,4", help="Codes that count as success; never 1.")
+@click.option("--allow-exit", default="", metavar="CODES", help="Codes that count as success, such as 3,4; never 1.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
 def command(

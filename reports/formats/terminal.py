@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.checks.spec import FAIRNESS, LIVENESS, SAFETY
-from reports.formats.results import Results
+from reports.formats.results import Clause, Results
 from reports.formats.speed import speed_lines
 from reports.formats.text import short
 
@@ -14,6 +14,11 @@ NOTICE_MAX = 300
 LINE_MAX = 200
 BLOCKS_MAX = 3
 """Failure blocks shown on the terminal; the rest is counted and stands in results.json."""
+
+
+def _is_unasked(clause: Clause | None) -> bool:
+    """Did the clause apply to no run at all?"""
+    return clause is not None and clause.not_applicable > 0 and clause.runs + clause.inconclusive == 0
 
 
 def result_lines(results: Results) -> Iterator[tuple[str, str]]:
@@ -35,6 +40,9 @@ def result_lines(results: Results) -> Iterator[tuple[str, str]]:
         f"{name} (broken in {clause.violated:,})" if clause.violated else name
         for name, clause in results.not_demanded.items()
     ]
+    unasked = [name for name in (*SAFETY, *LIVENESS) if _is_unasked(results.clauses.get(name))]
+    if "S7" in unasked and results.runs > results.damaged:
+        yield f"  not judged in any run: {', '.join(unasked)} (docs/spec.md says when a clause does not apply)", ""
     if not_demanded:
         yield f"  not demanded here, for no lock is known to keep it: {', '.join(not_demanded)}", "dim"
     for failure in results.failures[:BLOCKS_MAX]:

@@ -43,7 +43,7 @@ def find_backend(name: str) -> Backend:
     if backend is None:
         raise ConfigError(
             f"the backend {name!r} is not known; expected a URI or one of {', '.join(BACKENDS)}."
-            f"{did_you_mean(name, BACKENDS)}"
+            f"{did_you_mean(name, [*BACKENDS, 'memory:'])}"
         )
     return backend
 

@@ -608,3 +608,32 @@ def test_a_later_attempt_of_the_demo_counts(
     [folder] = (own_folder / ".lockref" / "runs").glob("*-demo")
     assert {path.name for path in folder.iterdir()} >= {"3-contention", "3-contention-again-2"}
     assert "too busy" not in capsys.readouterr().out
+
+
+def test_a_lock_that_raises_everywhere_still_gives_a_document(
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--json` prints one document also where no scenario could be run to its end: it names the errors."""
+    (own_folder / "raising.py").write_text(
+        "class Raising:\n"
+        "    grant = None\n"
+        "    def __init__(self, context): pass\n"
+        "    def try_lock(self): raise TypeError('broken')\n"
+        "    def lock(self, timeout_s): raise TypeError('broken')\n"
+        "    def unlock(self): pass\n"
+        "    def holds(self): return False\n"
+        "    def close(self): pass\n"
+    )
+    assert run(["sim", "e01", "--provider", "raising.py:Raising", "--seeds", "1..2", "--json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert [error["scenario"] for error in document["errors"]] == ["e01-empty-store"]
+    assert "TypeError" in document["errors"][0]["error"]
+
+
+def test_a_lock_without_readable_records_is_told_what_nobody_judged(
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """HELD is not all: clauses that applied to no run are named, so that nobody takes them for kept."""
+    lock = "tests.quality.planted.strangers:HiddenLock"
+    assert run(["sim", "e01", "--provider", lock, "--seeds", "1..2"]) in (0, 3, 4)
+    assert "not judged in any run: S1, S2, S5, S6, S7" in capsys.readouterr().out
