@@ -33,7 +33,7 @@ test: $(READY) ## everything, in under fifteen minutes on two cores
 test-all: test ## and the slow lanes: long tests, forty kills, every correct lock and every expectation over many seeds
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m long
 	$(BIN)/python -m tests.quality.kills --times 40
-	$(BIN)/python -m tests.quality.correct_locks 30
+	$(BIN)/python -m tests.quality.correct_locks 10
 	$(BIN)/lockref scenario test
 
 lint: $(READY) ## ruff

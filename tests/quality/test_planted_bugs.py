@@ -26,7 +26,7 @@ LONG = ("contention", "writers")
 """Left out for correct variants: long runs without faults, which show nothing new."""
 
 SEEDS = 1
-"""For each correct lock and scenario; `make test-all` takes thirty."""
+"""For each correct lock and scenario; `make test-all` takes ten."""
 
 CONTENDED = ("a01", "a05", "demo", "e01", "e02", "e06", "e08", "e09", "e17", "u01", "u06", "swarm")
 
