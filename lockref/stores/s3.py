@@ -16,45 +16,22 @@ requires wrap the body in a trailer that several servers store verbatim.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import botocore.session
 from boto3.session import Session
-from botocore.awsrequest import (
-    AWSHTTPConnection,
-    AWSHTTPConnectionPool,
-    AWSHTTPSConnection,
-    AWSHTTPSConnectionPool,
-)
-from botocore.config import Config
-from botocore.credentials import Credentials
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ReadTimeoutError,
-)
+from botocore.exceptions import ClientError
 from botocore.handlers import add_expect_header
-from botocore.parsers import ResponseParserError
-from urllib3.exceptions import HTTPError
 
-from lockref.stores.endpoints import is_loopback, split_timeout_s
+from lockref.stores.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, explain, is_dummy, status_and_code
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.stores.statuses import REASON_CHARS_MAX, StatusRow, classify, read_reply, write_reply
-from lockref.stores.wire import BoundedConnection, Exchange, bounded
+from lockref.stores.wire import Exchange, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mypy_boto3_s3.client import S3Client
-
-_NO_ANSWER = (BotoCoreError, ResponseParserError, HTTPError)
-"""No answer, or none that was understood. botocore translates urllib3's errors, but not those that strike while it
-reads the body of an error response."""
 
 CAPABILITIES = StoreCapabilities(dialect="s3", versions_repeat=True, conditional_delete=True)
 
@@ -98,89 +75,26 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
 )
 """Every answer of S3 (conditional-writes.md, section 1) and what it means for a write."""
 
-_LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
-_DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
-_LOOPBACK_REGION = "us-east-1"
-DUMMY_NOTE: Final = "no AWS credentials were found; dummy ones are sent, as the endpoint is on this machine"
-
-
-def _session(endpoint: str) -> Session:
-    """A session of our own: the default one is shared and not safe for threads.
-
-    On a loopback endpoint only local places are searched for credentials: the
-    full chain would ask the machine's metadata address over the network, and
-    wait for it.
-    """
-    core = botocore.session.Session()
-    if is_loopback(endpoint):
-        chain = core.get_component("credential_provider")
-        for provider in list(chain.providers):
-            if provider.METHOD not in _LOCAL_CREDENTIALS:
-                chain.remove(provider.METHOD)
-        if core.get_credentials() is None:
-            core.set_credentials(_DUMMY_CREDENTIALS.access_key, _DUMMY_CREDENTIALS.secret_key)
-    return Session(botocore_session=core)
-
-
-def _is_dummy(session: Session) -> bool:
-    credentials = session.get_credentials()
-    return credentials is not None and credentials.access_key == _DUMMY_CREDENTIALS.access_key
-
 
 def make_client(
     *, endpoint: str, region: str, request_timeout_ns: int, pool_size: int, session: Session | None = None
 ) -> S3Client:
-    """A client that sends each request once.
-
-    session: whose credentials it uses; default a new one.
-    Errors: botocore's own for an unusable profile or configuration file.
-    """
-    session = session or _session(endpoint)
-    connect_s, read_s = split_timeout_s(request_timeout_ns)
-    config = Config(
-        connect_timeout=connect_s,
-        read_timeout=read_s,
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        max_pool_connections=pool_size,
-        tcp_keepalive=True,
+    """A client that sends each request once. See `aws_client`."""
+    client = aws_client(
+        "s3",
+        endpoint=endpoint,
+        region=region,
+        request_timeout_ns=request_timeout_ns,
+        pool_size=pool_size,
+        session=session,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         # A server on a port has no DNS names of its own for buckets.
         s3={"addressing_style": "path" if endpoint else "auto"},
-        proxies={} if is_loopback(endpoint) else None,
     )
-    client = session.client(
-        "s3",
-        endpoint_url=endpoint or None,
-        region_name=region or session.region_name or (_LOOPBACK_REGION if endpoint else None),
-        config=config,
-    )
-    _bound_connections(client)
     client.meta.events.unregister("before-call.s3", add_expect_header)
     client.meta.events.register("before-call.s3", _follow_no_redirect)
-    return client
-
-
-class _Connection(BoundedConnection, AWSHTTPConnection):  # type: ignore[misc]
-    pass
-
-
-class _TlsConnection(BoundedConnection, AWSHTTPSConnection):  # type: ignore[misc]
-    pass
-
-
-class _Pool(AWSHTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _TlsPool(AWSHTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
-
-
-def _bound_connections(client: S3Client) -> None:
-    """Let the client make connections that keep a deadline. botocore has no public place for that."""
-    http = cast("Any", client)._endpoint.http_session  # noqa: SLF001
-    http._pool_classes_by_scheme.update(http=_Pool, https=_TlsPool)  # noqa: SLF001
+    return cast("S3Client", client)
 
 
 def _follow_no_redirect(context: dict[str, Any], **_: object) -> None:
@@ -212,8 +126,8 @@ class S3Store:
         self.place = StorePlace(cloud="s3", container=bucket, prefix=prefix)
         self._prefix = f"{prefix}/" if prefix else ""
         self._request_timeout_ns = request_timeout_ns
-        session = _session(endpoint) if client is None else None
-        self.credentials_note = DUMMY_NOTE if session is not None and _is_dummy(session) else ""
+        session = aws_session(endpoint) if client is None else None
+        self.credentials_note = DUMMY_NOTE if session is not None and is_dummy(session) else ""
         self._client = client or make_client(
             endpoint=endpoint,
             region=region,
@@ -235,10 +149,10 @@ class S3Store:
                 with closing(answer["Body"]) as stream:
                     body = stream.read()
         except ClientError as error:
-            status, code = _status_and_code(error)
+            status, code = status_and_code(error)
             return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-        except _NO_ANSWER as error:
-            outcome, reason = _explain(error)
+        except NO_ANSWER as error:
+            outcome, reason = explain(error)
             return ReadReply(outcome=outcome, reason=reason)
         etag = answer.get("ETag")
         if not etag:
@@ -287,8 +201,8 @@ class S3Store:
                 answer = send()
             except ClientError as error:
                 return _refused_write(error, exchange)
-            except _NO_ANSWER as error:
-                outcome, reason = _explain(error)
+            except NO_ANSWER as error:
+                outcome, reason = explain(error)
                 return WriteReply(outcome=outcome, reason=reason)
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
         etag = answer.get("ETag")
@@ -302,7 +216,7 @@ class S3Store:
 
 def _refused_write(error: ClientError, exchange: Exchange) -> WriteReply:
     """What an error means for a write. botocore calls a success whose body it does not know a 500 (and its code)."""
-    status, code = _status_and_code(error)
+    status, code = status_and_code(error)
     if not exchange.is_success:
         return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
     named = f" ({code})" if code.isalnum() and not code.isdecimal() else ""
@@ -318,26 +232,3 @@ def _without_etag(status: int, exchange: Exchange) -> str:
 def _typed(condition: dict[str, str]) -> dict[str, Any]:
     """The stubs cannot see that a condition's keys are parameters of the call."""
     return cast("dict[str, Any]", condition)
-
-
-def _status_and_code(error: ClientError) -> tuple[int, str]:
-    """The HTTP status (0 where the SDK made the error up) and S3's error code."""
-    metadata = error.response.get("ResponseMetadata", {})
-    return int(metadata.get("HTTPStatusCode", 0)), str(error.response.get("Error", {}).get("Code", ""))
-
-
-_UNSENT: Final = "nothing was sent"
-
-
-def _explain(error: Exception) -> tuple[Outcome, str]:
-    """What it means that no answer was understood. Names the error's class, never its text: that quotes requests."""
-    name = type(error).__name__
-    if isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return Outcome.REJECTED, f"{name}: no usable credentials; {_UNSENT}"
-    if isinstance(error, EndpointConnectionError):
-        return Outcome.AMBIGUOUS, f"{name}: no connection could be made; {_UNSENT}"
-    if isinstance(error, ConnectTimeoutError):
-        return Outcome.AMBIGUOUS, f"{name}: no connection in time; {_UNSENT}"
-    if isinstance(error, ReadTimeoutError):
-        return Outcome.AMBIGUOUS, f"{name}: no answer in time; the request may have taken effect"
-    return Outcome.AMBIGUOUS, f"{name}: the answer was lost; the request may have taken effect"

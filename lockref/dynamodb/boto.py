@@ -1,0 +1,246 @@
+"""A table on Amazon DynamoDB, and on every server that speaks its protocol, by boto3.
+
+One call is one request (A2). DynamoDB answers nearly everything with 400, and the error's code says which; one table,
+`OUTCOMES`, folds that into outcomes. What nobody foresaw is AMBIGUOUS, never a definite answer (A1).
+
+A throttled write was not applied: DynamoDB counts the cost before it writes. A 500 or 503 says nothing, and the write
+may have landed. Source: Amazon DynamoDB Developer Guide, "Error handling with DynamoDB".
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from lockref.dynamodb.table import (
+    DELETE,
+    GET,
+    GET_EVENTUAL,
+    KEY,
+    PUT,
+    UPDATE,
+    Clause,
+    Comparison,
+    Condition,
+    Item,
+    text,
+    to_bytes,
+    version_of,
+)  # fmt: skip
+from lockref.errors import BackendUnavailable, ConfigError
+from lockref.ports import Reply, Request
+from lockref.stores.aws import NO_ANSWER, aws_client, explain, status_and_code
+from lockref.stores.port import Outcome
+from lockref.stores.statuses import StatusRow, classify, reason_text
+from lockref.stores.wire import bounded
+
+OUTCOMES: Final[tuple[StatusRow, ...]] = (
+    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
+    StatusRow(
+        status=400,
+        code="ConditionalCheckFailedException",
+        outcome=Outcome.PRECONDITION_FAILED,
+        why="the item is not what the condition says",
+    ),
+    StatusRow(
+        status=400,
+        code="TransactionConflictException",
+        outcome=Outcome.CONFLICT,
+        why="a transaction on this item got in the way; try again",
+    ),
+    *(
+        StatusRow(status=400, code=code, outcome=Outcome.THROTTLED, why="too many requests; slow down")
+        for code in ("ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded")
+    ),
+    StatusRow(
+        status=400, code="ResourceNotFoundException", outcome=Outcome.REJECTED, why="there is no such table; create it"
+    ),
+    StatusRow(
+        status=400,
+        code="ItemCollectionSizeLimitExceededException",
+        outcome=Outcome.REJECTED,
+        why="the items of this key together are too large",
+    ),
+    StatusRow(
+        status=400, code="ValidationException", outcome=Outcome.REJECTED, why="the item or the table is not as expected"
+    ),
+    StatusRow(status=400, code="AccessDeniedException", outcome=Outcome.REJECTED, why="access denied; check policies"),
+    StatusRow(status=403, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
+    StatusRow(status=413, outcome=Outcome.REJECTED, why="the request is too large"),
+    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
+    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
+)
+"""Every answer of DynamoDB and what it means for a write."""
+
+
+class DynamoChannel:
+    """A channel to one table with a hash key of text.
+
+    key_attribute: what this table calls its hash key; items have it as `key` everywhere else.
+    request_timeout_ns: bounds each request as a whole, whatever the request itself says.
+    made: for tests: a client to use instead of making one.
+    """
+
+    capabilities = None
+
+    def __init__(
+        self,
+        table: str,
+        *,
+        key_attribute: str = KEY,
+        endpoint: str = "",
+        region: str = "",
+        request_timeout_ns: int,
+        pool_size: int = 10,
+        client: str = "",
+        service: str = "table",
+        made: Any = None,
+    ) -> None:
+        self.client = client
+        self.service = service
+        self._table = table
+        self._key_attribute = key_attribute
+        self._request_timeout_ns = request_timeout_ns
+        self._made = made or aws_client(
+            "dynamodb", endpoint=endpoint, region=region, request_timeout_ns=request_timeout_ns, pool_size=pool_size
+        )
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        """One request. Raises nothing for what the service can answer."""
+        with bounded(min(timeout_ns, self._request_timeout_ns)):
+            try:
+                answer = self._ask(request)
+            except ClientError as error:
+                status, code = status_and_code(error)
+                row = classify(OUTCOMES, status, code)
+                is_missing = row.outcome is Outcome.PRECONDITION_FAILED and "Item" not in error.response
+                return Reply(row.outcome, missing=is_missing, status=status, reason=reason_text(row, status, code))
+            except NO_ANSWER as error:
+                outcome, reason = explain(error)
+                return Reply(outcome, reason=reason)
+        status = int(answer["ResponseMetadata"]["HTTPStatusCode"])
+        item = self._named(answer.get("Item") or answer.get("Attributes"), self._key_attribute, KEY)
+        if request.verb == PUT:
+            item = json.loads(request.body)
+        elif request.verb == DELETE:
+            item = None
+        return Reply(Outcome.APPLIED, version_of(item), None if item is None else to_bytes(item), status=status)
+
+    def _ask(self, request: Request) -> Any:
+        verb, key = request.verb, {self._key_attribute: text(request.key)}
+        if verb in (GET, GET_EVENTUAL):
+            return self._made.get_item(TableName=self._table, Key=key, ConsistentRead=verb == GET)
+        condition = request.condition if isinstance(request.condition, Condition) else Condition(())
+        expressions = _Expressions(self._key_attribute)
+        how = expressions.condition(condition.clauses)
+        if how:
+            # Tells an item that is absent from one that is another, without a second request.
+            how["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        if verb == PUT:
+            item = self._named(json.loads(request.body), KEY, self._key_attribute)
+            return self._made.put_item(TableName=self._table, Item=item, **how, **expressions.names_and_values())
+        if verb == DELETE:
+            return self._made.delete_item(TableName=self._table, Key=key, **how, **expressions.names_and_values())
+        assert verb == UPDATE, f"a table knows no {verb!r}"
+        how["UpdateExpression"] = expressions.update(json.loads(request.body))
+        return self._made.update_item(
+            TableName=self._table, Key=key, ReturnValues="ALL_NEW", **how, **expressions.names_and_values()
+        )
+
+    @staticmethod
+    def _named(item: Item | None, old: str, new: str) -> Item | None:
+        """The item with its hash key called otherwise."""
+        return None if item is None else {new if name == old else name: value for name, value in item.items()}
+
+    def require_table(self) -> None:
+        """Raise ConfigError for a table with another key, BackendUnavailable where there is none or none answers."""
+        with bounded(self._request_timeout_ns):
+            try:
+                described = self._made.describe_table(TableName=self._table)["Table"]
+            except ClientError as error:
+                status, code = status_and_code(error)
+                told = reason_text(classify(OUTCOMES, status, code), status, code)
+                raise BackendUnavailable(f"table {self._table!r} cannot be used: {told}") from None
+            except NO_ANSWER as error:
+                raise BackendUnavailable(f"table {self._table!r} does not answer: {explain(error)[1]}") from None
+        schema = {part["KeyType"]: part["AttributeName"] for part in described["KeySchema"]}
+        types = {each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]}
+        if schema != {"HASH": self._key_attribute} or types.get(self._key_attribute) != "S":
+            found = ", ".join(f"{name} ({kind}, {types.get(name, '?')})" for kind, name in schema.items())
+            raise ConfigError(
+                f"table {self._table!r} has the key {found}; expected {self._key_attribute} (HASH, S) and nothing else"
+            )
+
+    def create_table(self) -> None:
+        """Make the table, on demand capacity, for servers that have none yet; one that is there already is fine."""
+        with bounded(self._request_timeout_ns):
+            try:
+                self._made.create_table(
+                    TableName=self._table,
+                    KeySchema=[{"AttributeName": self._key_attribute, "KeyType": "HASH"}],
+                    AttributeDefinitions=[{"AttributeName": self._key_attribute, "AttributeType": "S"}],
+                    BillingMode="PAY_PER_REQUEST",
+                )
+            except ClientError as error:
+                if status_and_code(error)[1] != "ResourceInUseException":
+                    raise BackendUnavailable(
+                        f"table {self._table!r} cannot be made: {status_and_code(error)}"
+                    ) from None
+            except NO_ANSWER as error:
+                raise BackendUnavailable(f"table {self._table!r} cannot be made: {explain(error)[1]}") from None
+
+    def close(self) -> None:
+        self._made.close()
+
+
+class _Expressions:
+    """DynamoDB's expressions: names and values stand in them by placeholders only, whatever an attribute is called."""
+
+    def __init__(self, key_attribute: str) -> None:
+        self._key_attribute = key_attribute
+        self._numbers = itertools.count()
+        self._names: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+
+    def _name(self, attribute: str) -> str:
+        placeholder = f"#n{next(self._numbers)}"
+        self._names[placeholder] = self._key_attribute if attribute == KEY else attribute
+        return placeholder
+
+    def _value(self, value: Mapping[str, Any] | None) -> str:
+        assert value is not None, "a comparison has a value"
+        placeholder = f":v{next(self._numbers)}"
+        self._values[placeholder] = dict(value)
+        return placeholder
+
+    def condition(self, clauses: Sequence[Clause]) -> dict[str, Any]:
+        """`ConditionExpression`, or nothing."""
+        forms = {Comparison.EXISTS: "attribute_exists({})", Comparison.ABSENT: "attribute_not_exists({})"}
+        parts = [
+            f"{self._name(clause.attribute)} = {self._value(clause.value)}"
+            if clause.test is Comparison.EQUALS
+            else forms[clause.test].format(self._name(clause.attribute))
+            for clause in clauses
+        ]
+        return {"ConditionExpression": " AND ".join(parts)} if parts else {}
+
+    def update(self, changes: Mapping[str, Any]) -> str:
+        """`UpdateExpression` of what an update's body says."""
+        parts = {
+            "SET": [f"{self._name(name)} = {self._value(value)}" for name, value in changes["SET"].items()],
+            "REMOVE": [self._name(name) for name in changes["REMOVE"]],
+            "ADD": [f"{self._name(name)} {self._value(value)}" for name, value in changes["ADD"].items()],
+        }
+        return " ".join(f"{word} {', '.join(each)}" for word, each in parts.items() if each)
+
+    def names_and_values(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self._names:
+            found["ExpressionAttributeNames"] = self._names
+        if self._values:
+            found["ExpressionAttributeValues"] = self._values
+        return found

@@ -1,0 +1,188 @@
+"""One suite for every table: in memory, modelled, and on real servers. Same calls, same answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lockref.dynamodb.boto import OUTCOMES, DynamoChannel
+from lockref.dynamodb.item import decode_state
+from lockref.dynamodb.lease import DynamoLock
+from lockref.dynamodb.memory import MemoryTable
+from lockref.dynamodb.options import LeaseOptions
+from lockref.dynamodb.table import (
+    ITEM_BYTES_MAX,
+    KEY,
+    TABLE,
+    VERSION,
+    TableClient,
+    absent,
+    equals,
+    exists,
+    flag,
+    number,
+    text,
+)  # fmt: skip
+from lockref.errors import BackendUnavailable, ConfigError
+from lockref.ports import Reply
+from lockref.runtime import NS_PER_S
+from lockref.stores.port import Outcome
+from lockref.stores.uri import parse_store_uri
+from sim.services.table import TableService
+from tests.backends.conftest import on
+from tests.sim.scripted import Scene
+
+TIMEOUT_NS = 10 * NS_PER_S
+_numbers = itertools.count(1)
+Call = Callable[[TableClient], Reply]
+
+
+def at(version: str):
+    return equals(VERSION, text(version))
+
+
+CALLS: tuple[Call, ...] = (
+    lambda table: table.get("a"),
+    lambda table: table.put("a", {VERSION: text("1"), "n": number(7)}, absent(KEY)),
+    lambda table: table.put("a", {VERSION: text("2")}, absent(KEY)),
+    lambda table: table.put("a", {VERSION: text("2")}, at("9")),
+    lambda table: table.put("a", {VERSION: text("2"), "n": text("7"), "yes": flag(True)}, at("1"), exists("n")),
+    lambda table: table.put("a", {VERSION: text("3")}, equals("n", number(7))),
+    lambda table: table.get("a"),
+    lambda table: table.update("a", at("2"), put={VERSION: text("3")}, remove=["yes"], add={"count": number(2)}),
+    lambda table: table.update("a", at("2"), put={VERSION: text("4")}),
+    lambda table: table.update("new", add={"count": number(1)}),
+    lambda table: table.delete("a", at("2")),
+    lambda table: table.delete("a", at("3"), exists(KEY)),
+    lambda table: table.delete("a", at("3"), exists(KEY)),
+    lambda table: table.delete("a"),
+    lambda table: table.put("a", {VERSION: text("5")}, at("3")),
+    lambda table: table.get("a"),
+    lambda table: table.put("a", {VERSION: text("6"), "data": text("x" * ITEM_BYTES_MAX)}),
+    lambda table: table.get("new"),
+)
+
+
+def told(reply: Reply) -> tuple[Any, ...]:
+    """What an answer says to a lock; words and versions of errors are the servers' own."""
+    return reply.outcome, reply.version, reply.body, reply.missing
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Iterator[DynamoChannel]:
+    """An empty table on the server that the test names."""
+    running = request.getfixturevalue(request.param)
+    address = parse_store_uri(running.uri)
+    channel = DynamoChannel(
+        f"locks-{next(_numbers)}", endpoint=address.endpoint, region="us-east-1", request_timeout_ns=TIMEOUT_NS
+    )
+    channel.create_table()
+    channel.require_table()
+    yield channel
+    channel.close()
+
+
+def in_memory() -> list[Reply]:
+    client = TableClient(MemoryTable(), TIMEOUT_NS)
+    return [call(client) for call in CALLS]
+
+
+def modelled() -> list[Reply]:
+    scene, answers = Scene(), []
+    scene.world.add("leases", TableService(), decode=decode_state)
+
+    def script(node, _store):
+        client = scene.world.connect(node, "leases", TABLE, timeout_ns=TIMEOUT_NS)
+        answers.extend(call(client) for call in CALLS)
+
+    scene.client("n1", script)
+    scene.run()
+    return answers
+
+
+def test_the_modelled_table_answers_as_the_one_in_memory() -> None:
+    """The yardstick: both have their conditions from one place, and differ in time only."""
+    assert list(map(told, modelled())) == list(map(told, in_memory()))
+
+
+@pytest.mark.parametrize("table", [on("ministack"), on("moto")], indirect=True)
+def test_a_real_table_answers_as_the_one_in_memory(table: DynamoChannel) -> None:
+    """Outcome, version, item and "there is none", call by call (A1, A5)."""
+    client = TableClient(table, TIMEOUT_NS)
+    real = [told(call(client)) for call in CALLS]
+    for number_, (found, expected) in enumerate(zip(real, map(told, in_memory()), strict=True)):
+        assert found == expected, f"call {number_}"
+
+
+@pytest.mark.parametrize("table", [on("ministack")], indirect=True)
+def test_the_lease_on_a_real_table(table: DynamoChannel) -> None:
+    """T9, B9: grant, exclusion, release and the next generation, on a server."""
+    options = LeaseOptions.from_properties({"DYNAMO_LOCK_LEASE_DURATION": "20"})
+    client = TableClient(table, TIMEOUT_NS)
+    first, second = (DynamoLock(client, "s3://bucket/t", options) for _ in range(2))
+    assert first.try_lock()
+    assert not second.try_lock()
+    token = first.fencing_token
+    first.unlock()
+    assert second.try_lock()
+    assert (token, second.fencing_token) == (1, 2)
+    second.close()
+    first.close()
+
+
+@pytest.mark.parametrize("table", [on("ministack")], indirect=True)
+def test_a_missing_table_is_an_error_before_anything_is_written(table: DynamoChannel) -> None:
+    """Bad input: the table is named, and what to do."""
+    address = table._made.meta.endpoint_url
+    missing = DynamoChannel("nowhere", endpoint=address, region="us-east-1", request_timeout_ns=TIMEOUT_NS)
+    with pytest.raises(BackendUnavailable, match="'nowhere' cannot be used: 400 ResourceNotFoundException"):
+        missing.require_table()
+    assert TableClient(missing, TIMEOUT_NS).get("a").outcome is Outcome.REJECTED
+
+
+@pytest.mark.parametrize("table", [on("ministack")], indirect=True)
+def test_a_table_with_another_key_is_refused(table: DynamoChannel) -> None:
+    """Bad input: what its key is, and what is expected."""
+    address = table._made.meta.endpoint_url
+    other = DynamoChannel(
+        f"other-{next(_numbers)}", key_attribute="lock_key", endpoint=address, region="us-east-1",
+        request_timeout_ns=TIMEOUT_NS,
+    )  # fmt: skip
+    other.create_table()
+    other.require_table()
+    named = TableClient(other, TIMEOUT_NS)
+    assert named.put("a", {VERSION: text("1")}, absent(KEY)).outcome is Outcome.APPLIED
+    assert named.get("a").body == {KEY: text("a"), VERSION: text("1")}
+    wrong = DynamoChannel(other._table, endpoint=address, region="us-east-1", request_timeout_ns=TIMEOUT_NS)
+    with pytest.raises(ConfigError, match=r"has the key lock_key \(HASH, S\); expected key \(HASH, S\)"):
+        wrong.require_table()
+
+
+class Refusing:
+    """A client whose every request ends in one error of DynamoDB's."""
+
+    def __init__(self, status: int, code: str) -> None:
+        self.status, self.code = status, code
+
+    def __getattr__(self, _operation: str) -> Callable[..., Any]:
+        from botocore.exceptions import ClientError
+
+        def ask(**_arguments: Any) -> Any:
+            metadata = {"HTTPStatusCode": self.status}
+            raise ClientError({"Error": {"Code": self.code}, "ResponseMetadata": metadata}, "PutItem")
+
+        return ask
+
+
+@pytest.mark.parametrize("row", OUTCOMES, ids=lambda row: f"{row.status}-{row.code}")
+def test_every_row_of_the_status_table(row) -> None:
+    """A1, A5: each code of DynamoDB's has its outcome, and the reason names it."""
+    status = row.status if row.status > 9 else row.status * 100 + 18
+    channel = DynamoChannel("t", request_timeout_ns=TIMEOUT_NS, made=Refusing(status, row.code))
+    reply = TableClient(channel, TIMEOUT_NS).put("a", {VERSION: text("1")}, absent(KEY))
+    assert reply.outcome is row.outcome
+    assert str(status) in reply.reason
+    assert row.why in reply.reason
