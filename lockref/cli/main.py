@@ -31,6 +31,7 @@ COMMANDS = {
     "check": ("check", "Judge any recorded history."),
     "report": ("report", "Write the report of a run through Spark."),
     "scenario": ("scenario", "List the catalogue; validate and test scenario files."),
+    "delta": ("delta", "Plan the writers of Delta tables; draw what waiting costs."),
     "backends": ("backends", "List the servers that locks can stand on."),
     "providers": ("providers", "List the locks that can be put to the test."),
 }

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from reports.formats.exit_codes import VIOLATED
 from scenarios.definition import units
 
 DURATION_NS_MAX = 24 * units.NS_PER_UNIT["h"]
@@ -15,6 +14,8 @@ SEEDS_MAX = 10_000_000
 
 def exit_codes(text: str) -> list[int]:
     """`--allow-exit 3,4`. Refuses 1: no gate may take a broken lock for success."""
+    from reports.formats.exit_codes import VIOLATED
+
     try:
         codes = [int(code) for code in text.split(",") if code.strip()]
     except ValueError:
@@ -37,10 +38,16 @@ def duration_ns(text: str, option: str) -> int:
     return value
 
 
-class SeedRange(click.ParamType[Any]):
-    """`A..B`, both included, or one seed."""
+class NumberRange(click.ParamType[Any]):
+    """`A..B`, both included, or one number. noun: what is counted, in the plural."""
 
     name = "A..B"
+
+    def __init__(self, noun: str, *, least: int, most: int, count_max: int) -> None:
+        self._noun = noun
+        self._least = least
+        self._most = most
+        self._count_max = count_max
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
         if isinstance(value, range):
@@ -50,12 +57,15 @@ class SeedRange(click.ParamType[Any]):
             start = units.parse_seed(first)
             stop = units.parse_seed(last) if separator else start
         except ValueError:
-            self.fail(f"{value!r} is no range of seeds; expected such as 1..500, 7 or 0x1f", param, ctx)
+            self.fail(f"{value!r} is no range of {self._noun}; expected such as 1..500, 7 or 0x1f", param, ctx)
         if stop < start:
             self.fail(f"{value!r} is empty: {start} is larger than {stop}", param, ctx)
-        if stop - start >= SEEDS_MAX:
-            self.fail(f"{value!r} names {stop - start + 1:,} seeds; at most {SEEDS_MAX:,}", param, ctx)
+        if not self._least <= start <= stop <= self._most:
+            self.fail(f"{value!r}: {self._noun} are from {self._least:,} to {self._most:,}", param, ctx)
+        if stop - start >= self._count_max:
+            self.fail(f"{value!r} names {stop - start + 1:,} {self._noun}; at most {self._count_max:,}", param, ctx)
         return range(start, stop + 1)
 
 
-SEED_RANGE = SeedRange()
+SEED_RANGE = NumberRange("seeds", least=0, most=2**63 - 1, count_max=SEEDS_MAX)
+WRITER_RANGE = NumberRange("writers", least=1, most=10_000, count_max=1_000)

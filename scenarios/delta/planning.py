@@ -1,0 +1,210 @@
+"""How many writers? One simulation per number of writers, what each costs, and what follows from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from scenarios.delta.orders import coalesced
+from scenarios.delta.queueing import Commit, Fleet, Outcome, Protocol, simulate
+
+NS_PER_S = 1_000_000_000
+LATE_MAX = 10
+"""Late versions that a row names; all of them are counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """What one number of writers comes to. Seconds are virtual."""
+
+    writers: int
+    versions: int
+    """Versions that landed."""
+    makespan_s: float
+    """From the start to the last version."""
+    throughput_per_s: float
+    wait_p50_s: float
+    """Of one version, from asking for the lock to its grant; the nearest rank, a wait that occurred."""
+    wait_p99_s: float
+    wait_max_s: float
+    waiting_s: float
+    """Summed over the writers: blocked, or at work on attempts that lost."""
+    wasted_share: float
+    """`waiting_s` as a part of all writers' time until the last version."""
+    missed_deadline: int
+    """Versions that landed later than the deadline after a writer took them from the queue."""
+    writers_late: int
+    """Writers with at least one such version."""
+    failed: int
+    """Versions given up after the last attempt."""
+    attempts: int
+    failed_polls: int
+    gets: int
+    checkpoints: int
+    late: list[str]
+    """The first late versions, in words."""
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The answer: a row for each number of writers, the best of them, and sentences."""
+
+    rows: list[Row]
+    best_writers: int
+    advice: list[str]
+
+
+def plan(fleet: Fleet, order: Sequence[str], writers: Iterable[int], *, deadline_ns: int, is_closed_loop: bool) -> Plan:
+    """Simulate the fleet at every number of writers.
+
+    deadline_ns: how long a version may take, from the queue to its commit.
+
+    The best number misses the fewest versions; of those that miss equally many it ends first; of those that end
+    together it has the fewest writers.
+    """
+    rows = [
+        _row(replace(fleet, writers=number), order, deadline_ns=deadline_ns, is_closed_loop=is_closed_loop)
+        for number in writers
+    ]
+    best = min(rows, key=lambda row: (row.missed_deadline + row.failed, row.makespan_s, row.writers))
+    rows = [replace(row, advice=_row_advice(row, best)) for row in rows]
+    advice = list(_advice(replace(fleet, writers=best.writers), order, rows, best, deadline_ns, is_closed_loop))
+    return Plan(rows, best.writers, advice)
+
+
+def _row(fleet: Fleet, order: Sequence[str], *, deadline_ns: int, is_closed_loop: bool) -> Row:
+    outcome = simulate(fleet, order, is_closed_loop=is_closed_loop)
+    waits = sorted(commit.waited_ns for commit in outcome.commits)
+    late = [commit for commit in outcome.commits if commit.age_ns > deadline_ns]
+    makespan_ns = outcome.makespan_ns
+    return Row(
+        writers=fleet.writers,
+        versions=len(outcome.commits),
+        makespan_s=makespan_ns / NS_PER_S,
+        throughput_per_s=len(outcome.commits) * NS_PER_S / makespan_ns if makespan_ns else 0.0,
+        wait_p50_s=nearest_rank(waits, 50) / NS_PER_S,
+        wait_p99_s=nearest_rank(waits, 99) / NS_PER_S,
+        wait_max_s=nearest_rank(waits, 100) / NS_PER_S,
+        waiting_s=outcome.waiting_ns / NS_PER_S,
+        wasted_share=_wasted_share(outcome, fleet.writers),
+        missed_deadline=len(late),
+        writers_late=len({commit.writer for commit in late}),
+        failed=outcome.failed,
+        attempts=outcome.attempts,
+        failed_polls=outcome.failed_polls,
+        gets=outcome.gets,
+        checkpoints=outcome.checkpoints,
+        late=[_told(commit) for commit in late[:LATE_MAX]],
+        advice="",
+    )
+
+
+def _wasted_share(outcome: Outcome, writers: int) -> float:
+    return outcome.waiting_ns / (writers * outcome.makespan_ns) if outcome.makespan_ns else 0.0
+
+
+def nearest_rank(values: Sequence[int], percent: int) -> int:
+    """The smallest of the sorted values that at least `percent` of them do not exceed; 0 of none."""
+    return values[max(0, -(-len(values) * percent // 100) - 1)] if values else 0
+
+
+def _told(commit: Commit) -> str:
+    return (
+        f"writer {commit.writer + 1}, {commit.table} version {commit.version}: "
+        f"{commit.age_ns / NS_PER_S:g} s after it was taken from the queue"
+    )
+
+
+def _row_advice(row: Row, best: Row) -> str:
+    if row.writers == best.writers:
+        return "The best of these."
+    if row.failed:
+        return f"{row.failed:,} versions are given up: fewer writers, or more adds in one version."
+    if row.missed_deadline > best.missed_deadline:
+        return f"{row.missed_deadline:,} versions miss the deadline."
+    if row.makespan_s > best.makespan_s and row.writers < best.writers:
+        return f"{best.writers} writers end {row.makespan_s - best.makespan_s:.2f} s earlier."
+    if row.makespan_s > best.makespan_s:
+        return f"Slower than {best.writers} writers, by {row.makespan_s - best.makespan_s:.2f} s."
+    return f"No faster than {best.writers} writers, and {row.wasted_share:.0%} of the writers' time is waiting."
+
+
+def _advice(
+    fleet: Fleet, order: Sequence[str], rows: list[Row], best: Row, deadline_ns: int, is_closed_loop: bool
+) -> Iterable[str]:
+    """Sentences about the whole plan. What another choice would bring is simulated, with the best number of writers."""
+    yield (
+        f"Use {best.writers} writer{'s' if best.writers > 1 else ''}: {best.versions:,} versions in "
+        f"{best.makespan_s:.2f} s, {best.throughput_per_s:.2f} per second, "
+        f"{best.wasted_share:.0%} of their time waiting."
+    )
+    missing = [row for row in rows if row.missed_deadline]
+    if best.missed_deadline:
+        yield (
+            f"No number of writers among these keeps the deadline of {deadline_ns / NS_PER_S:g} s: "
+            f"with {best.writers}, {best.missed_deadline:,} versions miss it."
+        )
+    elif missing:
+        first = min(missing, key=lambda row: row.writers)
+        yield f"With {first.writers} writers, {first.missed_deadline:,} versions miss the deadline: {first.late[0]}."
+    if is_closed_loop:
+        return
+    tables = Counter(order)
+    if fleet.protocol is Protocol.SHARED_KEY and len(tables) > 1:
+        alone = _row(replace(fleet, protocol=Protocol.LOCK), order, deadline_ns=deadline_ns, is_closed_loop=False)
+        yield f"One key for all tables makes them wait for each other; with one for each: {alone.makespan_s:.2f} s."
+    else:
+        table, versions = tables.most_common(1)[0]
+        yield (
+            f"One version of a table is committed at a time: {table} has {versions:,}, "
+            f"so writers beyond the number of tables ({len(tables)}) help only where the order is unfair."
+        )
+    turns = _in_turn(order)
+    if turns != list(order) and fleet.protocol is Protocol.LOCK:
+        other = _row(replace(fleet, writers=len(tables)), turns, deadline_ns=deadline_ns, is_closed_loop=False)
+        if other.makespan_s < best.makespan_s:
+            yield f"A queue that takes the tables in turn needs {other.makespan_s:.2f} s with {len(tables)} writers."
+    fewer = coalesced(order, 10)
+    if len(fewer) < len(order):
+        other = _row(fleet, fewer, deadline_ns=deadline_ns, is_closed_loop=False)
+        yield (
+            f"Ten of these in one version: {other.versions:,} versions in {other.makespan_s:.2f} s, "
+            f"{other.missed_deadline:,} of them late, {other.gets:,} instead of {best.gets:,} GETs to load the table."
+        )
+
+
+def _in_turn(order: Sequence[str]) -> list[str]:
+    """The same versions, one of each table in turn as long as it has any."""
+    left = Counter(order)
+    result: list[str] = []
+    while len(result) < len(order):
+        for table in left:
+            if left[table]:
+                left[table] -= 1
+                result.append(table)
+    return result
+
+
+def as_text(plan: Plan) -> str:
+    """The plan as a table for a terminal, and its sentences."""
+    head = ("writers", "time s", "versions/s", "wait p50 s", "p99 s", "waiting s", "wasted", "late", "given up")
+    cells = [
+        (
+            f"{row.writers}",
+            f"{row.makespan_s:.2f}",
+            f"{row.throughput_per_s:.2f}",
+            f"{row.wait_p50_s:.2f}",
+            f"{row.wait_p99_s:.2f}",
+            f"{row.waiting_s:.2f}",
+            f"{row.wasted_share:.0%}",
+            f"{row.missed_deadline}",
+            f"{row.failed}",
+        )
+        for row in plan.rows
+    ]
+    widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in [head, *cells]]
+    lines = [lines[0], *(f"{line}  {row.advice}" for line, row in zip(lines[1:], plan.rows, strict=True))]
+    return "\n".join([*lines, "", *plan.advice])

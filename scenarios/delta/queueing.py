@@ -1,0 +1,308 @@
+"""Writers, a queue of versions, and the locks between them: a discrete simulation in virtual time.
+
+A writer takes the next version from the queue, prepares it (think time), asks for the table's lock, loads the table's
+state and commits while it holds the lock, releases, and takes the next. That is the post's model: the critical section
+contains the load.
+
+This is an event loop of its own and not the laboratory's kernel. The kernel runs a lock's own source on stacks of its
+own, with clocks that differ and a network between; here nothing is under test, a writer is a few numbers, and a plan
+needs a million events in seconds. Both count integer nanoseconds, and randomness comes from the same named streams.
+
+At one instant a lock becomes free before anybody polls it, and who asked first is served first. A poll that must just
+miss a release is modelled by a hand-off gap of a nanosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from heapq import heappop, heappush
+
+from scenarios.delta.loading import CHECKPOINT_EVERY, checkpoint_of, gets
+from sim.kernel.streams import stream
+
+
+class Protocol(StrEnum):
+    """What guards the next version of a table."""
+
+    LOCK = "lock"
+    """One lock per table, as the post describes it."""
+    SHARED_KEY = "shared-key"
+    """One lock for all tables: delta-rs's default key `delta-rs` (D3)."""
+    OPTIMISTIC = "optimistic"
+    """No lock: a conditional create of the log entry; who loses loads again (delta-rs today, the log store)."""
+
+
+class Grants(StrEnum):
+    """Who of those that wait gets a lock that was released."""
+
+    FIRST = "first"
+    """Who asked first, at once: the ideal."""
+    RANDOM = "random"
+    """Any of them, at once."""
+    POLLING = "polling"
+    """Whose attempt comes first; every writer repeats its own at a fixed period (D6: what all do)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fleet:
+    """The writers and what they do. Times are nanoseconds."""
+
+    writers: int
+    commit_ns: tuple[int, ...]
+    """The time of a commit under the lock, without loading. Of several, measured ones, each commit draws one."""
+    get_ns: int = 0
+    """One GetObject of the load (W11)."""
+    gap_ns: int = 0
+    """From the end of a commit until the lock is free: release and hand-off (W2)."""
+    think_ns: int = 0
+    """Work on a version before the lock is asked for."""
+    is_think_random: bool = False
+    """Draw each think time from the exponential distribution with mean `think_ns`."""
+    protocol: Protocol = Protocol.LOCK
+    grants: Grants = Grants.FIRST
+    poll_ns: int = 0
+    """Period of attempts under `Grants.POLLING`."""
+    are_phases_random: bool = False
+    """A writer's first attempt comes after a random part of a period, instead of at once (W3)."""
+    attempts: int | None = None
+    """Optimistic attempts per version before the writer gives up (delta-rs: 1 + 15 retries); None: no bound."""
+    first_version: int = 0
+    """The version that every table has at the start."""
+    checkpoint_ns: int = 0
+    """From a tenth version's commit until its checkpoint is visible."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        assert self.writers >= 1, "no writers"
+        assert self.commit_ns, "no commit time"
+        assert self.grants is not Grants.POLLING or self.poll_ns > 0, "polling needs a period"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version that landed. Times are nanoseconds since the start."""
+
+    writer: int
+    table: str
+    version: int
+    taken_ns: int
+    """When the writer took the work from the queue: a visibility timeout runs from here."""
+    asked_ns: int
+    began_ns: int
+    """When the lock was granted; without locks, when the attempt that landed began."""
+    ended_ns: int
+
+    @property
+    def waited_ns(self) -> int:
+        """Time blocked: from asking to the grant."""
+        return self.began_ns - self.asked_ns
+
+    @property
+    def age_ns(self) -> int:
+        """What a deadline is compared with: from the queue to the committed version."""
+        return self.ended_ns - self.taken_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one fleet and one queue."""
+
+    commits: list[Commit]
+    waiting_ns: int
+    """Summed time in which writers were blocked, or worked on attempts that lost."""
+    failed: int
+    """Versions given up after all attempts."""
+    attempts: int
+    """Loads begun: with locks one per version."""
+    failed_polls: int
+    gets: int
+    checkpoints: int
+    """Checkpoints written."""
+
+    @property
+    def makespan_ns(self) -> int:
+        """When the last version landed."""
+        return max((commit.ended_ns for commit in self.commits), default=0)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What a writer has in hand."""
+
+    writer: int
+    table: str
+    taken_ns: int
+    asked_ns: int = 0
+    began_ns: int = 0
+    loaded: int = 0
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class _Table:
+    version: int
+    checkpoint_at_ns: int = 0
+    """When the checkpoint of the newest tenth version is visible."""
+
+
+@dataclass(slots=True)
+class _Lock:
+    is_free: bool = True
+    waiting: list[_Work] = field(default_factory=list)
+
+
+_RELEASED, _LANDING, _ASKS = range(3)
+"""Kinds of events, in their order at one instant."""
+
+
+class _Simulation:
+    def __init__(self, fleet: Fleet, order: Sequence[str], *, is_closed_loop: bool) -> None:
+        self._fleet = fleet
+        self._order = order
+        self._is_closed_loop = is_closed_loop
+        self._next = 0
+        self._tables = {name: _Table(fleet.first_version) for name in dict.fromkeys(order)}
+        shared = _Lock()
+        is_shared = fleet.protocol is Protocol.SHARED_KEY
+        self._locks = {name: shared if is_shared else _Lock() for name in self._tables}
+        self._events: list[tuple[int, int, int, _Work]] = []
+        self._sequence = 0
+        self._draw_commit = stream(fleet.seed, "delta/commit")
+        self._draw_think = stream(fleet.seed, "delta/think")
+        self._draw_phase = stream(fleet.seed, "delta/phase")
+        self._draw_winner = stream(fleet.seed, "delta/winner")
+        self._phases = [
+            self._draw_phase.randrange(fleet.poll_ns) if fleet.are_phases_random and fleet.poll_ns else 0
+            for _ in range(fleet.writers)
+        ]
+        self._commits: list[Commit] = []
+        self._waiting_ns = self._failed = self._attempts = self._failed_polls = self._gets = self._checkpoints = 0
+        self._blocked: dict[int, _Work] = {}
+
+    def run(self) -> Outcome:
+        for writer in range(self._fleet.writers):
+            self._take(writer, 0)
+        acts = {_RELEASED: self._released, _LANDING: self._landing, _ASKS: self._asks}
+        now_ns = 0
+        while self._events and not self._is_over():
+            now_ns, kind, _, work = heappop(self._events)
+            acts[kind](work, now_ns)
+        # A closed loop ends with writers that still wait: their time was lost as well.
+        self._waiting_ns += sum(now_ns - work.asked_ns for work in self._blocked.values())
+        return Outcome(
+            self._commits,
+            self._waiting_ns,
+            self._failed,
+            self._attempts,
+            self._failed_polls,
+            self._gets,
+            self._checkpoints,
+        )
+
+    def _is_over(self) -> bool:
+        return self._is_closed_loop and len(self._commits) >= len(self._order)
+
+    def _at(self, when_ns: int, kind: int, work: _Work) -> None:
+        self._sequence += 1
+        heappush(self._events, (when_ns, kind, self._sequence, work))
+
+    def _take(self, writer: int, now_ns: int) -> None:
+        """The writer's next version: from the queue, or, in a closed loop, for the table that is its own."""
+        fleet = self._fleet
+        if self._is_closed_loop:
+            names = list(self._tables)
+            table = names[writer % len(names)]
+        elif self._next < len(self._order):
+            table = self._order[self._next]
+            self._next += 1
+        else:
+            return
+        work = _Work(writer, table, now_ns)
+        think_ns = fleet.think_ns
+        if fleet.is_think_random and think_ns:
+            think_ns = round(self._draw_think.expovariate(1 / think_ns))
+        if think_ns or (now_ns == 0 and self._phases[writer]):
+            work.asked_ns = now_ns + think_ns
+            self._at(work.asked_ns + (self._phases[writer] if now_ns == 0 else 0), _ASKS, work)
+        else:
+            work.asked_ns = now_ns
+            self._asks(work, now_ns)
+
+    def _asks(self, work: _Work, now_ns: int) -> None:
+        """An attempt to get the lock; without locks, the beginning of an optimistic attempt."""
+        if self._fleet.protocol is Protocol.OPTIMISTIC:
+            self._begin(work, now_ns)
+            return
+        lock = self._locks[work.table]
+        self._blocked[work.writer] = work
+        if lock.is_free:
+            self._grant(lock, work, now_ns)
+        elif self._fleet.grants is Grants.POLLING:
+            self._failed_polls += 1
+            self._at(now_ns + self._fleet.poll_ns, _ASKS, work)
+        else:
+            lock.waiting.append(work)
+
+    def _grant(self, lock: _Lock, work: _Work, now_ns: int) -> None:
+        lock.is_free = False
+        del self._blocked[work.writer]
+        self._begin(work, now_ns)
+
+    def _begin(self, work: _Work, now_ns: int) -> None:
+        """Load the table's state and write the next version: this lasts until the landing."""
+        fleet, table = self._fleet, self._tables[work.table]
+        work.began_ns, work.loaded = now_ns, table.version
+        work.attempts += 1
+        self._attempts += 1
+        checkpoint = checkpoint_of(table.version)
+        if checkpoint > fleet.first_version and now_ns < table.checkpoint_at_ns:
+            checkpoint -= CHECKPOINT_EVERY
+        reads = gets(table.version, checkpoint=checkpoint)
+        self._gets += reads
+        times = fleet.commit_ns
+        commit_ns = times[0] if len(times) == 1 else self._draw_commit.choice(times)
+        self._at(now_ns + commit_ns + reads * fleet.get_ns, _LANDING, work)
+
+    def _landing(self, work: _Work, now_ns: int) -> None:
+        table = self._tables[work.table]
+        if table.version == work.loaded:
+            table.version += 1
+            if table.version % CHECKPOINT_EVERY == 0:
+                self._checkpoints += 1
+                table.checkpoint_at_ns = now_ns + self._fleet.checkpoint_ns
+            commit = Commit(work.writer, work.table, table.version, work.taken_ns, work.asked_ns, work.began_ns, now_ns)
+            self._commits.append(commit)
+            self._waiting_ns += commit.waited_ns
+            if not self._is_over():
+                self._at(now_ns + self._fleet.gap_ns, _RELEASED, work)
+        elif work.attempts == self._fleet.attempts:
+            self._failed += 1
+            self._waiting_ns += now_ns - work.asked_ns
+            self._take(work.writer, now_ns)
+        else:
+            self._at(now_ns, _ASKS, work)
+
+    def _released(self, work: _Work, now_ns: int) -> None:
+        """The lock is free. Its holder goes on first: under polling it takes the lock again before anybody looks."""
+        lock = self._locks[work.table]
+        lock.is_free = True
+        if lock.waiting:
+            # Nobody barges past those who queue; the holder's own next request is in the draw of a random winner.
+            lock.is_free = False
+            self._take(work.writer, now_ns)
+            is_drawn = self._fleet.grants is Grants.RANDOM
+            chosen = self._draw_winner.randrange(len(lock.waiting)) if is_drawn else 0
+            self._grant(lock, lock.waiting.pop(chosen), now_ns)
+        else:
+            self._take(work.writer, now_ns)
+
+
+def simulate(fleet: Fleet, order: Sequence[str], *, is_closed_loop: bool = False) -> Outcome:
+    """Let the fleet work through the queue: the table of each version, first to last.
+
+    is_closed_loop: every writer has always another version, for a table that is its own (the tables of `order` go
+    round), and the run ends after as many commits as `order` is long.
+    """
+    return _Simulation(fleet, order, is_closed_loop=is_closed_loop).run()

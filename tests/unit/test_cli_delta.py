@@ -1,0 +1,139 @@
+"""`lockref delta plan`: its document, its advice, and what it says to bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockref.cli.main import run
+from scenarios.delta.orders import coalesced, read_order
+from scenarios.delta.planning import nearest_rank
+
+
+def planned(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    """The document of `lockref delta plan`."""
+    assert run(["delta", "plan", *options, "--json"]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_the_post_s_fair_queue_wants_three_writers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three tables, twenty numbers of writers: three end first and wait for nothing; the text says so as well."""
+    plan = planned(capsys, "--writers", "1..20")
+    assert plan["best_writers"] == 3
+    assert [(row["makespan_s"], row["waiting_s"]) for row in plan["rows"][:4]] == [
+        (300, 0),
+        (150, 0),
+        (100, 0),
+        (100, 99),
+    ]
+    assert {row["versions"] for row in plan["rows"]} == {300}
+    assert plan["advice"][0].startswith("Use 3 writers: 300 versions in 100.00 s")
+    assert run(["delta", "plan", "--writers", "2..3"]) == 0
+    assert "3 writers end 50.00 s earlier" in capsys.readouterr().out
+
+
+def test_an_unfair_queue_and_the_deadline(capsys: pytest.CaptureFixture[str]) -> None:
+    """Eleven writers of one table are one too many for ten seconds, and the first late version is named."""
+    plan = planned(capsys, "--order", "unfair", "--writers", "10..11")
+    assert [row["missed_deadline"] for row in plan["rows"]] == [0, 250]
+    assert plan["best_writers"] == 10
+    assert plan["rows"][1]["late"][0] == "writer 11, table1 version 11: 11 s after it was taken from the queue"
+    assert any("takes the tables in turn needs 100.00 s with 3 writers" in line for line in plan["advice"])
+
+
+def test_a_queue_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The post's drawing as a file: W8's figures. A file needs no numbers, may have comments, and any line ends."""
+    drawing = tmp_path / "drawing"
+    drawing.write_bytes(b"1n 2n 3n 4n 5n 6n # nginx\r\n\r\n1a 2a 3a\r\n1c 2c\r\n")
+    row = planned(capsys, "--order", str(drawing), "--writers", "3")["rows"][0]
+    assert (row["makespan_s"], row["waiting_s"], row["versions"]) == (8, 11, 11)
+    plain = tmp_path / "plain"
+    plain.write_text("logs.nginx s3://b/logs/alb", encoding="utf-8")
+    assert read_order(plain) == ["logs.nginx", "s3://b/logs/alb"]
+
+
+def test_coalescing_keeps_the_order_and_the_rest() -> None:
+    """N versions of a table become one at the place of their first; the last takes what is left."""
+    assert "".join(coalesced("nanananc", 2)) == "nanac"
+    assert coalesced("nn", 1) == ["n", "n"]
+
+
+def test_other_protocols(capsys: pytest.CaptureFixture[str]) -> None:
+    """One key for all tables: 300 s. Optimistic: attempts are counted, and what is given up is no version."""
+    assert planned(capsys, "--protocol", "shared-key", "--writers", "7")["rows"][0]["makespan_s"] == 300
+    options = ["--protocol", "optimistic", "--tables", "1", "--versions", "40", "--writers", "40"]
+    row = planned(capsys, *options)["rows"][0]
+    assert (row["versions"], row["failed"]) == (16, 24)
+    row = planned(capsys, *options, "--attempts", "0")["rows"][0]
+    assert (row["versions"], row["attempts"], row["failed"]) == (40, 820, 0)
+
+
+def test_a_closed_loop_ends_and_waiting_writers_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every writer has always another version: who never got the lock has waited all the time."""
+    row = planned(capsys, "--order", "closed-loop", "--tables", "1", "--writers", "4", "--poll", "1s")["rows"][0]
+    assert (row["versions"], row["waiting_s"] >= 2 * row["makespan_s"]) == (100, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--writers", "0"], "writers are from 1"),
+        (["--writers", "0..5"], "writers are from 1"),
+        (["--writers", "5..1"], "empty"),
+        (["--writers", "x"], "no range of writers"),
+        (["--commit", "1"], "--commit"),
+        (["--commit", "0s"], "--commit"),
+        (["--deadline", "-1s"], "--deadline"),
+        (["--order", "unfare"], "Did you mean 'unfair'?"),
+        (["--tables", "0"], "--tables"),
+        (["--tables", "1000", "--versions", "100000"], "at most 1,000,000"),
+        (["--coalesce", "0"], "--coalesce"),
+        (["--protocol", "hope"], "--protocol"),
+    ],
+)
+def test_bad_options_exit_2(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is wrong is named, and nothing is simulated."""
+    assert run(["delta", "plan", *options]) == 2
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"1n 2n\n1a 1! 1c\n", ":2:4: '1!' names no table"),
+        (b"# nothing\n\n", ":1: the order holds no version"),
+        (b"", ":1: the order holds no version"),
+        (b"1n\n1a \xff\n", ":2: the order is not UTF-8 text"),
+        (b"12 1n\n", ":1:1: '12' names no table"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """File, line and column."""
+    path = tmp_path / "order"
+    path.write_bytes(content)
+    assert run(["delta", "plan", "--order", str(path)]) == 2
+    assert f"{path}{said}" in capsys.readouterr().err
+
+
+def test_a_folder_is_no_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be read is named with the reason."""
+    assert run(["delta", "plan", "--order", str(tmp_path)]) == 2
+    assert "the order cannot be read" in capsys.readouterr().err
+
+
+def test_ranks_are_values_that_occurred() -> None:
+    """The nearest rank of none, one and a hundred values."""
+    assert [nearest_rank([], 50), nearest_rank([7], 99), nearest_rank(range(1, 101), 99), nearest_rank([1, 2], 50)] == [
+        0,
+        7,
+        99,
+        1,
+    ]
