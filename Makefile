@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-all lint types bench docs clean setup
+.PHONY: help demo test test-all lint types bench figures docs clean setup
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -44,6 +44,9 @@ types: $(READY) ## mypy, strict
 
 bench: $(READY) ## ratios, measured in one run
 	$(BIN)/python -m tests.bench
+
+figures: $(READY) ## the pictures of docs/delta.md, computed and drawn, in .lockref/figures
+	$(BIN)/lockref delta figures
 
 docs: $(READY) ## what is generated: JSON schema of scenarios, the table of faults, the example in its guide
 	$(BIN)/lockref scenario schema --output scenarios/schema.json

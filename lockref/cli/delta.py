@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
@@ -21,6 +22,7 @@ def command() -> None:
 @click.option("--versions", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Of each table.")
 @click.option("--writers", type=WRITER_RANGE, default="1..20", show_default=True, help="One row for each number.")
 @click.option("--commit", default="1s", show_default=True, metavar="DURATION", help="One commit under the lock.")
+@click.option("--from-run", metavar="RUN", help="Times under the lock from a run, instead of --commit.")
 @click.option("--deadline", default="10s", show_default=True, metavar="DURATION", help="From the queue to the commit.")
 @click.option("--order", default="fair", show_default=True, metavar="fair|unfair|closed-loop|FILE", help="The queue.")
 @click.option("--coalesce", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="Versions made one.")
@@ -40,6 +42,7 @@ def plan_command(
     versions: int,
     writers: range,
     commit: str,
+    from_run: str | None,
     deadline: str,
     order: str,
     coalesce: int,
@@ -66,6 +69,16 @@ def plan_command(
     from scenarios.delta.planning import as_text, plan
     from scenarios.delta.queueing import Fleet, Grants, Protocol
 
+    if from_run:
+        from scenarios.delta.measured import hold_times_ns
+        from scenarios.runs import open_run, require_recorded
+
+        measured = open_run(from_run).path
+        require_recorded(measured)
+        commit_ns = hold_times_ns(measured)
+    else:
+        commit_ns = (duration_ns(commit, "--commit"),)
+
     def optional_ns(text: str | None, option: str) -> int:
         return duration_ns(text, option) if text else 0
 
@@ -74,7 +87,7 @@ def plan_command(
     poll_ns = optional_ns(poll, "--poll")
     fleet = Fleet(
         writers=1,
-        commit_ns=(duration_ns(commit, "--commit"),),
+        commit_ns=commit_ns,
         get_ns=optional_ns(get, "--get"),
         gap_ns=optional_ns(gap, "--gap"),
         think_ns=optional_ns(think, "--think"),
@@ -93,4 +106,23 @@ def plan_command(
     console.say(as_text(answer))
     if as_json:
         console.document(asdict(answer))
+    return 0
+
+
+@command.command(name="figures")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path(".lockref/figures"))
+@click.pass_context
+def figures_command(ctx: click.Context, out: Path) -> int:
+    """Compute and draw the pictures of docs/delta.md: a page, `delta.html`, and each as PNG."""
+    from lockref.cli.console import Console
+    from reports.figures.delta import line_chart
+    from reports.html.delta import DrawnPicture, write_page
+    from scenarios.delta.pictures import pictures
+
+    drawn = []
+    for picture in pictures():
+        lines = {series.label: series.points for series in picture.series}
+        svg, png = line_chart(lines, across=picture.across, up=picture.up, limit=picture.limit, is_log=picture.is_log)
+        drawn.append(DrawnPicture(picture.name, picture.title, picture.caption, svg, png, picture.head, picture.rows))
+    Console(ctx.obj).say(f"page  {write_page(drawn, out)}")
     return 0

@@ -153,8 +153,12 @@ def _advice(
         return
     tables = Counter(order)
     if fleet.protocol is Protocol.SHARED_KEY and len(tables) > 1:
-        alone = _row(replace(fleet, protocol=Protocol.LOCK), order, deadline_ns=deadline_ns, is_closed_loop=False)
-        yield f"One key for all tables makes them wait for each other; with one for each: {alone.makespan_s:.2f} s."
+        apart = replace(fleet, protocol=Protocol.LOCK, writers=len(tables))
+        alone = _row(apart, order, deadline_ns=deadline_ns, is_closed_loop=False)
+        yield (
+            f"One key for all tables makes them wait for each other; with one for each, "
+            f"{apart.writers} writers need {alone.makespan_s:.2f} s."
+        )
     else:
         table, versions = tables.most_common(1)[0]
         yield (

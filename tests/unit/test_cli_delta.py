@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from lockref.cli.main import run
+from scenarios.delta.measured import hold_times_ns
 from scenarios.delta.orders import coalesced, read_order
 from scenarios.delta.planning import nearest_rank
+from scenarios.runs import open_run
 
 
 def planned(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
@@ -76,6 +78,17 @@ def test_a_closed_loop_ends_and_waiting_writers_count(capsys: pytest.CaptureFixt
     """Every writer has always another version: who never got the lock has waited all the time."""
     row = planned(capsys, "--order", "closed-loop", "--tables", "1", "--writers", "4", "--poll", "1s")["rows"][0]
     assert (row["versions"], row["waiting_s"] >= 2 * row["makespan_s"]) == (100, True)
+
+
+def test_commit_times_from_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """The times under the lock of a recorded run take the place of --commit; each commit draws one of them."""
+    assert run(["sim", "contention", "--provider", "hardened", "--seeds", "1..1"]) == 0
+    capsys.readouterr()
+    row = planned(capsys, "--from-run", "latest", "--tables", "1", "--versions", "50", "--writers", "1")["rows"][0]
+    held_ns = hold_times_ns(open_run("latest").path)
+    assert 50 * held_ns[0] <= row["makespan_s"] * 1e9 <= 50 * held_ns[-1]
+    assert row["makespan_s"] != 50
+    assert run(["delta", "plan", "--from-run", "nowhere"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,43 @@
+"""The page of Delta's commits: each picture with its words and its numbers, in one file that needs no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from lockref.atomic_files import write_atomically
+from reports.figures import style
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPicture:
+    """A picture with its words, as SVG and PNG, and its numbers: a header and rows."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    png: bytes
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def write_page(pictures: Sequence[DrawnPicture], folder: Path) -> Path:
+    """Write each picture as PNG and `delta.html` into `folder`; return the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for picture in pictures:
+        (folder / f"{picture.name}.png").write_bytes(picture.png)
+    environment = Environment(
+        loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    drawings = [
+        Markup(style.inline(picture.svg, prefix=picture.name, label=f"{picture.title}. {picture.caption}"))
+        for picture in pictures
+    ]
+    parts = list(zip(pictures, drawings, strict=True))
+    return write_atomically(folder / "delta.html", environment.get_template("delta.html.j2").render(parts=parts))

@@ -1,0 +1,28 @@
+"""How long the holders of a recorded run had their lock: commit times for a plan, measured instead of assumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lockref.errors import ConfigError
+from reports.checks.facts.case import open_case
+from reports.checks.facts.grants import END_RELEASED
+from reports.history_files import load_history
+
+
+def hold_times_ns(history: Path) -> tuple[int, ...]:
+    """Per grant that its holder gave back: from the write that granted it until the release took effect.
+
+    history: a folder with a history, or a file of events. Grants that expired or were never given back have none.
+
+    Raises HistoryUnreadable if there is no history, and ConfigError if no grant in it was released.
+    """
+    events, runs, _ = load_history(history)
+    grants = open_case(events, runs).truth.grants
+    held_ns = (grants.end_hi_ns - grants.begin_hi_ns)[grants.end_kind == END_RELEASED]
+    held_ns = held_ns[held_ns > 0]
+    if not len(held_ns):
+        raise ConfigError(f"{history} shows no lock that was granted and released: no commit time can be taken from it")
+    return tuple(int(value) for value in np.sort(held_ns))
