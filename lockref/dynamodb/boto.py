@@ -9,9 +9,10 @@ may have landed. Source: Amazon DynamoDB Developer Guide, "Error handling with D
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -123,7 +124,7 @@ class DynamoChannel:
                 outcome, reason = explain(error)
                 return Reply(outcome, reason=reason)
         status = int(answer["ResponseMetadata"]["HTTPStatusCode"])
-        item = self._named(answer.get("Item") or answer.get("Attributes"), self._key_attribute, KEY)
+        item = _as_kept(self._named(answer.get("Item") or answer.get("Attributes"), self._key_attribute, KEY))
         if request.verb == PUT:
             item = json.loads(request.body)
         elif request.verb == DELETE:
@@ -141,7 +142,7 @@ class DynamoChannel:
             # Tells an item that is absent from one that is another, without a second request.
             how["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         if verb == PUT:
-            item = self._named(json.loads(request.body), KEY, self._key_attribute)
+            item = _as_sent(self._named(json.loads(request.body), KEY, self._key_attribute))
             return self._made.put_item(TableName=self._table, Item=item, **how, **expressions.names_and_values())
         if verb == DELETE:
             return self._made.delete_item(TableName=self._table, Key=key, **how, **expressions.names_and_values())
@@ -197,6 +198,38 @@ class DynamoChannel:
         self._made.close()
 
 
+def _as_kept(item: Mapping[str, Any] | None) -> Item | None:
+    """An item of boto3's, whose binary values are bytes, as DynamoDB's JSON has it."""
+    return None if item is None else {name: _value_as_kept(value) for name, value in item.items()}
+
+
+def _as_sent(item: Item | None) -> dict[str, Any]:
+    """The reverse of `_as_kept`."""
+    return {name: _value_as_sent(value) for name, value in (item or {}).items()}
+
+
+def _value_as_kept(value: Mapping[str, Any]) -> dict[str, Any]:
+    return _each_binary(value, lambda binary: base64.b64encode(binary).decode())
+
+
+def _value_as_sent(value: Mapping[str, Any]) -> dict[str, Any]:
+    return _each_binary(value, base64.b64decode)
+
+
+def _each_binary(value: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The value with `change` made to each binary one in it, lists and maps included."""
+    (kind, held), *_ = value.items()
+    if kind == "B":
+        return {kind: change(held)}
+    if kind == "BS":
+        return {kind: [change(each) for each in held]}
+    if kind == "L":
+        return {kind: [_each_binary(each, change) for each in held]}
+    if kind == "M":
+        return {kind: {name: _each_binary(each, change) for name, each in held.items()}}
+    return dict(value)
+
+
 class _Expressions:
     """DynamoDB's expressions: names and values stand in them by placeholders only, whatever an attribute is called."""
 
@@ -214,7 +247,7 @@ class _Expressions:
     def _value(self, value: Mapping[str, Any] | None) -> str:
         assert value is not None, "a comparison has a value"
         placeholder = f":v{next(self._numbers)}"
-        self._values[placeholder] = dict(value)
+        self._values[placeholder] = _value_as_sent(dict(value))
         return placeholder
 
     def condition(self, clauses: Sequence[Clause]) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from lockref.history import Kind, Op, Recorder, Stamp
 from lockref.lab.lock_rows import LockRows, lock_columns
-from lockref.ports import Channel, PushChannel, Reply, Request
+from lockref.ports import Channel, PortKind, PushChannel, Reply, Request
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
@@ -34,6 +35,7 @@ _OP_RENEW = Op.RENEW
 _OP_WRITE = Op.WRITE
 _OUTCOME_APPLIED = Outcome.APPLIED
 
+P = TypeVar("P")
 _GrantName = tuple[str, int | None]
 
 
@@ -205,5 +207,9 @@ def recorded_store(store: ObjectStore, *, journal: Journal, decode: StateDecoder
 
     The store keeps its own timeout, which no request shortens.
     """
-    channel = RecordingChannel(StoreChannel(store, client=journal.node), journal=journal, look=looking(decode))
-    return OBJECT_STORE.over(channel, 0)
+    return recorded_port(OBJECT_STORE, StoreChannel(store), 0, journal=journal, decode=decode)
+
+
+def recorded_port(kind: PortKind[P], channel: Channel, timeout_ns: int, *, journal: Journal, decode: StateDecoder) -> P:
+    """A client of a real service as one process's lock sees it: every request is written down."""
+    return kind.over(RecordingChannel(channel, journal=journal, look=looking(decode)), timeout_ns)

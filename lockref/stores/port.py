@@ -89,7 +89,7 @@ class ReadReply:
 class StoreCapabilities:
     """What a store promises, as far as a lock must know it.
 
-    dialect: whose status codes it speaks: "s3", "gcs", "azure" or "memory".
+    dialect: whose status codes it speaks: "s3", "gcs", "azure", "dynamodb" or "memory".
     versions_repeat: equal bytes give equal versions (S3's ETag; A6, ABA).
     conditional_delete: a delete honours its version.
     """

@@ -1,4 +1,4 @@
-"""From a line of text to a store: `memory:`, `file:///…`, `s3://…`, `gs://…`.
+"""From a line of text to a store: `memory:`, `file:///…`, `s3://…`, `gs://…`, `dynamodb://…`.
 
 Parsing is separate from opening, so that a scenario can be checked without
 importing an SDK or opening a socket. Whatever is wrong with a URI is a
@@ -27,8 +27,10 @@ FORMS: Final = {
     "file": "file:///FOLDER",
     "s3": "s3://BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION]",
     "gs": "gs://BUCKET[/PREFIX][?endpoint=http://HOST:PORT]",
+    "dynamodb": "dynamodb://TABLE[?endpoint=http://HOST:PORT&region=REGION]",
 }
-_OPTIONS: Final = {"s3": ("endpoint", "region"), "gs": ("endpoint",)}
+_OPTIONS: Final = {"s3": ("endpoint", "region"), "gs": ("endpoint",), "dynamodb": ("endpoint", "region")}
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 
@@ -36,10 +38,10 @@ _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 class StoreAddress:
     """A parsed store URI.
 
-    container: the bucket; for `file:` the absolute path of the folder, for `memory:` the name.
+    container: the bucket or table; for `file:` the absolute path of the folder, for `memory:` the name.
     prefix: what stands before every key, without slashes at its ends; "" for none.
     endpoint: `http://host:port` of a server to use instead of the cloud's own; "" for the cloud.
-    region: S3 only; "" for what the SDK finds.
+    region: Amazon's services only; "" for what the SDK finds.
     """
 
     scheme: str
@@ -76,7 +78,9 @@ def parse_store_uri(uri: str) -> StoreAddress:
     except ValueError:
         # The parser's own words quote the host, and what may stand before it.
         raise ConfigError(f"the {scheme} store's URI has an unreadable host; expected {FORMS[scheme]}") from None
-    return _parse_folder(uri, parts) if scheme == "file" else _parse_bucket(uri, parts)
+    if scheme == "file":
+        return _parse_folder(uri, parts)
+    return _parse_table(uri, parts) if scheme == "dynamodb" else _parse_bucket(uri, parts)
 
 
 def _parse_folder(uri: str, parts: SplitResult) -> StoreAddress:
@@ -88,11 +92,25 @@ def _parse_folder(uri: str, parts: SplitResult) -> StoreAddress:
     return StoreAddress(scheme="file", container=path.rstrip("/"))
 
 
+def _parse_table(uri: str, parts: SplitResult) -> StoreAddress:
+    scheme, form, table = parts.scheme, FORMS[parts.scheme], parts.netloc
+    _refuse_credentials(scheme, table)
+    if _TABLE.fullmatch(table) is None or parts.path.strip("/") or parts.fragment:
+        raise ConfigError(f"the store {uri!r} names no table that can be; expected {form}")
+    return StoreAddress(scheme=scheme, container=table, **_parse_options(parts.query, scheme=scheme, bucket=table))
+
+
+def _refuse_credentials(scheme: str, host: str) -> None:
+    if "@" in host:
+        raise ConfigError(
+            f"the {scheme} store's URI holds credentials; put them into the environment; expected {FORMS[scheme]}"
+        )
+
+
 def _parse_bucket(uri: str, parts: SplitResult) -> StoreAddress:
     scheme, form = parts.scheme, FORMS[parts.scheme]
     bucket = parts.netloc
-    if "@" in bucket:
-        raise ConfigError(f"the {scheme} store's URI holds credentials; put them into the environment; expected {form}")
+    _refuse_credentials(scheme, bucket)
     if not bucket:
         raise ConfigError(f"the store {uri!r} names no bucket; expected {form}")
     if fault := bucket_fault(scheme, bucket):
@@ -179,16 +197,26 @@ def _open_gcs(address: StoreAddress, request_timeout_ns: int, pool_size: int) ->
         ) from error
 
 
+def _open_table(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
+    from lockref.dynamodb.objects import TableStore
+    from lockref.dynamodb.place import table_channel
+    from lockref.dynamodb.table import TABLE
+
+    channel = table_channel(address, request_timeout_ns=request_timeout_ns, pool_size=pool_size)
+    return TableStore(TABLE.over(channel, request_timeout_ns))
+
+
 _OPENERS: Final[dict[str, Callable[[StoreAddress, int, int], ObjectStore]]] = {
     "memory": _open_memory,
     "file": _open_folder,
     "s3": _open_s3,
     "gs": _open_gcs,
+    "dynamodb": _open_table,
 }
 
 
 def open_store(uri: str, *, request_timeout_ns: int, pool_size: int = POOL_SIZE_DEFAULT) -> ObjectStore:
-    """Open the store that `uri` names; no request is sent.
+    """Open the store that `uri` names; no request is sent. A table holds each object as an item.
 
     request_timeout_ns: how long one request may take before its outcome is AMBIGUOUS.
     pool_size: connections kept; make it the number of threads that share the store.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.pins import BACKENDS, Backend
 from scenarios.backends.readiness import RunningBackend
-from scenarios.backends.start import require_known, resolve_backend, start_backend
+from scenarios.backends.start import require_known, resolve_backend, start_backend, table_uri
 from scenarios.backends.status import BackendStatus, backend_status
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "require_known",
     "resolve_backend",
     "start_backend",
+    "table_uri",
 ]

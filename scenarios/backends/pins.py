@@ -67,6 +67,7 @@ class Backend:
     first whose Python is found is used. caution: what a pass on it does not mean.
     known_defects: conditions, by their ids in docs/results.md, that it breaks. A run
     on it tells them; on anybody else's store they are a reason not to begin.
+    has_tables: it is also a DynamoDB, at the same address.
     """
 
     name: str
@@ -77,11 +78,13 @@ class Backend:
     caution: str
     platforms: tuple[str, ...] = ()
     known_defects: frozenset[str] = frozenset()
+    has_tables: bool = False
 
     @property
     def kind(self) -> str:
         """The protocol it speaks, in words."""
-        return {"s3": "S3", "gs": "Google Cloud Storage"}[self.scheme]
+        protocol = {"s3": "S3", "gs": "Google Cloud Storage"}[self.scheme]
+        return f"{protocol} and DynamoDB" if self.has_tables else protocol
 
     @property
     def needs(self) -> str:
@@ -147,6 +150,7 @@ _ALL: Final = (
         natives=(Native(version="1.5.33", requirements=("ministack==1.5.33",), python_min=(3, 10), launch=_ministack),),
         image=Image(version="1.5.33", reference="ministackorg/ministack:1.5.33", port=4566),
         caution="emulator: client logic only",
+        has_tables=True,
     ),
     Backend(
         name="moto",
@@ -156,6 +160,7 @@ _ALL: Final = (
         image=Image(version="5.2.5", reference="motoserver/moto:5.2.5", port=5000),
         caution="emulator: check and write are not one step, so a race may have two winners",
         known_defects=frozenset({"C2", "C3", "C9"}),
+        has_tables=True,
     ),
     Backend(
         name="localstack",

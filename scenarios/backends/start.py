@@ -12,8 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from lockref.errors import ConfigError, did_you_mean
+from lockref.dynamodb.options import DEFAULT_TABLE_NAME
+from lockref.dynamodb.place import require_table
+from lockref.dynamodb.table import TABLE
+from lockref.errors import CapabilityMissing, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACERS_DEFAULT, ensure_usable
@@ -33,6 +37,7 @@ from scenarios.backends.server_process import ServerProcess, free_port
 
 READY_TIMEOUT_S: Final = 60  # The very first start of a server also compiles its modules.
 BUCKET_DEFAULT: Final = "lockref"
+_REGION: Final = "us-east-1"  # Servers of ours keep tables by region.
 VIA: Final = ("native", "docker")
 _PORT_TRIES: Final = 3
 
@@ -148,24 +153,48 @@ def require_known(name_or_uri: str) -> None:
         find_backend(name_or_uri)
 
 
+def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME) -> str:
+    """The URI of a table on a server of ours, which is made if it is not there yet.
+
+    Errors: CapabilityMissing if the server has no tables; BackendUnavailable if it does not make one.
+    """
+    if not find_backend(running.name).has_tables:
+        able = ", ".join(name for name, backend in BACKENDS.items() if backend.has_tables)
+        raise CapabilityMissing(
+            f"{running.name} has no tables, on which this lock stands; take {able}, dynamodb://TABLE or memory:"
+        )
+    # Its bucket's address is the table's: servers of this kind have all services on one port.
+    uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={_REGION}"
+    require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, is_ours=True)
+    return uri
+
+
 @contextlib.contextmanager
-def resolve_backend(name_or_uri: str, *, via: str = "native") -> Iterator[RunningBackend]:
-    """A backend by name, started and stopped here, or somebody's store by its URI.
+def resolve_backend(
+    name_or_uri: str, *, via: str = "native", stands_on: str = OBJECT_STORE.name
+) -> Iterator[RunningBackend]:
+    """A backend by name, started and stopped here, or somebody's store or table by its URI.
 
     Either is measured first: conditions one by one and in races, with small
     objects below `lockref-ready/`, in a few seconds at most. What was found is
     in `measured`; a server of ours is also used with the defects it is known for.
 
-    Errors: ConfigError for an unknown name or a bad URI; BackendUnavailable
+    stands_on: the kind of service that is wanted, `object_store` or `table`.
+    Errors: ConfigError for an unknown name, a bad URI, a table with another key; BackendUnavailable
         with one line if nothing answers there; CapabilityMissing if it ignores
-        preconditions.
+        preconditions or has no such service.
     """
+    is_table = stands_on == TABLE.name
     if ":" not in name_or_uri:
         with start_backend(name_or_uri, via=via) as running:
+            if is_table:
+                running = dataclasses.replace(running, uri=table_uri(running))
             measured = _measured(running.uri, tolerated=find_backend(name_or_uri).known_defects)
             yield dataclasses.replace(running, measured=measured)
         return
     address = parse_store_uri(name_or_uri)
+    if is_table:
+        require_table(address, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
     yield RunningBackend(name=str(address), uri=name_or_uri, measured=_measured(name_or_uri))
 
 

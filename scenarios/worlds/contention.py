@@ -82,7 +82,7 @@ def contend_on(
     is_ours = backend in BACKENDS
     if is_ours:
         progress(f"starting {backend} (the first start on a machine installs it)")
-    with resolve_backend(backend, via=via) as running:
+    with resolve_backend(backend, via=via, stands_on=spec.stands_on) as running:
         progress(
             f"{clients} contenders, {processes} process{'es' if processes > 1 else ''}, "
             f"{duration_ns / 1e9:g} s on {running.name} {running.version}".rstrip()

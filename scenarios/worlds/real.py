@@ -27,6 +27,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockref.dynamodb.place import require_table
+from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Recorder, detail, digests, runs_table
 from lockref.lab.loading import ProviderSpec
@@ -40,6 +42,7 @@ from scenarios.definition.draw import draw_scenario
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
 from scenarios.workloads import RESOURCES
 from scenarios.workloads.resource import LocalChannel, ResourceHost
+from scenarios.worlds.mixture import Mixture
 from scenarios.worlds.threads import ClientThreads, Job
 from scenarios.worlds.workers import LostWorker, Reports, Workers
 
@@ -90,7 +93,7 @@ def run_real(
     runtime = ThreadRuntime()
     run_id = runtime.token_bytes(6).hex()
     key = f"lockref-{run_id}/.hoodie/.locks/table_lock.json"
-    _probe(shared_uri, key)
+    _probe(shared_uri, key, is_table=Mixture(scenario, spec).stands_on == TABLE.name)
     drawn = draw_scenario(scenario, seed)
     if duration_ns is not None:
         drawn = drawn.lasting(duration_ns)
@@ -269,14 +272,18 @@ def _usable(scenario: Scenario, store_uri: str, *, clients: int, processes: int)
     address = parse_store_uri(store_uri)
     if address.scheme == "memory":
         if processes > 1:
-            raise CapabilityMissing("a store in memory belongs to one process: take file:, s3: or gs: for several")
+            raise CapabilityMissing(
+                "a store in memory belongs to one process: take file:, s3:, gs: or dynamodb: for several"
+            )
         # Without a name each opening would give a store of its own.
         store_uri = f"memory:{address.container or 'run'}"
     return store_uri
 
 
-def _probe(store_uri: str, key: str) -> None:
+def _probe(store_uri: str, key: str, *, is_table: bool) -> None:
     """One read before the clients start: a store that does not answer is one error, not a hundred."""
+    if is_table:
+        require_table(parse_store_uri(store_uri), request_timeout_ns=PROBE_TIMEOUT_NS)
     store = open_store(store_uri, request_timeout_ns=PROBE_TIMEOUT_NS)
     reply = store.read(key)
     store.close()

@@ -9,14 +9,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from lockref.errors import BackendUnavailable, ConfigError
+from lockref.dynamodb.place import table_channel
+from lockref.dynamodb.table import TABLE
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec
-from lockref.lab.recording import Journal, host_stamp, recorded_store
-from lockref.ports import Channel
+from lockref.lab.recording import Journal, host_stamp, recorded_port
+from lockref.ports import Channel, PortKind
+from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
-from lockref.stores.port import ObjectStore
+from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.definition.draw import DrawnScenario, profile_of
 from scenarios.definition.schema import Scenario
@@ -26,6 +30,8 @@ from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.client_process import ClientProcess, Surroundings
 from scenarios.worlds.mixture import Mixture
 from sim.kernel.streams import stream
+
+P = TypeVar("P")
 
 START_TIMEOUT_NS = 60 * NS_PER_S
 POOL_MAX = 1024
@@ -60,7 +66,7 @@ class ClientThreads:
         self.request_timeout_ns = 0
         self.failures: list[BaseException] = []
         self._numbers = itertools.count(job.first_number)
-        self._stores: dict[int, ObjectStore] = {}
+        self._channels: dict[tuple[str, int], Channel] = {}
         self._mutex = runtime.mutex()
         self._ready = runtime.event()
         self._go = runtime.event()
@@ -95,8 +101,8 @@ class ClientThreads:
         self.raise_failure()
         unfinished = self.unfinished()
         if not unfinished:
-            for store in self._stores.values():
-                store.close()
+            for channel in self._channels.values():
+                channel.close()
         return unfinished
 
     def unfinished(self) -> tuple[str, ...]:
@@ -108,17 +114,32 @@ class ClientThreads:
         if self.failures:
             raise self.failures[0]
 
-    def _store(self, request_timeout_ns: int) -> ObjectStore:
+    def _channel(self, kind: str, request_timeout_ns: int) -> Channel:
         """Equal timeouts share a client, and so its connections."""
+        pool_size = min(POOL_MAX, 2 * len(self.job.names))
         with self._mutex:
             self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
-            if request_timeout_ns not in self._stores:
-                self._stores[request_timeout_ns] = open_store(
-                    self.job.store_uri,
-                    request_timeout_ns=request_timeout_ns,
-                    pool_size=min(POOL_MAX, 2 * len(self.job.names)),
+            asked = kind, request_timeout_ns
+            if asked not in self._channels:
+                self._channels[asked] = (
+                    table_channel(
+                        parse_store_uri(self.job.store_uri), request_timeout_ns=request_timeout_ns, pool_size=pool_size
+                    )
+                    if kind == TABLE.name
+                    else StoreChannel(
+                        open_store(self.job.store_uri, request_timeout_ns=request_timeout_ns, pool_size=pool_size)
+                    )
                 )
-            return self._stores[request_timeout_ns]
+            return self._channels[asked]
+
+    def _port(self, kind: PortKind[P], timeout_ns: int, service: str, *, journal: Journal, mixture: Mixture) -> P:
+        """What a client's process opens. Errors: CapabilityMissing for what no real run has."""
+        if kind.name not in (OBJECT_STORE.name, TABLE.name) or service not in ("", DEFAULT_STORE):
+            raise CapabilityMissing(f"a real run has no {service or kind.name!r}, only one object store or table")
+        channel = self._channel(kind.name, timeout_ns)
+        # A store of an SDK keeps its own timeout.
+        own_ns = timeout_ns if kind.name == TABLE.name else 0
+        return recorded_port(kind, channel, own_ns, journal=journal, decode=mixture.decode)
 
     def _arrive(self) -> None:
         with self._mutex:
@@ -158,14 +179,17 @@ class ClientThreads:
         stamp = host_stamp(runtime)
         journal = Journal(self.recorder, node=name, stamp=stamp, numbers=self._numbers)
         profile = profile_of(job.scenario, job.drawn, name)
+
+        def open_port(kind: PortKind[P], timeout_ns: int, service: str) -> P:
+            return self._port(kind, timeout_ns, service, journal=journal, mixture=mixture)
+
         around = Surroundings(
             node=name,
             runtime=_ListeningRuntime(runtime, self, name),
             client_runtime=runtime,
             settings=job.drawn.lock_settings(job.scenario.lock, key=job.key),
-            open_store=lambda timeout_ns: recorded_store(
-                self._store(timeout_ns), journal=journal, decode=mixture.decode
-            ),
+            open_store=lambda timeout_ns: open_port(OBJECT_STORE, timeout_ns, ""),
+            open_port=open_port,
             open_resource=lambda: RESOURCE.over(self.resource, RESOURCE_TIMEOUT_NS),
             reads_first=RESOURCES[job.scenario.workload.kind]().reads_first,
             recorder=self.recorder,

@@ -6,12 +6,12 @@ have 400 kB. Reads are strongly consistent unless they ask not to be; those show
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
 from lockref.dynamodb import table as port
-from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, KEY, PUT, UPDATE
+from lockref.dynamodb.objects import bytes_item
+from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, PUT, UPDATE
 from lockref.history import Op
 from lockref.ports import Reply, Request
 from lockref.stores.port import Outcome
@@ -60,7 +60,7 @@ class TableService:
             raise unknown_act(act, (PUT, DELETE))
         now_ns, state = self._context.now_ns, how.get("body")
         if state is not None and not _is_item(state):
-            state = port.to_bytes({KEY: port.text(key), "bytes": {"B": base64.b64encode(state).decode()}})
+            state = port.to_bytes(bytes_item(key, state))
         if state is None and self._state(key, now_ns) is None:
             return 0
         self._context.changed(Op.DELETE if state is None else Op.WRITE, key, _version(state) or "", state)

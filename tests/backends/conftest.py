@@ -13,16 +13,18 @@ import pytest
 
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
-from scenarios.backends import RunningBackend, backend_status, start_backend
+from scenarios.backends import RunningBackend, backend_status, start_backend, table_uri
 
 PATIENCE_S = 90  # A machine that runs the whole suite starts servers several times slower than an idle one.
 SERVERS = ("ministack", "moto", "localstack", "fake-gcs-server")
+TABLES = "ministack tables"
 _numbers = itertools.count()
 
 
 def on(name: str):
     """The parameter for tests on one backend, with its marks."""
-    marks = [pytest.mark.realbackend, pytest.mark.xdist_group(name)] if name in SERVERS else []
+    server = name.removesuffix(" tables")
+    marks = [pytest.mark.realbackend, pytest.mark.xdist_group(server)] if server in SERVERS else []
     return pytest.param(name, marks=marks, id=name)
 
 
@@ -62,6 +64,8 @@ def address(request, tmp_path):
         return "memory:"
     if name == "file":
         return f"file://{tmp_path}/store"
+    if name == TABLES:
+        return table_uri(request.getfixturevalue("ministack"), table=f"objects-{next(_numbers)}")
     running: RunningBackend = request.getfixturevalue(name.replace("-", "_"))
     bucket, _, options = running.uri.partition("?")
     return f"{bucket}/test-{next(_numbers)}?{options}"

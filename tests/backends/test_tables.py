@@ -44,6 +44,15 @@ def at(version: str):
     return equals(VERSION, text(version))
 
 
+NESTED = {
+    "one": {"B": "AAEC/w=="},
+    "some": {"BS": ["AAH/"]},
+    "list": {"L": [{"B": "AA=="}, {"S": "AA=="}, {"N": "1"}]},
+    "map": {"M": {"deep": {"L": [{"B": "/w=="}]}, "is": {"BOOL": True}}},
+    "nothing": {"NULL": True},
+}
+"""Values of every kind: binary ones are text here, and bytes in boto3."""
+
 CALLS: tuple[Call, ...] = (
     lambda table: table.get("a"),
     lambda table: table.put("a", {VERSION: text("1"), "n": number(7)}, absent(KEY)),
@@ -60,6 +69,10 @@ CALLS: tuple[Call, ...] = (
     lambda table: table.delete("a", at("3"), exists(KEY)),
     lambda table: table.delete("a"),
     lambda table: table.put("a", {VERSION: text("5")}, at("3")),
+    lambda table: table.put("binary", {VERSION: text("1"), **NESTED}),
+    lambda table: table.get("binary"),
+    lambda table: table.put("binary", {VERSION: text("2"), **NESTED}, *(equals(*each) for each in NESTED.items())),
+    lambda table: table.update("binary", at("2"), put={VERSION: text("3"), "more": {"B": "AAH/"}}),
     lambda table: table.get("a"),
     lambda table: table.put("a", {VERSION: text("6"), "data": text("x" * ITEM_BYTES_MAX)}),
     lambda table: table.get("new"),

@@ -82,7 +82,7 @@ def test_loss_wakes_who_waits_for_it():
         called.set()
 
     lock = StorageLock(store, config=CONFIG, on_loss=hear)
-    assert lock.try_lock()
+    assert lock.lock(60)
     loss = lock.loss
     store.delete("table/.hoodie/.locks/table_lock.json")
     assert loss.wait(30 * NS_PER_S)
@@ -124,20 +124,20 @@ def test_unlock_does_not_wait_for_a_renewal_under_way():
             return super().put_if_version(key, body, version)
 
     lock = StorageLock(Hanging(), config=CONFIG)
-    assert lock.try_lock()
+    assert lock.lock(60)
     assert reached.wait(30)
     assert lock.holds()
     lock.unlock()
     assert not go_on.is_set()
     go_on.set()
-    assert lock.try_lock()
+    assert lock.lock(60)
     lock.close()
 
 
 def test_heartbeat_threads_are_daemons():
     """D12: an unclosed lock never keeps the process alive."""
     lock = StorageLock(MemoryStore(), config=CONFIG)
-    assert lock.try_lock()
+    assert lock.lock(60)
     mine = [thread for thread in threading.enumerate() if lock.owner[:6] in thread.name]
     assert mine
     assert all(thread.daemon for thread in mine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import socket
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import lockref
 from lockref import StorageLock, StorageLockConfig, open_lock, open_store
+from lockref.dynamodb.lease import DynamoLock
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.storage.place import key_in, store_uri
 from lockref.stores.localfs import FileStore
@@ -179,3 +181,36 @@ def test_the_readme_opens_the_lock_as_shown(monkeypatch: pytest.MonkeyPatch) -> 
     assert (asked, committed) == (["s3://lake"], [1])
     assert isinstance(names["lock"], lockref.StorageLock)
     assert not names["lock"].holds()
+
+
+# ---- Delta's lease ----
+
+ROW = "s3://lake/orders"
+LEASE = {"DYNAMO_LOCK_PARTITION_KEY_VALUE": ROW, "DYNAMO_LOCK_LEASE_DURATION": 15, "DYNAMO_LOCK_OWNER_NAME": "writer-7"}
+
+
+def test_delta_rs_options_open_the_lease() -> None:
+    """Options by delta-rs' names, some of its own beside them; the row, its lease and its owner come from them."""
+    options = {**LEASE, "AWS_S3_LOCKING_PROVIDER": "dynamodb"}
+    lock = open_lock(options, endpoint="http://127.0.0.1:9", region="eu-central-1")
+    assert isinstance(lock, DynamoLock)
+    assert (lock.gated.gate.key, lock.terms.validity_ns) == (ROW, 15 * 10**9)
+    assert lock.owner.startswith("writer-7/")
+    lock.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"DYNAMO_LOCK_OWNER_NAME": "me"}, "PARTITION_KEY_VALUE is missing; give the table's URI"),
+        ({**LEASE, "hoodie.base.path": "s3://lake/orders"}, "two mechanisms on one table exclude nobody"),
+        ({**LEASE, "DYNAMO_LOCK_LEASE_DURATON": 15}, "Did you mean 'DYNAMO_LOCK_LEASE_DURATION'"),
+        ({**LEASE, "DYNAMO_LOCK_LEASE_DURATION": 0}, "expected a whole number from 1"),
+        ({**LEASE, "DYNAMO_LOCK_REFRESH_PERIOD_MILLIS": 60000}, "at most the lease, 15000 ms"),
+        ({**LEASE, "DYNAMO_LOCK_TABLE_NAME": "a/b"}, "names no table that can be"),
+    ],
+)
+def test_options_that_no_lease_can_have_are_refused(options: dict[str, object], told: str) -> None:
+    """T11: nothing is sent for settings that are misspelt, missing or contradict each other."""
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        open_lock(options, endpoint="http://127.0.0.1:9")

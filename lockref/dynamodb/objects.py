@@ -1,0 +1,78 @@
+"""An object store over a table: what asks a store about its conditions can ask a table the same (H23).
+
+Each object is an item whose bytes are one binary attribute. Every write gives it a new version.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from lockref.dynamodb.table import KEY, VERSION, Clause, Item, TableClient, absent, equals, text, to_bytes
+from lockref.ports import Reply
+from lockref.runtime import Runtime, ThreadRuntime
+from lockref.stores.keys import check_key
+from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+
+BYTES: Final = "bytes"
+"""The attribute that holds an object's bytes, of type B."""
+
+
+def bytes_item(key: str, body: bytes) -> Item:
+    """The item that stands for an object."""
+    return {KEY: text(key), BYTES: {"B": base64.b64encode(body).decode()}}
+
+
+def item_body(item: Mapping[str, Any]) -> bytes:
+    """The bytes of the object that an item stands for; of any other item, its JSON."""
+    binary = item.get(BYTES, {}).get("B")
+    return to_bytes(item) if binary is None else base64.b64decode(binary)
+
+
+class TableStore:
+    """The `ObjectStore` port over a table."""
+
+    capabilities = StoreCapabilities(dialect="dynamodb", versions_repeat=False, conditional_delete=True)
+
+    def __init__(self, table: TableClient, *, runtime: Runtime | None = None) -> None:
+        self._table = table
+        self._runtime = runtime or ThreadRuntime()
+
+    def read(self, key: str) -> ReadReply:
+        check_key(key)
+        reply = self._table.get(key)
+        body = None if reply.body is None else item_body(reply.body)
+        version = cast("Version", reply.version)
+        return ReadReply(outcome=reply.outcome, body=body, version=version, status=reply.status, reason=reply.reason)
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body, absent(KEY))
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        return self._put(key, body, equals(VERSION, text(version)))
+
+    def put(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body)
+
+    def delete(self, key: str, version: Version | None = None) -> WriteReply:
+        check_key(key)
+        if version is None:
+            return _written(self._table.delete(key))
+        return _written(self._table.delete(key, equals(VERSION, text(version))))
+
+    def _put(self, key: str, body: bytes, *clauses: Clause) -> WriteReply:
+        check_key(key)
+        version = self._runtime.token_bytes(8).hex()
+        return _written(self._table.put(key, {**bytes_item(key, body), VERSION: text(version)}, *clauses))
+
+    def close(self) -> None:
+        self._table.close()
+
+
+def _written(reply: Reply) -> WriteReply:
+    """A table that removes nothing says so by success; so does a store."""
+    version = cast("Version", reply.version) if reply.outcome is Outcome.APPLIED else None
+    return WriteReply(
+        outcome=reply.outcome, version=version, missing=reply.missing, status=reply.status, reason=reply.reason
+    )
