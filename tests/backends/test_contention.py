@@ -14,7 +14,7 @@ from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from scenarios.definition.load import load_scenario
 from scenarios.run import RealOutcome, run_real
-from tests.backends.conftest import on
+from tests.backends.conftest import TABLES, on
 
 CROWDS = (200, 64, 16)
 """Threads that contend: the next smaller crowd is tried where a slow machine does not serve this one."""
@@ -72,6 +72,14 @@ def test_contenders_in_several_processes_share_one_history(address: str) -> None
     clauses = decide(counted).clauses
     assert (clauses["S1"], clauses["S3"]) == ("held", "held")
     assert counted.reach["handoff"][1] > 0
+
+
+@pytest.mark.parametrize("address", [on(TABLES)], indirect=True)
+def test_deltas_lease_holds_on_a_real_table(address: str) -> None:
+    """S1, S3, S4 of the DynamoDB lease, its clients in two processes."""
+    _, counted = contend_until_held(address, crowds=(16, 8), provider="dynamodb", processes=2)
+    clauses = decide(counted).clauses
+    assert (clauses["S1"], clauses["S3"], clauses["S4"]) == ("held", "held", "held")
 
 
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)
