@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lockref.dynamodb.table import TABLE
+from lockref.dynamodb.table import TABLE, VERSION, number
 from lockref.errors import ConfigError
 from lockref.history import to_table
 from lockref.lab.loading import load_provider, provider_from
@@ -63,8 +63,8 @@ def test_the_child_has_a_way_of_its_own_to_every_service() -> None:
 
         def unlock(self) -> None:
             assert self.same_table is self.table
-            count = (self.table.get("unlocks").body or {}).get("count", 0)
-            self.table.put("unlocks", {"count": count + 1, "version": count + 1})
+            before = self.table.get("unlocks").body or {VERSION: number(0)}
+            self.table.put("unlocks", {VERSION: number(int(before[VERSION]["N"]) + 1)})
             super().unlock()
 
     scenario = parse_scenario(
