@@ -30,7 +30,7 @@ ENVELOPE_KINDS = (
 The order is part of every stored seed, and so is the length: a new kind is
 named by scenarios (`swarm: {kinds: [...]}`) and does not join this list. Not in
 it: a store that lies (stale_read, ignore_conditions), an operator
-(delete_object, corrupt_object), and clocks that stand still under running code
+(delete_object, corrupt_object, expire_items), and clocks that stand still under running code
 (freeze)."""
 
 FAULTS_MAX = 8

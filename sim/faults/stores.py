@@ -86,6 +86,19 @@ class DeleteObject(ObjectFault):
         self.tamper(armed, around, "delete")
 
 
+class ExpireItems(ObjectFault):
+    """A table's time-to-live removes items whose `attribute` is a number of epoch seconds that has passed (B5, W18).
+
+    DynamoDB does so at any time within two days, so the plan says when. Text is no such number: it never expires.
+    """
+
+    kind: Literal["expire_items"] = "expire_items"
+    attribute: str = "leaseDuration"
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        self.tamper(armed, around, "expire", attribute=self.attribute)
+
+
 class CorruptObject(ObjectFault):
     """An operator overwrites the object `key`, or every lock record, with `body` (D6, E25).
 

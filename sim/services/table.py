@@ -14,8 +14,12 @@ from lockref.dynamodb.objects import bytes_item
 from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, PUT, UPDATE
 from lockref.history import Op
 from lockref.ports import Reply, Request
+from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
+from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.service import ServiceContext, refused, unknown_act
+
+EXPIRE = "expire"
 
 
 class TableService:
@@ -52,13 +56,16 @@ class TableService:
         return port.applied(self._state(key, self._context.now_ns - lag_ns))
 
     def tamper(self, act: str, key: str, **how: Any) -> int:
-        """`put` overwrites with `body`, `delete` removes, also when a lifetime has ended; no condition is asked.
+        """`put` overwrites with `body`, `delete` removes, `expire` removes by time to live; no condition is asked.
 
         A table holds items only. Bytes that are none become an item with one binary attribute, `bytes`.
+        attribute: for `expire`, which one holds the epoch seconds after which the item may go.
         """
-        if act not in (PUT, DELETE):
-            raise unknown_act(act, (PUT, DELETE))
+        if act not in (PUT, DELETE, EXPIRE):
+            raise unknown_act(act, (PUT, DELETE, EXPIRE))
         now_ns, state = self._context.now_ns, how.get("body")
+        if act == EXPIRE and not _has_expired(self._state(key, now_ns), how["attribute"], now_ns):
+            return 0
         if state is not None and not _is_item(state):
             state = port.to_bytes(bytes_item(key, state))
         if state is None and self._state(key, now_ns) is None:
@@ -66,6 +73,12 @@ class TableService:
         self._context.changed(Op.DELETE if state is None else Op.WRITE, key, _version(state) or "", state)
         self._states.setdefault(key, []).append((now_ns, state))
         return 1
+
+
+def _has_expired(state: bytes | None, attribute: str, now_ns: int) -> bool:
+    """By DynamoDB's rule: the attribute is a number of epoch seconds, and that second has passed."""
+    value = {} if state is None else json.loads(state).get(attribute, {})
+    return "N" in value and int(value["N"]) * NS_PER_S < WALL_EPOCH_NS + now_ns
 
 
 def _version(state: bytes | None) -> str | None:

@@ -37,11 +37,13 @@ from scenarios.run import simulate_many
 from sim.faults.answers import Error
 from sim.faults.network import LoseReply
 from sim.faults.plan import FaultPlan
-from sim.faults.stores import CorruptObject, DeleteObject, IgnoreConditions, StaleRead
+from sim.faults.stores import CorruptObject, DeleteObject, ExpireItems, IgnoreConditions, StaleRead
+from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.table import TableService
 from tests.sim.scripted import MS, TIMEOUT_NS, Scene
 
 ROW = "s3://bucket/table"
+EPOCH_S = WALL_EPOCH_NS // 10**9
 APPLIED, FAILED = Outcome.APPLIED, Outcome.PRECONDITION_FAILED
 
 
@@ -287,8 +289,27 @@ def test_an_operator_deletes_every_lock_of_a_table():
     assert scene.counts() == (1, 1, 1)
 
 
-def test_a_table_knows_two_acts():
+@pytest.mark.parametrize(
+    ("ends", "is_deleted"),
+    [
+        (number(EPOCH_S), True),
+        (number(EPOCH_S + 1), False),
+        (text(str(EPOCH_S)), False),
+        (text("10"), False),
+    ],
+    ids=["past", "not yet", "past, as text", "a duration"],
+)
+def test_time_to_live_deletes_rows_whose_number_has_passed(ends, is_deleted):
+    """B5, T10: a row goes if the attribute is a number of epoch seconds in the past; a duration as text keeps it."""
+    plan = FaultPlan.of(ExpireItems(id="f", service="leases", at_ns=500 * MS))
+    calls = [lambda table: table.put(ROW, row("1") | {"leaseDuration": ends}), lambda table: table.get("other")]
+    scene, got = ask(plan, *calls, lambda table: table.get("other"), lambda table: table.get(ROW))
+    assert (got[3].body is None) is is_deleted
+    assert scene.counts() == (1, 1, int(is_deleted))
+
+
+def test_a_table_knows_three_acts():
     """The message names what there is."""
     scene, _ = ask(FaultPlan())
-    with pytest.raises(ConfigError, match="'expire'; this service knows put, delete"):
-        scene.world.services["leases"].tamper("expire", ROW)
+    with pytest.raises(ConfigError, match="'burn'; this service knows put, delete, expire"):
+        scene.world.services["leases"].tamper("burn", ROW)
