@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lockref.history import ABSENT, Op
 from reports.checks.facts.columns import Events, Flags, Ints
+from reports.checks.facts.commits import is_commit
 from reports.checks.facts.effects import Effects
 
 CLASSES: Final = ("clean", "fenced overlap", "latent overlap", "token regression", "harm")
@@ -31,10 +32,11 @@ CLASS_SCHEMA: Final = pa.schema(
 def checks_tokens(events: Events, effects: Effects, run_count: int) -> Flags:
     """Per run: the resource checks tokens. It refused a write, or it compares tokens and every write carried one.
 
-    Registers and commit logs compare tokens. Lists and counters accept every write.
+    Registers and commit logs compare tokens. Lists, counters and Delta logs accept every write.
     """
     op = events.numbers("op")[effects.row]
     is_fence = ((op == Op.WRITE) | (op == Op.COMMIT)) & (effects.token != ABSENT)
+    is_fence &= ~is_commit(events, effects.row)
     refuses = np.zeros(run_count, dtype=np.bool_)
     has_unchecked = np.zeros(run_count, dtype=np.bool_)
     has_fence = np.zeros(run_count, dtype=np.bool_)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from reports.checks.classes import checks_tokens, class_table
 from reports.checks.clauses.answers import check_answers
 from reports.checks.clauses.belief import check_belief_exclusion
+from reports.checks.clauses.commits import check_commits
 from reports.checks.clauses.effect import check_effect_exclusion
 from reports.checks.clauses.fairness import check_fairness, fairness_table
 from reports.checks.clauses.liveness import check_liveness
@@ -156,7 +157,8 @@ def _judge(case: Case) -> Judgement:
     ]
     count = case.runs.count
     broken = {ruling.violations.clause: _runs_of(ruling, count) for ruling in safety}
-    rulings = [*safety, *check_liveness(case), *check_fairness(case)]
+    commits = check_commits(case.events, case.commits, count)
+    rulings = [*safety, *check_liveness(case), *check_fairness(case), *commits]
     assert [ruling.violations.clause for ruling in rulings] == list(CLAUSES), "one ruling for each clause, in order"
     pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
     return Judgement(

@@ -4,7 +4,7 @@ A run in which nobody contended proves nothing about contention. Each situation
 is counted per run from the history itself. A scenario names the situations
 without which its runs prove nothing (`must_happen`), some with a least count. A
 batch that did not reach one of them often enough is inconclusive, as is a batch
-without a single grant. The count is over the batch, not the run: random plans
+without a single grant, unless it asks for commits. The count is over the batch, not the run: random plans
 reach rare situations in some runs only, and the other runs are still evidence.
 """
 
@@ -28,7 +28,7 @@ from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.facts.tenures import Tenures
 from reports.checks.facts.truth import Truth
-from reports.checks.verdicts import GRANT
+from reports.checks.verdicts import COMMIT, GRANT
 
 SITUATIONS: Final[dict[str, str]] = {
     GRANT: "a client became owner",
@@ -50,6 +50,7 @@ SITUATIONS: Final[dict[str, str]] = {
     "late_write_attempted": "a protected write arrived after its grant had ended",
     "rejected_write": "the resource refused a protected write",
     "effect": "the resource accepted a protected write",
+    COMMIT: "a commit to a Delta log was acknowledged",
     "expired_while_believed": "a client believed at an instant at which its grant was over or lapsed",
     "partition": "the network was cut",
     "clock_fault": "a clock was disturbed",
@@ -120,6 +121,7 @@ def reach_table(case: Case) -> pa.Table:
         "late_write_attempted": effects.run[is_late | ~effects.is_accepted],
         "rejected_write": effects.run[~effects.is_accepted],
         "effect": effects.run[effects.is_accepted],
+        COMMIT: case.commits.tellings.run[case.commits.tellings.is_acknowledged],
         "expired_while_believed": _beliefs_beyond(case),
         "partition": disturbances.run[disturbances.are(frozenset({"partition"}), "begin")],
         "clock_fault": disturbances.run[disturbances.are(CLOCK_KINDS, "begin", "fired")],

@@ -1,4 +1,4 @@
-"""The numbered clauses: what a lock must never do, must do in time, may promise about fairness.
+"""The numbered clauses: what a lock must never do, must do in time, may promise about fairness, and what a log keeps.
 
 The sentences here are the ones that verdicts quote; docs/spec.md explains each
 with its allowances. Source of the numbering: the property tables of the
@@ -25,10 +25,18 @@ CLAUSES: Final[dict[str, str]] = {
     "L6": "An acquire that ended in error or unknown leaves no grant beyond one validity.",
     "F1": "At most K grants go to others while a connected client waits.",
     "F2": "Each continuous waiter is granted at least once after the faults.",
+    "DL1": "Every acknowledged commit is in exactly one version of the log, the one that its writer was told.",
+    "DL2": "A commit that nobody acknowledged is in at most one version.",
+    "DL3": "The versions of a log are contiguous: none is written before the one that precedes it.",
+    "DL4": "No log entry is overwritten by another commit.",
+    "DL5": "A commit that landed is never reported as an error.",
 }
 """Clause id to its sentence, in the order of reports."""
 
-SAFETY: Final = ("S1", "S2", "S3", "S4", "S5", "S6", "S7")
+COMMITS: Final = ("DL1", "DL2", "DL3", "DL4", "DL5")
+"""What a Delta log must keep, whatever guards it. Lost data is lost safety."""
+
+SAFETY: Final = ("S1", "S2", "S3", "S4", "S5", "S6", "S7", *COMMITS)
 LIVENESS: Final = ("L1", "L2", "L3", "L4", "L5", "L6")
 FAIRNESS: Final = ("F1", "F2")
 

@@ -23,6 +23,7 @@ from reports.checks.measures.turnout import turnout_doubts, turnout_notices
 from reports.checks.spec import CLAUSES, FAIRNESS, HELD, INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED, Verdict
 
 GRANT: Final = "grant"
+COMMIT: Final = "commit"
 """The situation without which a run proves nothing, demanded or not."""
 
 DAMAGE_TOLD_MAX: Final = 5
@@ -102,11 +103,15 @@ class Counts:
 
     @property
     def unreached(self) -> dict[Party, dict[str, Shortfall]]:
-        """By party, the demanded situations that came about too seldom; a grant is always demanded."""
+        """By party, the demanded situations that came about too seldom.
+
+        A grant is demanded of all but those that demand a commit: to commit, nobody needs a lock.
+        """
         missing: dict[Party, dict[str, Shortfall]] = {}
         for party, demands in sorted(self.demanded.items()):
             reached = self.reached.get(party, {})
-            for name, least in sorted({GRANT: 1, **demands}.items()):
+            implied = {} if COMMIT in demands else {GRANT: 1}
+            for name, least in sorted({**implied, **demands}.items()):
                 found = reached.get(name, (0, 0))[1]
                 if found < least:
                     missing.setdefault(party, {})[name] = Shortfall(found=found, least=least)
@@ -245,7 +250,7 @@ def _doubts(counts: Counts) -> list[str]:
     return doubts + turnout_doubts(counts.speeds) + counts.doubts
 
 
-_NOUNS: Final = {GRANT: "grant", "handoff": "hand-off", "clients_served": "client"}
+_NOUNS: Final = {GRANT: "grant", COMMIT: "commit", "handoff": "hand-off", "clients_served": "client"}
 
 
 def scarce(situation: str, shortfall: Shortfall) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reports.checks.spec import FAIRNESS, LIVENESS, SAFETY
+from reports.checks.spec import COMMITS, FAIRNESS, LIVENESS, SAFETY
 from reports.formats.results import Clause, Results
 from reports.formats.speed import speed_lines
 from reports.formats.text import short
@@ -40,7 +40,8 @@ def result_lines(results: Results) -> Iterator[tuple[str, str]]:
         f"{name} (broken in {clause.violated:,})" if clause.violated else name
         for name, clause in results.not_demanded.items()
     ]
-    unasked = [name for name in (*SAFETY, *LIVENESS) if _is_unasked(results.clauses.get(name))]
+    asked = [name for name in (*SAFETY, *LIVENESS) if name not in COMMITS]
+    unasked = [name for name in asked if _is_unasked(results.clauses.get(name))]
     if "S7" in unasked and results.runs > results.damaged:
         yield f"  not judged in any run: {', '.join(unasked)} (docs/spec.md says when a clause does not apply)", ""
     if not_demanded:

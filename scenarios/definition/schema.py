@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import ProviderSpec, load_program, load_provider
 from lockref.provider import DEFAULT_STORE
@@ -224,13 +225,21 @@ class Workload(Model):
     `reentrant`: the client locks again while it holds, and unlocks twice (H9);
     `forks`: its process forks while it holds, and the child uses what it inherited (H9);
     `closes`: it ends its last cycle by closing the lock that it holds (U16);
-    `closed_by_another`: a second thread closes the lock under the first one that holds it (U16).
+    `closed_by_another`: a second thread closes the lock under the first one that holds it (U16);
+    `unlocked`: it never asks its lock.
+    protocol: of a `delta_log`, how writers commit (see `scenarios.workloads.delta.protocols`); `helping` needs a
+    service of kind `table`. tables: so many tables, client n2 writes to the second of two. lock_key: `table`: each has
+    its own lock; `shared`: all have one (D3). checkpoint_delay: between a tenth version and its checkpoint.
     """
 
-    kind: Literal["list", "counter", "register", "log"] = "register"
+    kind: Literal["list", "counter", "register", "log", "delta_log"] = "register"
+    protocol: Literal["put", "rename", "create", "create_identity", "helping"] = "put"
+    tables: Annotated[int, Field(ge=1, le=64)] = 1
+    lock_key: Literal["table", "shared"] = "table"
+    checkpoint_delay: Duration = constant(0, "0s")
     life: Literal[
         "loop", "relock", "two_threads", "careless_thread", "owner_ends", "reentrant", "closes", "closed_by_another",
-        "forks",
+        "forks", "unlocked",
     ] = "loop"  # fmt: skip
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
@@ -448,6 +457,9 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 ("expect", build),
                 f"is a clause, expected a build first: {{hudi: {{{build}: violated}}}}",
             )
+    has_table = any(service.kind == TABLE.name for service in scenario.services.values())
+    if scenario.workload.protocol == "helping" and not has_table:
+        yield ("workload", "protocol"), "is 'helping', which needs a table: add services: {rows: {kind: table}}"
     if scenario.lock.validity.least < 2 * scenario.lock.renew_every.most:
         yield ("lock", "renew_every"), "leaves no second chance: validity must be at least twice renew_every"
     if scenario.duration.most == 0:

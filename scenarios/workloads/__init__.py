@@ -10,10 +10,13 @@ from scenarios.workloads.register import FencedRegister
 from scenarios.workloads.resource import Resource
 from scenarios.workloads.unsafe_list import UnsafeList
 
+DELTA_LOG = "delta_log"
+"""The `workload.kind` whose protected writes are commits to a Delta table; see `scenarios.workloads.delta`."""
+
 RESOURCES: dict[str, Callable[[], Resource]] = {
     "list": UnsafeList,
     "counter": Counter,
     "register": FencedRegister,
     "log": CommitLog,
 }
-"""By the name that a scenario gives as `workload.kind`."""
+"""By the name that a scenario gives as `workload.kind`; DELTA_LOG is no state machine of ours, but a store."""

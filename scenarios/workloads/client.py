@@ -20,7 +20,7 @@ from lockref.lab.contract import checked_grant, checked_yes
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
 from lockref.stores.port import Outcome
-from scenarios.workloads.resource import ResourceClient, Write
+from scenarios.workloads.resource import Protected, ResourceClient, Write
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _KIND_BELIEVED = Kind.BELIEVED
@@ -92,7 +92,7 @@ class Client:
         stamp: Callable[[], Stamp],
         next_number: Callable[[], int],
         provider: LockProvider,
-        resource: ResourceClient,
+        resource: Protected,
         reads_first: bool,
         lock: str,
         on_belief: Callable[[Client], None] | None = None,
@@ -198,22 +198,28 @@ class Client:
         try:
             based_on = ""
             if self._reads_first:
+                assert isinstance(self._resource, ResourceClient), "only a resource tells its state"
                 based_on = self._resource.state()
                 self.runtime.sleep(YIELD_NS)
-            self._resource.write(
-                Write(
-                    node=self.node,
-                    task=self.task,
-                    tenure=tenure.number,
-                    attempt=tenure.attempts,
-                    based_on=based_on,
-                    token=tenure.token,
-                    owner=tenure.owner,
-                )
+            write = Write(
+                node=self.node,
+                task=self.task,
+                tenure=tenure.number,
+                attempt=tenure.attempts,
+                based_on=based_on,
+                token=tenure.token,
+                owner=tenure.owner,
             )
+            self._resource.write(write, self.guard)
         except LockError:
             # The resource refused it, or did not answer: its record says what took effect, the client goes on.
             return
+
+    def write_without_lock(self, attempt: int) -> None:
+        """A write that no lock guards: its own conditions must do."""
+        write = Write(node=self.node, task=self.task, tenure=None, attempt=attempt, based_on="", token=None, owner="")
+        with suppress(LockError):
+            self._resource.write(write, lambda: True)
 
     def release(self) -> None:
         """Stop believing, then call `unlock`; also after a loss, as a `with` block would."""

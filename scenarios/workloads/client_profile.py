@@ -6,6 +6,7 @@ is. Durations are drawn anew in each cycle, from the client's own stream.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -136,6 +137,22 @@ def forks(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     _cycles(client, profile, stream, acquire)
 
 
+def unlocked(client: Client, profile: ClientProfile, stream: Chooser) -> None:
+    """Never asks its lock: what it writes must be safe by itself."""
+    runtime = client.runtime
+    deadline_ns = runtime.monotonic_ns() + profile.last_start_ns
+    runtime.sleep(profile.start.draw(stream))
+    attempts = itertools.count(1)
+    for _ in range(profile.cycles.draw(stream)):
+        runtime.sleep(profile.think.draw(stream))
+        hold_ns, writes = profile.hold.draw(stream), profile.writes.draw(stream)
+        for _ in range(writes):
+            if runtime.monotonic_ns() >= deadline_ns:
+                return
+            runtime.sleep(hold_ns // writes)
+            client.write_without_lock(next(attempts))
+
+
 def forked_child(client: Client, profile: ClientProfile, stream: Chooser) -> None:
     """What a child does that does not know that it is one: work behind the guard, unlock in a `finally`, lock again."""
     work_under_lock(client, profile, stream)
@@ -166,6 +183,7 @@ ONE_TASK: dict[str, Callable[[Client, ClientProfile, Chooser], None]] = {
     "reentrant": reentrant,
     "closes": closes,
     "forks": forks,
+    "unlocked": unlocked,
 }
 """What one client per provider does, by the name that a scenario gives as `workload.life`."""
 

@@ -32,14 +32,14 @@ STATE, WRITE = "state", "write"
 class Write:
     """One protected write.
 
-    node, task, tenure, attempt: whose, under which grant, and its number there.
+    node, task, tenure, attempt: whose, under which grant (None: no lock was asked), and its number there.
     based_on: the state that the writer had read; "" where it wrote blindly.
     token: the fencing token; None where the lock has none.
     """
 
     node: str
     task: str
-    tenure: int
+    tenure: int | None
     attempt: int
     based_on: str
     token: int | None
@@ -84,12 +84,24 @@ class ResourceHost:
         assert request.verb == WRITE, f"a resource knows no {request.verb!r}"
         write: Write = request.body
         effect = self._resource.apply(write)
+        tenure = ABSENT if write.tenure is None else write.tenure
         self._record(
             _KIND_EFFECT, (self._true_ns(), ABSENT, ABSENT, write.task), write.node, self._lock, self._resource.op,
-            effect.outcome, request=write.tenure, attempt=write.attempt, if_version=effect.if_version,
+            effect.outcome, request=tenure, attempt=write.attempt, if_version=effect.if_version,
             version=effect.version, token=ABSENT if write.token is None else write.token, owner=write.owner,
         )  # fmt: skip
         return effect
+
+
+class Protected(Protocol):
+    """What a client writes to under its lock."""
+
+    def write(self, write: Write, may_write: Callable[[], bool], /) -> object:
+        """One protected write. may_write: asks the lock once more, for a write that takes several requests.
+
+        Raises LockError for a refusal, and where nobody knows what became of it.
+        """
+        ...
 
 
 class ResourceClient:
@@ -109,9 +121,9 @@ class ResourceClient:
         """What the resource holds, as text."""
         return str(self._ask(STATE, None, ABSENT))
 
-    def write(self, write: Write) -> Effect:
-        """Let the resource apply a write."""
-        effect = self._ask(WRITE, write, write.tenure)
+    def write(self, write: Write, _may_write: Callable[[], bool]) -> Effect:
+        """Let the resource apply a write. It is one request: whoever calls has asked the lock just before."""
+        effect = self._ask(WRITE, write, ABSENT if write.tenure is None else write.tenure)
         assert isinstance(effect, Effect), "the resource answers a write with its effect"
         return effect
 

@@ -24,7 +24,7 @@ from scenarios.definition.schema import Scenario
 from scenarios.definition.units import Chooser
 from scenarios.workloads.client import Client, ClientsListener
 from scenarios.workloads.client_profile import ClientProfile, run_clients, tasks_of
-from scenarios.workloads.resource import ResourceClient
+from scenarios.workloads.resource import Protected
 from scenarios.workloads.scarcity import runtime_for
 
 
@@ -44,7 +44,7 @@ class Surroundings:
     settings: LockSettings
     open_store: Callable[[int], ObjectStore]
     open_port: Callable[[PortKind[Any], int, str], Any] | None = None
-    open_resource: Callable[[], ResourceClient]
+    open_resource: Callable[[], Protected]
     reads_first: bool
     recorder: Recorder
     stamp: Callable[[], Stamp]

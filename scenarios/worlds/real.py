@@ -40,7 +40,7 @@ from lockref.stores.uri import open_store, parse_store_uri
 from reports.history_files import write_runs
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
-from scenarios.workloads import RESOURCES
+from scenarios.workloads import DELTA_LOG, RESOURCES
 from scenarios.workloads.resource import LocalChannel, ResourceHost
 from scenarios.worlds.mixture import Mixture
 from scenarios.worlds.threads import ClientThreads, Job
@@ -250,6 +250,11 @@ def require_undisturbed(scenario: Scenario) -> None:
                 f"scenario {scenario.name!r} declares the {what} {', '.join(names)}; "
                 "only the simulated world has such: run it with `lockref sim`"
             )
+    if scenario.workload.kind == DELTA_LOG:
+        raise CapabilityMissing(
+            f"scenario {scenario.name!r} commits to a Delta log, which only the simulated world has so far: "
+            "run it with `lockref sim`"
+        )
     if scenario.disturbs:
         raise CapabilityMissing(
             f"scenario {scenario.name!r} injects faults, which only the simulated world can: "

@@ -14,6 +14,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from lockref.dynamodb.table import TABLE
 from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockrefError
 from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec, load_program
@@ -26,10 +27,14 @@ from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import DeclaredNode, Scenario
 from scenarios.definition.units import Chooser
-from scenarios.workloads import RESOURCES
+from scenarios.workloads import DELTA_LOG, RESOURCES
 from scenarios.workloads.client import Client
 from scenarios.workloads.client_profile import ClientProfile, forked_child
-from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, ResourceClient, ResourceHost
+from scenarios.workloads.delta.committer import Committer
+from scenarios.workloads.delta.log_files import Log
+from scenarios.workloads.delta.log_service import DeltaLogService
+from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected, ResourceHost
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.forking import inherited
@@ -101,10 +106,14 @@ class _Laboratory:
         self.settings = drawn.lock_settings(scenario.lock)
         for name, declared in scenario.services_on(mixture.stands_on).items():
             world.add(name, declared.make(), decode=mixture.decode)
-        resource = RESOURCES[scenario.workload.kind]()
-        self.reads_first = resource.reads_first
-        host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
-        world.add(RESOURCE.name, ResourceService(host.handle), decode=None)
+        self.reads_first = False
+        if scenario.workload.kind == DELTA_LOG:
+            world.add(RESOURCE.name, DeltaLogService(world.recorder), decode=None)
+        else:
+            resource = RESOURCES[scenario.workload.kind]()
+            self.reads_first = resource.reads_first
+            host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
+            world.add(RESOURCE.name, ResourceService(host.handle), decode=None)
         self.request_timeout_ns = 0
         # Clients with the process they live in, so that `_observe` can leave out those whose process has crashed.
         self.clients: list[tuple[Client, Process]] = []
@@ -124,7 +133,7 @@ class _Laboratory:
             node=node.name,
             runtime=process.runtime,
             client_runtime=process.client_runtime,
-            settings=self.settings,
+            settings=replace(self.settings, key=self._lock_key(node.name)),
             open_store=ports.open_store,
             open_port=ports.open_port,
             open_resource=lambda: self._resource(node),
@@ -234,8 +243,33 @@ class _Laboratory:
         self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
         return self.world.connect(node, name, kind, timeout_ns=timeout_ns)
 
-    def _resource(self, node: Node) -> ResourceClient:
-        return self.world.connect(node, RESOURCE.name, RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
+    def _table(self, client: str) -> str:
+        """The table that this client writes to: they take turns. The first one has the name of the run's lock."""
+        number = (int(client.removeprefix("n").partition("-")[0]) - 1) % self.scenario.workload.tables
+        return f"{number + 1}/{self.settings.key}" if number else self.settings.key
+
+    def _lock_key(self, client: str) -> str:
+        return self._table(client) if self.scenario.workload.lock_key == "table" else self.settings.key
+
+    def _resource(self, node: Node) -> Protected:
+        if self.scenario.workload.kind != DELTA_LOG:
+            return self.world.connect(node, RESOURCE.name, RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
+        workload, process, connect = self.scenario.workload, node.process, self.world.connect
+        rows = next((name for name, each in self.scenario.services.items() if each.kind == TABLE.name), None)
+        return Committer(
+            Writer(
+                log=Log(
+                    connect(node, RESOURCE.name, OBJECT_STORE, timeout_ns=RESOURCE_TIMEOUT_NS), self._table(node.name)
+                ),
+                runtime=process.client_runtime,
+                rows=None if rows is None else connect(node, rows, TABLE, timeout_ns=RESOURCE_TIMEOUT_NS),
+            ),
+            PROTOCOLS[workload.protocol],
+            recorder=self.world.recorder,
+            stamp=process.client_runtime.stamp,
+            next_number=process.journal.next_number,
+            checkpoint_delay_ns=lambda: workload.checkpoint_delay.draw(process.stream("workload/checkpoint")),
+        )
 
     def _observe(self, believer: Client) -> None:
         """Somebody has come to believe: ask everybody else.

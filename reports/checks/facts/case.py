@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lockref.history import Kind
 from reports.checks.facts.columns import Events, Ints, Runs, require_columns
+from reports.checks.facts.commits import Commits, find_commits
 from reports.checks.facts.contradictions import Contradictions, find_contradictions
 from reports.checks.facts.disturbances import Disturbances, find_disturbances
 from reports.checks.facts.effects import Effects, find_effects
@@ -43,6 +44,11 @@ class Case:
     def tenure_of_release(self) -> Ints:
         """Per operation, for a release the granted acquire that it gives back, else -1."""
         return tenure_of_release(self.truth, self.operations)
+
+    @cached_property
+    def commits(self) -> Commits:
+        """Commits to Delta logs."""
+        return find_commits(self.events)
 
     @cached_property
     def end_ns(self) -> Ints:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockref.history import Kind
+from lockref.history import ABSENT, Kind
 from lockref.stores.port import Outcome
 from reports.checks.facts.columns import Codes, Events, Flags, Ints
+from reports.checks.facts.commits import is_commit
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import renumber
 
@@ -35,6 +36,9 @@ class Effects:
 def find_effects(events: Events, operations: Operations) -> Effects:
     """EFFECT rows with the tenure and the grant behind each."""
     rows = events.rows(Kind.EFFECT)
+    # A commit that asked no lock belongs to no grant: its log judges it (DL1 to DL5).
+    is_unguarded = is_commit(events, rows) & (events.integers("request")[rows] == ABSENT)
+    rows = rows[~is_unguarded]
     at = events.integers("at_ns")[rows]
     group = renumber(events.lock_key[rows], events.numbers("op")[rows].astype(np.int64))[0]
     order = np.lexsort((rows, at, group))

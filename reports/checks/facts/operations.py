@@ -15,6 +15,7 @@ from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
+from reports.checks.facts.commits import calls_of_locks
 from reports.checks.facts.grants import ASSIGNED
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.truth import Truth
@@ -61,7 +62,7 @@ def join_operations(events: Events, truth: Truth) -> Operations:
     That grant is the last one that the client's node had applied under the
     returned owner (any owner, if none was returned) by the time of the return.
     """
-    calls = events.rows(Kind.CALL)
+    calls = calls_of_locks(events)
     returns = events.index_by_request(events.rows(Kind.RETURN))[events.request_keys(calls)]
     is_closed = returns >= 0
     ends = np.maximum(returns, 0)

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from lockref.history import Kind
 from reports.checks.facts.columns import Events, Flags, Ints, Runs
+from reports.checks.facts.commits import calls_of_locks
 
 CHAIN, ASSIGNMENT, QUEUE, CALLS = "chain", "assignment", "queue", "calls"
 
@@ -65,7 +65,7 @@ class Locks:
         """Per lock key: it is a lock."""
         events = self._events
         flags = np.zeros(self._runs.count * self.width, dtype=np.bool_)
-        calls = events.rows(Kind.CALL)
+        calls = calls_of_locks(events)
         flags[events.lock_key[calls]] = True
         calls_any = np.zeros(self._runs.count, dtype=np.bool_)
         calls_any[events.run[calls]] = True

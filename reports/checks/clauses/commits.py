@@ -1,0 +1,190 @@
+"""The ledger of a Delta log: does it hold what its writers were told (DL1 to DL5)?
+
+The log is the truth: an entry counts where it stands at the end of the run, and what was put over it is gone. A copy of
+the same commit over itself changes nothing: whoever helps may repeat it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reports.checks.facts.columns import Events, Ints
+from reports.checks.facts.commits import Commits, Landings, Tellings
+from reports.checks.rulings import Ruling, Violations
+
+NO_COMMIT = "nothing was committed to a log"
+
+
+def check_commits(events: Events, commits: Commits, run_count: int) -> list[Ruling]:
+    """DL1 to DL5, in order."""
+    ledger = _Ledger(events, commits)
+    excused = [(~commits.runs(run_count), NO_COMMIT)]
+    found = [
+        ledger.acknowledged_elsewhere(),
+        ledger.unacknowledged_twice(),
+        ledger.gaps(),
+        ledger.overwritten(),
+        ledger.landed_errors(),
+    ]
+    return [Ruling(violations, excused=excused) for violations in found]
+
+
+class _Ledger:
+    def __init__(self, events: Events, commits: Commits) -> None:
+        self.events = events
+        self.landings: Landings = commits.landings
+        self.tellings: Tellings = commits.tellings
+        self.standing = np.flatnonzero(self.landings.stands)
+        identities = np.concatenate((self.landings.identity, self.tellings.identity))
+        self.count = int(identities.max()) + 1 if len(identities) else 0
+        self.places = np.bincount(self.landings.identity[self.standing], minlength=self.count)
+
+    def acknowledged_elsewhere(self) -> Violations:
+        """DL1: an acknowledged commit stands in no version, in several, or in another one than its writer was told."""
+        told = np.flatnonzero(self.tellings.is_acknowledged)
+        identity = self.tellings.identity[told]
+        place = np.full(self.count, -1, dtype=np.int64)
+        place[self.landings.identity[self.standing]] = self.landings.version[self.standing]
+        bad = told[(self.places[identity] != 1) | (place[identity] != self.tellings.version[told])]
+
+        def witness(index: int) -> dict[str, Any]:
+            telling = int(bad[index])
+            identity = int(self.tellings.identity[telling])
+            where = self._standing_of(identity)
+            version = int(self.tellings.version[telling])
+            if not len(where):
+                kind, text = "lost", f"a commit that was acknowledged as version {version} is in no version"
+            elif len(where) > 1:
+                versions = ", ".join(str(int(self.landings.version[each])) for each in where)
+                kind = "duplicate"
+                text = f"a commit that was acknowledged as version {version} is in versions {versions}"
+            else:
+                found = int(self.landings.version[where[0]])
+                kind, text = "elsewhere", f"a commit that was acknowledged as version {version} is in version {found}"
+            return {**self._told(telling), "kind": kind, "text": text, "entries": self._entries(identity)}
+
+        at_ns = np.maximum(self.tellings.at_ns[bad], self._last_change(self.tellings.identity[bad]))
+        return Violations(clause="DL1", run=self.tellings.run[bad], at_ns=at_ns, witness=witness)
+
+    def unacknowledged_twice(self) -> Violations:
+        """DL2: a commit that nobody acknowledged stands in more than one version."""
+        acknowledged = np.zeros(self.count, dtype=np.bool_)
+        acknowledged[self.tellings.identity[self.tellings.is_acknowledged]] = True
+        twice = np.flatnonzero((self.places > 1) & ~acknowledged)
+        last = np.array([self._standing_of(int(identity))[-1] for identity in twice], dtype=np.int64)
+
+        def witness(index: int) -> dict[str, Any]:
+            identity = int(twice[index])
+            versions = ", ".join(str(int(self.landings.version[each])) for each in self._standing_of(identity))
+            return {
+                "text": f"a commit that was never acknowledged is in versions {versions}",
+                "entries": self._entries(identity),
+            }
+
+        return Violations(clause="DL2", run=self.landings.run[last], at_ns=self.landings.at_ns[last], witness=witness)
+
+    def gaps(self) -> Violations:
+        """DL3: an entry landed although a version before it is missing."""
+        landings = self.landings
+        first = np.flatnonzero(landings.replaces < 0)
+        order = first[np.lexsort((landings.row[first], landings.log[first]))]
+        bad: list[int] = []
+        for begin, end in _groups(landings.log[order]):
+            version = landings.version[order[begin:end]]
+            highest = np.maximum.accumulate(np.append(-1, version))[:-1]
+            bad += order[begin:end][version > highest + 1].tolist()
+        wrong = np.array(bad, dtype=np.int64)
+
+        def witness(index: int) -> dict[str, Any]:
+            landing = int(wrong[index])
+            version = int(landings.version[landing])
+            return {
+                "text": f"version {version} was written and version {version - 1} is not there",
+                "entries": [self._entry(landing)],
+            }
+
+        return Violations(clause="DL3", run=landings.run[wrong], at_ns=landings.at_ns[wrong], witness=witness)
+
+    def overwritten(self) -> Violations:
+        """DL4: another commit was put over an entry."""
+        landings = self.landings
+        before = landings.replaces
+        wrong = np.flatnonzero((before >= 0) & (landings.identity[np.maximum(before, 0)] != landings.identity))
+
+        def witness(index: int) -> dict[str, Any]:
+            landing = int(wrong[index])
+            shown = [self._entry(int(before[landing])), self._entry(landing)]
+            version = int(landings.version[landing])
+            return {"text": f"version {version} was overwritten by another commit", "entries": shown}
+
+        return Violations(clause="DL4", run=landings.run[wrong], at_ns=landings.at_ns[wrong], witness=witness)
+
+    def landed_errors(self) -> Violations:
+        """DL5: a writer was told of an error, and its commit is in the log, or was until somebody wrote over it."""
+        landed = np.zeros(self.count, dtype=np.bool_)
+        landed[self.landings.identity] = True
+        wrong = np.flatnonzero(self.tellings.is_error & landed[self.tellings.identity])
+
+        def witness(index: int) -> dict[str, Any]:
+            telling = int(wrong[index])
+            return {
+                **self._told(telling),
+                "text": "a writer was told that its commit failed, and the commit landed",
+                "entries": self._entries(int(self.tellings.identity[telling])),
+            }
+
+        at_ns = np.maximum(self.tellings.at_ns[wrong], self._last_change(self.tellings.identity[wrong]))
+        return Violations(clause="DL5", run=self.tellings.run[wrong], at_ns=at_ns, witness=witness)
+
+    def _standing_of(self, identity: int) -> Ints:
+        """Where a commit stands at the end, by version."""
+        found: Ints = self.standing[self.landings.identity[self.standing] == identity]
+        return found
+
+    def _last_change(self, identity: Ints) -> Ints:
+        """When each of these commits landed last, or was overwritten; a very early instant for those that never did."""
+        landings = self.landings
+        last = np.full(self.count, np.iinfo(np.int64).min, dtype=np.int64)
+        np.maximum.at(last, landings.identity, landings.at_ns)
+        over = np.flatnonzero(landings.replaces >= 0)
+        np.maximum.at(last, landings.identity[landings.replaces[over]], landings.at_ns[over])
+        found: Ints = last[identity]
+        return found
+
+    def _told(self, telling: int) -> dict[str, Any]:
+        row = int(self.tellings.row[telling])
+        events = self.events
+        return {
+            "table": events.text("lock", int(events.codes("lock")[row])),
+            "node": events.text("node", int(events.codes("node")[row])),
+            "identity": events.text("content", int(events.codes("content")[row])),
+            "told_ns": int(self.tellings.at_ns[telling]),
+        }
+
+    def _entries(self, identity: int) -> list[dict[str, Any]]:
+        """Every landing of a commit, and what was put over it, in the order of landing."""
+        landings = self.landings
+        own = np.flatnonzero(landings.identity == identity)
+        over = np.flatnonzero((landings.replaces >= 0) & np.isin(landings.replaces, own))
+        shown = np.union1d(own, over)
+        return [self._entry(int(which)) for which in shown[np.argsort(landings.row[shown])]]
+
+    def _entry(self, landing: int) -> dict[str, Any]:
+        events, row = self.events, int(self.landings.row[landing])
+        return {
+            "seq": int(events.integers("seq")[row]),
+            "at_ns": int(self.landings.at_ns[landing]),
+            "node": events.text("node", int(events.codes("node")[row])),
+            "version": int(self.landings.version[landing]),
+            "identity": events.text("content", int(events.codes("content")[row])),
+        }
+
+
+def _groups(key: Ints) -> list[tuple[int, int]]:
+    """Begin and end of each run of equal keys."""
+    if not len(key):
+        return []
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    return list(zip(starts.tolist(), [*starts[1:].tolist(), len(key)], strict=True))

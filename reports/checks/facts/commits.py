@@ -1,0 +1,133 @@
+"""Commits to a Delta log: the entries that landed, and what their writers were told.
+
+An EFFECT row of the operation `commit` with a `content` is an entry that was put into its place: `version` is its
+number, `content` the commit's identity. A RETURN of that operation is what the writer was told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lockref.history import Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
+from reports.checks.facts.segments import is_first, renumber
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landings:
+    """One entry per log entry that was put in its place, by (log, version, order of landing).
+
+    log: a number for (run, table). identity: whose commit; equal exactly for equal ones. replaces: the landing before
+    it at this place, -1 for the first. stands: nothing was put over it later.
+    """
+
+    row: Ints
+    run: Ints
+    log: Ints
+    version: Ints
+    identity: Ints
+    at_ns: Ints
+    replaces: Ints
+    stands: Flags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tellings:
+    """One entry per commit whose writer got an answer. version: what it was told, -1 where it was told none."""
+
+    row: Ints
+    run: Ints
+    log: Ints
+    version: Ints
+    identity: Ints
+    at_ns: Ints
+    outcome: npt.NDArray[np.uint8]
+
+    @property
+    def is_acknowledged(self) -> Flags:
+        told: Flags = self.outcome == Outcome.APPLIED
+        return told
+
+    @property
+    def is_error(self) -> Flags:
+        """Told that the commit is in no version; AMBIGUOUS is no such word."""
+        told: Flags = (self.outcome == Outcome.PRECONDITION_FAILED) | (self.outcome == Outcome.REJECTED)
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """What is known of all commits of a history."""
+
+    landings: Landings
+    tellings: Tellings
+
+    def runs(self, count: int) -> Flags:
+        """Per run: somebody committed to a log."""
+        flags = np.zeros(count, dtype=np.bool_)
+        flags[self.landings.run] = True
+        flags[self.tellings.run] = True
+        return flags
+
+
+def is_commit(events: Events, rows: Ints) -> Flags:
+    """Which of these rows tell of a commit to a Delta log. A workload's own log of numbers has no identities."""
+    found: Flags = (events.numbers("op")[rows] == Op.COMMIT) & (events.codes("content")[rows] != NO_TEXT)
+    return found
+
+
+def calls_of_locks(events: Events) -> Ints:
+    """The CALL rows in which somebody asks a lock; a commit calls none."""
+    calls = events.rows(Kind.CALL)
+    found: Ints = calls[events.numbers("op")[calls] != Op.COMMIT]
+    return found
+
+
+def find_commits(events: Events) -> Commits:
+    """The landings and the tellings of a history; both empty where nobody commits."""
+    landed, told = (rows[is_commit(events, rows)] for rows in (events.rows(Kind.EFFECT), events.rows(Kind.RETURN)))
+    landed = landed[events.numbers("outcome")[landed] == Outcome.APPLIED]
+    rows = np.concatenate((landed, told))
+    log = renumber(events.lock_key[rows])[0]
+    identity = renumber(events.run[rows], events.codes("content")[rows].astype(np.int64))[0]
+    version = _versions(events, rows)
+    count = len(landed)
+    order = np.lexsort((landed, version[:count], log[:count]))
+    landed, log_of, version_of = landed[order], log[:count][order], version[:count][order]
+    is_new = is_first(renumber(log_of, version_of)[0])
+    before = np.where(is_new, -1, np.arange(count) - 1)
+    at = events.integers("at_ns")
+    assert bool(np.all(version_of >= 0)), "an entry that landed has a version"
+    return Commits(
+        landings=Landings(
+            row=landed,
+            run=events.run[landed],
+            log=log_of,
+            version=version_of,
+            identity=identity[:count][order],
+            at_ns=at[landed],
+            replaces=before,
+            stands=np.append(is_new[1:], True) if count else np.zeros(0, dtype=np.bool_),
+        ),
+        tellings=Tellings(
+            row=told,
+            run=events.run[told],
+            log=log[count:],
+            version=version[count:],
+            identity=identity[count:],
+            at_ns=at[told],
+            outcome=events.numbers("outcome")[told],
+        ),
+    )
+
+
+def _versions(events: Events, rows: Ints) -> Ints:
+    """The log versions that these rows name, -1 where they name none."""
+    codes = events.codes("version")[rows]
+    known = np.unique(codes)
+    numbers = np.array([int(text) if (text := events.text("version", int(code))).isdecimal() else -1 for code in known])
+    return numbers[np.searchsorted(known, codes)].astype(np.int64) if len(rows) else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,238 @@
+"""How writers commit to a Delta table, each as its source does it.
+
+`put`            load the state, then write the next entry unconditionally. Alone, it lets Alpha and Bravo both write
+                 version 2 (W16). Under a lock it is what the post describes: load and write in the critical section.
+`rename`         delta-rs with dynamodb_lock: the state was loaded before; in the critical section look whether the next
+                 entry is there, and copy it into its place. A taken version is loaded and tried anew (D2).
+`create`         conditional create of the next entry, as object_store and delta-rs do it today: a request without an
+                 answer is sent again, and a refusal means that a rival was first (B19).
+`create_identity`  the same, but a refusal or silence is looked up: the entry tells whose it is.
+`helping`        S3DynamoDBLogStore: a row in a table decides; whoever comes next finishes what it stands for.
+
+Each returns what the writer is told. None of them raises: silence at the end is AMBIGUOUS.
+
+Source: Buoyant Data's post; delta-rs f87afceb6^ `s3.rs`; arrow-rs-object-store `aws/client.rs`, retry; delta
+`BaseExternalLogStore.java`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from lockref.dynamodb.table import KEY, VERSION, TableClient, absent, equals, flag, text
+from lockref.errors import OutcomeUnknown
+from lockref.runtime import NS_PER_MS, Runtime
+from lockref.stores.port import Outcome
+from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit
+
+ATTEMPTS_MAX: Final = 15
+"""After so many taken versions a writer gives up, as delta-rs does."""
+
+RESENDS_MAX: Final = 3
+"""So often a request without an answer is sent again."""
+
+_PAUSE_NS: Final = 100 * NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a writer is told of its commit.
+
+    outcome: APPLIED: it is in `version`. PRECONDITION_FAILED: it is in none, rivals were always first. REJECTED: it is
+    in none, the lock was lost or a request refused. AMBIGUOUS: nobody can say. gets: log objects read. attempts:
+    versions tried.
+    """
+
+    outcome: Outcome
+    version: int | None = None
+    gets: int = 0
+    attempts: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Writer:
+    """What a protocol works with: one table's log, the rows of a log store where there are such, and the lock's guard.
+
+    may_write: asked right before each write that the lock protects. known: the newest version that it has seen.
+    """
+
+    log: Log
+    runtime: Runtime
+    may_write: Callable[[], bool] = lambda: True
+    rows: TableClient | None = None
+    known: int = -1
+    gets: int = 0
+    attempts: int = 0
+
+    def load(self) -> int:
+        """Read the state; the version that comes next."""
+        loaded = self.log.load()
+        self.gets += loaded.gets
+        self.known = loaded.version
+        return loaded.version + 1
+
+    def pause(self) -> None:
+        """Between two attempts, with jitter (B21)."""
+        self.runtime.sleep(_PAUSE_NS + self.runtime.random.randrange(_PAUSE_NS))
+
+    def told(self, outcome: Outcome, version: int | None = None) -> Told:
+        if version is not None:
+            self.known = max(self.known, version)
+        return Told(outcome=outcome, version=version, gets=self.gets, attempts=self.attempts)
+
+
+class CommitProtocol(Protocol):
+    """One way to commit."""
+
+    def __call__(self, writer: Writer, commit: Commit) -> Told: ...
+
+
+def put(writer: Writer, commit: Commit) -> Told:
+    """Load, then write blindly."""
+    version = writer.load()
+    writer.attempts += 1
+    if not writer.may_write():
+        return writer.told(Outcome.REJECTED)
+    written = writer.log.store.put(entry_key(writer.log.table, version), commit.to_bytes())
+    return writer.told(written.outcome, version if written.outcome is Outcome.APPLIED else None)
+
+
+def rename(writer: Writer, commit: Commit) -> Told:
+    """Look, then copy: the state was loaded before the lock was taken, and only a taken version is loaded anew."""
+    version = writer.known + 1
+    while writer.attempts < ATTEMPTS_MAX:
+        writer.attempts += 1
+        key = entry_key(writer.log.table, version)
+        if writer.log.read(key) is not None:
+            version = writer.load()
+            continue
+        if not writer.may_write():
+            return writer.told(Outcome.REJECTED)
+        written = writer.log.store.put(key, commit.to_bytes())
+        return writer.told(written.outcome, version if written.outcome is Outcome.APPLIED else None)
+    return writer.told(Outcome.PRECONDITION_FAILED)
+
+
+def create(writer: Writer, commit: Commit) -> Told:
+    """Conditional create without identity: every refusal is a rival's doing, also after a lost answer (B19, B20)."""
+    while writer.attempts < ATTEMPTS_MAX:
+        version = writer.load()
+        writer.attempts += 1
+        outcome = _create(writer, version, commit)
+        if outcome is Outcome.APPLIED:
+            return writer.told(outcome, version)
+        if outcome not in (Outcome.PRECONDITION_FAILED, Outcome.CONFLICT):
+            return writer.told(outcome)
+    return writer.told(Outcome.PRECONDITION_FAILED)
+
+
+def create_with_identity(writer: Writer, commit: Commit) -> Told:
+    """As `create`, but whatever is no plain success is looked up before anything else is tried."""
+    version = None
+    while writer.attempts < ATTEMPTS_MAX:
+        if version is None:
+            version = writer.load()
+        writer.attempts += 1
+        outcome = _create(writer, version, commit)
+        if outcome is Outcome.APPLIED:
+            return writer.told(outcome, version)
+        if outcome is Outcome.REJECTED:
+            return writer.told(outcome)
+        found = writer.log.read(entry_key(writer.log.table, version))
+        if found is not None:
+            present = parse_commit(found)
+            if present is not None and present.identity == commit.identity:
+                return writer.told(Outcome.APPLIED, version)
+            version = None
+        elif outcome is Outcome.AMBIGUOUS:
+            # Nothing is there yet, but a request of ours may still be under way: nobody can say.
+            return writer.told(outcome)
+        writer.pause()
+    return writer.told(Outcome.PRECONDITION_FAILED)
+
+
+def _create(writer: Writer, version: int, commit: Commit) -> Outcome:
+    """One conditional create, sent again while there is no answer."""
+    for resend in range(1 + RESENDS_MAX):
+        if resend:
+            writer.pause()
+        reply = writer.log.store.put_if_absent(entry_key(writer.log.table, version), commit.to_bytes())
+        if reply.outcome not in (Outcome.AMBIGUOUS, Outcome.THROTTLED):
+            return reply.outcome
+    return Outcome.AMBIGUOUS
+
+
+def help_each_other(writer: Writer, commit: Commit) -> Told:
+    """The helping log store: the row decides who has a version; its copy is everybody's business.
+
+    The row names a temporary object with the entry. No owner, lease or clock is asked.
+    """
+    assert writer.rows is not None, "a helping log store has a table"
+    log = writer.log
+    while writer.attempts < ATTEMPTS_MAX:
+        version = writer.load()
+        writer.attempts += 1
+        if version and not _is_finished(writer, version - 1):
+            continue
+        temporary = f"{log.table}/_delta_log/.tmp/{version:020}.{commit.identity}"
+        if log.store.put(temporary, commit.to_bytes()).outcome is not Outcome.APPLIED:
+            return writer.told(Outcome.REJECTED)  # Nobody knows of the temporary object: nothing has landed.
+        row = {
+            VERSION: text(commit.identity), "fileName": text(f"{version:020}.json"), "tempPath": text(temporary),
+            "complete": flag(False),
+        }  # fmt: skip
+        prepared = writer.rows.put(entry_key(log.table, version), row, absent(KEY))
+        if prepared.outcome in (Outcome.AMBIGUOUS, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT):
+            present = writer.rows.get(entry_key(log.table, version))
+            is_open = present.body is None and prepared.outcome is Outcome.AMBIGUOUS
+            if present.outcome is not Outcome.APPLIED or is_open:
+                return writer.told(Outcome.AMBIGUOUS)
+            if present.body is None or present.body["tempPath"] != row["tempPath"]:
+                # Somebody else's: finish it, and take the next version.
+                _is_finished(writer, version)
+                writer.pause()
+                continue
+        elif prepared.outcome is not Outcome.APPLIED:
+            return writer.told(Outcome.REJECTED)
+        _is_finished(writer, version)
+        return writer.told(Outcome.APPLIED, version)
+    return writer.told(Outcome.PRECONDITION_FAILED)
+
+
+def _is_finished(writer: Writer, version: int) -> bool:
+    """Finish what the row of that version stands for, if somebody has not; failures are left to the next who comes."""
+    assert writer.rows is not None, "a helping log store has a table"
+    key = entry_key(writer.log.table, version)
+    found = writer.rows.get(key)
+    if found.outcome is not Outcome.APPLIED:
+        return False
+    row = found.body
+    if row is None or row["complete"] == flag(True):
+        return writer.log.read(key) is not None
+    content = writer.log.read(row["tempPath"]["S"])
+    if content is None or writer.log.store.put(key, content).outcome is not Outcome.APPLIED:
+        return False
+    done = {**{name: value for name, value in row.items() if name != KEY}, "complete": flag(True)}
+    writer.rows.put(key, done, equals(VERSION, row[VERSION]))
+    return True
+
+
+PROTOCOLS: Final[Mapping[str, CommitProtocol]] = {
+    "put": put,
+    "rename": rename,
+    "create": create,
+    "create_identity": create_with_identity,
+    "helping": help_each_other,
+}
+"""By the name that a scenario gives as `workload.protocol`."""
+
+
+def commit_by(protocol: CommitProtocol, writer: Writer, commit: Commit) -> Told:
+    """Commit. Where the store falls silent while it is read, nobody knows what became of earlier writes."""
+    writer.gets = writer.attempts = 0
+    try:
+        return protocol(writer, commit)
+    except OutcomeUnknown:
+        return writer.told(Outcome.AMBIGUOUS)
