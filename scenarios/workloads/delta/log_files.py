@@ -4,8 +4,8 @@ Version N is the object `_delta_log/<N as 20 digits>.json`. After every tenth ve
 `_last_checkpoint` names the newest. Data files are uploaded before, under names that nobody else has, so no protocol
 guards them.
 
-Loading version v reads every entry after the newest checkpoint: G(v) = v + 1 objects before the first checkpoint, else
-2 + (v mod 10) (W10). A load that finds the checkpoint of its own version not there yet reads the older way.
+Loading reads every entry after the newest checkpoint (W10; `scenarios.delta.loading.gets` computes it). A load that
+finds the checkpoint of its own version not there yet reads the older way.
 
 Source: Buoyant Data, "Concurrency limitations for Delta Lake on AWS"; the Delta protocol, "Delta Log Entries",
 "Checkpoints".
@@ -20,9 +20,7 @@ from typing import Final
 
 from lockref.errors import OutcomeUnknown
 from lockref.stores.port import ObjectStore, Outcome
-
-CHECKPOINT_EVERY: Final = 10
-"""Versions between two checkpoints, as Delta writers have it by default."""
+from scenarios.delta.loading import CHECKPOINT_EVERY
 
 _ENTRY: Final = re.compile(r"(?P<table>.*)/_delta_log/(?P<version>[0-9]{20})\.json")
 

@@ -1,0 +1,210 @@
+"""The Delta log in virtual time: what loading costs, and what each protocol does with answers that are lost."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.history import to_table
+from lockref.lab.loading import load_provider
+from lockref.runtime import ThreadRuntime
+from lockref.stores.memory import MemoryStore
+from lockref.stores.port import Outcome, WriteReply
+from reports.checks import decide, judge
+from reports.checks.summary import Summary
+from scenarios.batch import simulate_many
+from scenarios.definition.load import load_scenario, parse_scenario
+from scenarios.delta.loading import gets
+from scenarios.run import run_simulated
+from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit
+from scenarios.workloads.delta.protocols import ATTEMPTS_MAX, PROTOCOLS, Writer, commit_by
+
+TABLE = "lake/orders"
+WORK = "kind: delta_log, life: unlocked, cycles: 1, start: 0s, think: 0s, hold: 0s"
+
+
+def rows_of(text: str, seed: int = 1) -> list[dict]:
+    outcome = run_simulated(parse_scenario(text), load_provider("hardened"), seed)
+    return to_table([outcome.recorder]).to_pylist()
+
+
+def test_loading_costs_what_the_note_says():
+    """W10: one writer alone, versions 0 to 24: before commit v it reads version v - 1 with G(v - 1) GETs."""
+    rows = rows_of(
+        f"version: 1\nname: loads\nclients: 1\nduration: 60s\nworkload: {{{WORK}, protocol: create, writes: 25}}\n"
+    )
+    told = [row for row in rows if row["kind"] == "return" and row["op"] == "commit"]
+    assert [int(row["version"]) for row in told] == list(range(25))
+    assert [json.loads(row["detail"])["gets"] for row in told] == [0, *(gets(version) for version in range(24))]
+
+
+def test_a_checkpoint_that_is_not_there_yet_costs_the_older_way():
+    """A load of version 10 that races its checkpoint reads 11 entries in the place of 2 objects."""
+    rows = rows_of(
+        "version: 1\nname: races\nclients: 2\nduration: 60s\n"
+        f"workload: {{{WORK}, protocol: create, writes: 11, checkpoint_delay: 20s,"
+        " clients: {n2: {start: 15s, writes: 1}}}\n"
+    )
+    told = {row["version"]: row for row in rows if row["kind"] == "return" and row["op"] == "commit"}
+    assert told["11"]["node"] == "n2"
+    assert json.loads(told["11"]["detail"])["gets"] == 11
+
+
+def test_what_lands_is_recorded_with_who_wrote_it_and_under_which_grant():
+    """The effect names writer, tenure, version and identity; without a lock there is no tenure."""
+    locked = rows_of(
+        "version: 1\nname: locked\nclients: 1\nduration: 60s\nworkload: {kind: delta_log, cycles: 2, writes: 2}\n"
+    )
+    effects = [row for row in locked if row["kind"] == "effect"]
+    tenures = [row["request"] for row in locked if row["kind"] == "call" and row["op"] == "acquire"]
+    assert [(row["version"], row["attempt"], row["node"]) for row in effects] == [
+        ("0", 1, "n1"), ("1", 2, "n1"), ("2", 1, "n1"), ("3", 2, "n1"),
+    ]  # fmt: skip
+    assert [row["request"] for row in effects] == [tenures[0], tenures[0], tenures[1], tenures[1]]
+    assert len({row["content"] for row in effects}) == 4
+    alone = rows_of(
+        f"version: 1\nname: alone\nclients: 1\nduration: 9s\nworkload: {{{WORK}, protocol: put, writes: 1}}\n"
+    )
+    assert [row["request"] for row in alone if row["kind"] == "effect"] == [None]
+    assert not [row for row in alone if row["op"] == "acquire"]
+
+
+def test_tables_take_turns_and_have_a_lock_each_or_one_for_all():
+    """D3: clients n1, n4 write to the first table; with the shared key there is one lock."""
+
+    def run(lock_key: str) -> tuple[Counter, set]:
+        rows = rows_of(
+            "version: 1\nname: tables\nclients: 4\nduration: 60s\n"
+            f"workload: {{kind: delta_log, tables: 3, lock_key: {lock_key}, cycles: 1, writes: 1, hold: 100ms}}\n"
+        )
+        tables = Counter(row["lock"] for row in rows if row["kind"] == "effect")
+        return tables, {row["lock"] for row in rows if row["kind"] == "call" and row["op"] == "acquire"}
+
+    tables, locks = run("table")
+    assert sorted(tables.values()) == [1, 1, 2]
+    assert locks == set(tables)
+    tables, locks = run("shared")
+    assert sorted(tables.values()) == [1, 1, 2]
+    assert len(locks) == 1
+
+
+def test_a_helping_log_store_needs_a_table():
+    """The message says what to add, at the place of the key."""
+    with pytest.raises(ConfigError, match=r"workload.protocol: is 'helping', which needs a table: add services"):
+        parse_scenario("version: 1\nname: x\nworkload: {kind: delta_log, protocol: helping}\n")
+
+
+# ---- protocols on one store, answers by hand ----
+
+
+class Answers(MemoryStore):
+    """Gives these outcomes in the place of what conditional creates of entries come to; None: the truth.
+
+    An answer of silence follows an applied write (`landed`), or stands for one that never arrived.
+    """
+
+    def __init__(self, *outcomes: Outcome | None, landed: bool = True) -> None:
+        super().__init__()
+        self.outcomes, self.landed, self.creates = list(outcomes), landed, 0
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        self.creates += 1
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if outcome is None:
+            return super().put_if_absent(key, body)
+        if outcome is Outcome.AMBIGUOUS and self.landed:
+            super().put_if_absent(key, body)
+        return WriteReply(outcome=outcome)
+
+
+class Hasty(ThreadRuntime):
+    """Does not wait between attempts."""
+
+    def sleep(self, duration_ns: int) -> None:
+        assert duration_ns > 0, "a pause takes time"
+
+
+def commit(protocol: str, store: MemoryStore, identity: str = "mine"):
+    writer = Writer(log=Log(store, TABLE), runtime=Hasty())
+    return commit_by(PROTOCOLS[protocol], writer, Commit(identity=identity, node="n1", task="main"))
+
+
+def log_of(store: MemoryStore) -> list[str]:
+    """Whose commit each version is."""
+    found = []
+    while (body := store.read(entry_key(TABLE, len(found))).body) is not None:
+        entry = parse_commit(body)
+        assert entry is not None
+        found.append(entry.identity)
+    return found
+
+
+SILENT, CONFLICT, REFUSED = Outcome.AMBIGUOUS, Outcome.CONFLICT, Outcome.PRECONDITION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("protocol", "store", "outcome", "log"),
+    [
+        ("create", Answers(SILENT), Outcome.APPLIED, ["mine", "mine"]),
+        ("create_identity", Answers(SILENT), Outcome.APPLIED, ["mine"]),
+        ("create_identity", Answers(SILENT, SILENT, SILENT, SILENT), Outcome.APPLIED, ["mine"]),
+        ("create_identity", Answers(*[SILENT] * 4, landed=False), Outcome.AMBIGUOUS, []),
+        ("create_identity", Answers(SILENT, landed=False), Outcome.APPLIED, ["mine"]),
+        ("create_identity", Answers(CONFLICT), Outcome.APPLIED, ["mine"]),
+        ("create", Answers(*[CONFLICT] * 99), Outcome.PRECONDITION_FAILED, []),
+        ("create_identity", Answers(*[CONFLICT] * 99), Outcome.PRECONDITION_FAILED, []),
+        ("create_identity", Answers(Outcome.REJECTED), Outcome.REJECTED, []),
+        ("create_identity", Answers(Outcome.THROTTLED), Outcome.APPLIED, ["mine"]),
+    ],
+    ids=[
+        "B19: sent again, and taken for a rival's", "looked up after the refusal", "never answered, and there",
+        "never answered, and not there", "lost on its way, then sent again", "409 and nothing there",
+        "B20: 409 for ever", "409 for ever, looked up", "refused for good", "throttled once",
+    ],
+)  # fmt: skip
+def test_answers_to_a_conditional_create(protocol, store, outcome, log):
+    """W19, B19, B20: what the writer is told, and what is in the log then."""
+    told = commit(protocol, store)
+    assert (told.outcome, log_of(store)) == (outcome, log)
+    assert told.attempts <= ATTEMPTS_MAX
+    if outcome is Outcome.APPLIED:
+        assert told.version == len(log) - 1
+
+
+@pytest.mark.parametrize("protocol", ["create", "create_identity", "put", "rename"])
+def test_the_next_version_comes_after_those_of_rivals(protocol):
+    """Each loads, and writes what comes next; `rename` learns of rivals when it finds its version taken (D2)."""
+    store = MemoryStore()
+    assert commit("create", store, "a").version == 0
+    assert commit("create", store, "b").version == 1
+    told = commit(protocol, store, "c")
+    assert (told.outcome, told.version, log_of(store)) == (Outcome.APPLIED, 2, ["a", "b", "c"])
+    assert told.attempts == (2 if protocol == "rename" else 1)
+
+
+@pytest.mark.parametrize("protocol", ["put", "rename"])
+def test_a_lost_lock_stops_the_write(protocol):
+    """The guard is asked right before the unconditional write: nothing is sent after a no."""
+    store = MemoryStore()
+    writer = Writer(log=Log(store, TABLE), runtime=Hasty(), may_write=lambda: False)
+    told = commit_by(PROTOCOLS[protocol], writer, Commit(identity="late", node="n1", task="main"))
+    assert (told.outcome, log_of(store)) == (Outcome.REJECTED, [])
+
+
+def test_an_entry_tells_whose_it_is_and_others_do_not():
+    """Bytes of other writers are nobody's commit here."""
+    mine = Commit(identity="x", node="n1", task="main", tenure=3, attempt=2, token=7, owner="o")
+    assert parse_commit(mine.to_bytes()) == mine
+    for other in (b"", b"{", b"[]", b'{"add":{}}', b'{"commitInfo":{"txnId":1}}'):
+        assert parse_commit(other) is None
+
+
+def test_the_catalogue_shows_the_guilty_protocols():
+    """Each guilty scenario has its clause within ten seeds; `lockref scenario test` asks the rest."""
+    for name, clause in (("w16-unconditional-puts", "DL4"), ("w19-reply-lost", "DL1"), ("w18-late-copy", "DL4")):
+        batch = simulate_many(load_scenario(name), load_provider("hardened"), range(1, 11))
+        found = decide(Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs))
+        assert found.clauses[clause] == "violated", name
