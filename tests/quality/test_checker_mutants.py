@@ -21,6 +21,7 @@ import pytest
 from tests.quality import test_second_opinion as differential
 from tests.unit import (
     test_checks_chain_order,
+    test_checks_commits,
     test_checks_fairness,
     test_checks_grant_clauses,
     test_checks_grant_sources,
@@ -38,6 +39,7 @@ SUITES = (
     test_checks_safety_core,
     test_checks_grant_clauses,
     test_checks_chain_order,
+    test_checks_commits,
     test_checks_fairness,
     test_checks_grant_sources,
     test_checks_queue_and_states,
@@ -50,6 +52,8 @@ SUITES = (
 )
 
 ABOUT = {
+    "clauses.commits": (test_checks_commits,),
+    "facts.commits": (test_checks_commits,),
     "clauses.fairness": (test_checks_fairness,),
     "clauses.liveness": (test_checks_liveness, test_checks_unasked),
     "clauses.loss_notice": (test_checks_loss_notice, test_checks_unasked, test_checks_liveness),
@@ -149,6 +153,21 @@ JUDGE_MUTANTS = [
     ("facts.assignment", "if by_name[code] in used:", "if False:"),
     ("facts.protocols", "SOURCES.get(protocol, CALLS)", "SOURCES.get(protocol, CHAIN)"),
     ("clauses.takeover", "& grants.lapses", ""),
+    ("clauses.commits", "(self.places[identity] != 1) | ", ""),
+    ("clauses.commits", " | (place[identity] != self.tellings.version[told])", ""),
+    ("clauses.commits", "(self.places > 1) & ~acknowledged", "(self.places > 0) & ~acknowledged"),
+    ("clauses.commits", "(self.places > 1) & ~acknowledged", "(self.places > 1)"),
+    ("clauses.commits", "version > highest + 1", "version > highest + 2"),
+    ("clauses.commits", "np.append(-1, version)", "np.append(0, version)"),
+    ("clauses.commits", "& (landings.identity[np.maximum(before, 0)] != landings.identity)", ""),
+    ("clauses.commits", "self.tellings.is_error & landed", "landed"),
+    ("clauses.commits", "landed[self.landings.identity] = True", "landed[self.landings.identity[self.standing]] = True"),  # noqa: E501
+    ("clauses.commits", "for begin, end in _groups(landings.log[order]):", "for begin, end in [(0, len(order))]:"),
+    ("facts.commits", "stands=np.append(is_new[1:], True)", "stands=np.append(is_new[:-1], True)"),
+    ("facts.commits", "(events.codes(\"content\")[rows] != NO_TEXT)", "(events.codes(\"content\")[rows] == NO_TEXT)"),
+    ("facts.commits", "(self.outcome == Outcome.PRECONDITION_FAILED) | ", ""),
+    ("facts.commits", " | (self.outcome == Outcome.REJECTED)", ""),
+    ("facts.effects", "rows = rows[~is_unguarded]", "rows = rows"),
     ("clauses.liveness", "kept = np.where(grants.lapses, last_write, valid)", "kept = last_write"),
 ]  # fmt: skip
 

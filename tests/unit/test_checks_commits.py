@@ -170,7 +170,10 @@ def test_tables_do_not_mix():
         history.done(f"{table}-0", 0, 10 * (number + 1), table=table)
         history.done(f"{table}-1", 1, 100 * (number + 1), table=table)
     assert history.broken() == {}
-    history.lands("late", 5, 400, table="t2")
+    for version in range(2, 6):
+        history.done(f"t1-{version}", version, 400 + 10 * version, table="t1")
+    # Version 5 of the first table fills no gap of the second.
+    history.lands("late", 3, 600, table="t2")
     assert history.broken() == {"DL3": 1}
 
 

@@ -8,6 +8,7 @@ from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import Judgement, judge, judge_with_handoffs
 from reports.checks.facts.protocols import SOURCES
+from reports.checks.spec import COMMITS
 from tests.histories import LOCK, Held, History, tables, verdict
 from tests.service_histories import FAIR, TIMING, Service, assigned, mixed, queued
 
@@ -37,7 +38,7 @@ def test_a_clean_handover_holds_in_every_clause(story, is_simulated):
     judgement = story(is_simulated=is_simulated, **FAIR).judged()
     assert broken_clauses(judgement) == set()
     assert clauses_of(judgement, "held") == {"S2", "S3", "S4", "S7", "L1", "L3", "L5", "L6", "F1", "F2"}
-    assert clauses_of(judgement, "not_applicable") == {"S1", "S5", "S6", "L2", "L4"}
+    assert clauses_of(judgement, "not_applicable") == {"S1", "S5", "S6", "L2", "L4", *COMMITS}
 
 
 def test_assigned_grants_last_from_state_to_state():
