@@ -30,7 +30,7 @@ from typing import Any, Final
 from lockref.dynamodb.table import KEY, VERSION, Attribute, Item, number, text, to_bytes
 from lockref.errors import CorruptRecord
 from lockref.provider import LockView
-from lockref.runtime import NS_PER_S
+from lockref.runtime import NS_PER_S, WallNs
 
 OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE = "ownerName", "leaseDuration", "data", "isReleased", "isNonAcquirable"
 GENERATION, MARK, INCARNATION = "generation", "generationMark", "incarnation"
@@ -48,13 +48,14 @@ class LeaseItem:
     """One state of the row.
 
     name: `ownerName`. incarnation: "" in a row that another program wrote. nonce: `recordVersionNumber`.
-    duration_s: None where the row tells an instant instead of a duration, as 0.6 does.
+    duration_s: None where the row tells an instant instead of a duration, as 0.6 does. ends_s: that instant.
     token, mark: None where the row has none. others: attributes that nobody here knows, which each write keeps.
     """
 
     name: str
     nonce: str
     duration_s: int | None
+    ends_s: int | None = None
     incarnation: str = ""
     token: int | None = None
     mark: int | None = None
@@ -133,6 +134,7 @@ def parse(body: bytes, *, where: str = "the row") -> LeaseItem:
         name=words(OWNER, is_required=True) or "",
         nonce=words(VERSION, is_required=True) or "",
         duration_s=_duration_s(item.get(DURATION), where, body),
+        ends_s=_ends_s(item.get(DURATION)),
         incarnation=words(INCARNATION) or "",
         token=count(GENERATION),
         mark=count(MARK),
@@ -155,6 +157,11 @@ def _duration_s(value: object, where: str, body: bytes) -> int | None:
     raise _corrupt(where, f"has {DURATION} {_shown(value)}, expected whole seconds as text (S)", body)
 
 
+def _ends_s(value: Any) -> int | None:
+    """The epoch second at which 0.6 says that its lease ends; None in any other row."""
+    return int(value["N"]) if "N" in value else None
+
+
 def _corrupt(where: str, what: str, body: bytes) -> CorruptRecord:
     return CorruptRecord(f"row {where} {what} ({len(body)} bytes): nobody can lock until it is repaired")
 
@@ -175,6 +182,7 @@ def decode_state(key: str, body: bytes) -> list[LockView]:
         LockView(
             owner=record.owner,
             token=record.token,
+            valid_until_ns=None if record.ends_s is None else WallNs(record.ends_s * NS_PER_S),
             duration_ns=duration_ns,
             is_released=record.is_released,
             nonce=record.nonce,

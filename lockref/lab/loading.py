@@ -52,8 +52,16 @@ BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi.lock_manager:HudiLock",
     "hardened": "lockref.storage.lock:StorageLock",
     "dynamodb": "lockref.dynamodb.lease:DynamoLock",
+    "dynamodb-lock-0.5": "lockref.dynamodb.shipped.crate:Crate",
+    "dynamodb-lock-0.6.1": "lockref.dynamodb.shipped.crate:CrateWithTimeToLive",
+    "dynamodb-lock-0.6.1-pr6": "lockref.dynamodb.shipped.crate:CrateWithFix",
+    "dynamodb-awslabs-hold-on-unavailable": "lockref.dynamodb.shipped.java_client:JavaClient",
+    "dynamodb-python-danger": "lockref.dynamodb.shipped.python_client:PythonClient",
 }
-"""The locks of this package. `hudi` is the unsafe baseline, answer by answer; `hardened` is the reference."""
+"""The locks of this package. `hudi` is the unsafe baseline of RFC-91, answer by answer, and `hardened` its reference.
+
+`dynamodb` is the reference of Delta Lake's lease; what stands below it was shipped so.
+"""
 
 ENTRY_POINTS = "lockref.providers"
 _CLAIM = re.compile(r"F1(:[0-9]{1,9})?|F2|L4")

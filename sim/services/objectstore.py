@@ -17,7 +17,7 @@ from lockref.stores.client import DELETE, PUT, READ
 from lockref.stores.port import Outcome, StoreCapabilities
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.dialects import Dialect, Versions
-from sim.services.service import ServiceContext, refused, unknown_act
+from sim.services.service import EXPIRE, ServiceContext, refused, unknown_act
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _OUTCOME_APPLIED = Outcome.APPLIED
@@ -115,7 +115,10 @@ class ObjectStoreService:
         return _read(next((state for since, state in reversed(self._states.get(key, ())) if since <= as_of_ns), None))
 
     def tamper(self, act: str, key: str, **how: Any) -> int:
-        """`put` overwrites with `body`, `delete` removes; no condition is asked."""
+        """`put` overwrites with `body`, `delete` removes; no condition is asked.
+
+        `expire` does nothing: a bucket's lifecycle asks for the age of an object, never for what is in it.
+        """
         context = self._context
         if act == PUT:
             version = self._set(key, how["body"], context.now_ns)
@@ -127,7 +130,9 @@ class ObjectStoreService:
             self._remember(key, None, context.now_ns)
             context.changed(Op.DELETE, key)
             return 1
-        raise unknown_act(act, (PUT, DELETE))
+        if act == EXPIRE:
+            return 0
+        raise unknown_act(act, (PUT, DELETE, EXPIRE))
 
 
 def _read(state: Stored | None) -> Reply:

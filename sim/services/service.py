@@ -20,6 +20,9 @@ from lockref.ports import Reply, Request
 from lockref.stores.port import Outcome
 from sim.services.dialects import outcome_of
 
+EXPIRE = "expire"
+"""The act of `tamper` by which a table's time to live removes an item."""
+
 Refusal = tuple[int | None, str]
 """An HTTP status (None: no answer, such as a reset) and a reason for people."""
 

@@ -17,9 +17,7 @@ from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
-from sim.services.service import ServiceContext, refused, unknown_act
-
-EXPIRE = "expire"
+from sim.services.service import EXPIRE, ServiceContext, refused, unknown_act
 
 
 class TableService:

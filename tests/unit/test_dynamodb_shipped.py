@@ -1,0 +1,311 @@
+"""The locks as they were shipped, answer by answer: what each writes, reads, believes and takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lockref.dynamodb.memory import MemoryTable
+from lockref.dynamodb.shipped.crate import Crate, CrateWithFix, CrateWithTimeToLive
+from lockref.dynamodb.shipped.java_client import JavaClient
+from lockref.dynamodb.shipped.python_client import IN_DANGER, PythonClient
+from lockref.dynamodb.table import KEY, TABLE, VERSION, TableClient, number, text
+from lockref.errors import LockError, LockNotAcquirable, LockNotHeld, OutcomeUnknown, StoreRejected
+from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.provider import LockContext, LockSettings
+from lockref.runtime import NS_PER_S
+from lockref.stores.port import Outcome
+from tests.hardened_rig import ManualRuntime
+
+ROW = "s3://lake/orders"
+LEASE_S = 10
+CRATES = (Crate, CrateWithTimeToLive, CrateWithFix)
+ALL = (*CRATES, JavaClient, PythonClient)
+
+
+class Table(MemoryTable):
+    """Remembers verbs; `answer` may take the place of the next write's answer."""
+
+    def __init__(self, runtime: ManualRuntime) -> None:
+        super().__init__(runtime=runtime)
+        self.log: list[str] = []
+        self.answer: Callable[[Reply], Reply] | None = None
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        self.log.append(request.verb)
+        reply = super().send(request, timeout_ns)
+        if self.answer is not None and request.verb != "get":
+            answer, self.answer = self.answer, None
+            return answer(reply)
+        return reply
+
+
+class Machine:
+    """Clients of one table; the clocks move by waiting alone."""
+
+    def __init__(self) -> None:
+        self.runtime = ManualRuntime()
+        self.table = Table(self.runtime)
+        self.client = TableClient(self.table, NS_PER_S)
+
+    def lock(self, build: type, **options: str) -> Any:
+        return build.from_context(
+            LockContext(
+                runtime=self.runtime,
+                open_store=lambda _timeout_ns: pytest.fail("these locks stand on a table"),
+                settings=LockSettings(key=ROW, validity_ns=LEASE_S * NS_PER_S, options=options),
+                open_port=lambda kind, _timeout_ns, _service: self.client if kind is TABLE else pytest.fail(kind.name),
+            )
+        )
+
+    def row(self) -> dict[str, Any] | None:
+        return self.client.get(ROW).body
+
+    def plant(self, lease: Any = None, version: str = "v1", **more: Any) -> None:
+        """A row of somebody else."""
+        row = {"ownerName": text("other"), VERSION: text(version), "leaseDuration": lease or text(str(LEASE_S)), **more}
+        self.client.put(ROW, row)
+
+    def epoch_s(self) -> int:
+        return self.runtime.wall_ns() // NS_PER_S
+
+
+@pytest.mark.parametrize("build", ALL)
+def test_a_cycle_takes_the_row_and_deletes_it(build):
+    """No row: put if absent. Release deletes the row, and whatever counted in it is gone (T9)."""
+    machine = Machine()
+    lock = machine.lock(build, owner_name="writer-bravo")
+    assert lock.try_lock()
+    assert lock.holds()
+    assert machine.row()["ownerName"] == text("writer-bravo")
+    assert lock.grant.token is None
+    lock.unlock()
+    assert machine.row() is None
+    assert not lock.holds()
+    assert "update" not in machine.table.log
+
+
+@pytest.mark.parametrize(
+    ("build", "lease"),
+    [
+        (Crate, lambda _machine: text("10")),
+        (CrateWithTimeToLive, lambda machine: number(machine.epoch_s() + LEASE_S)),
+        (CrateWithFix, lambda machine: number(machine.epoch_s() + LEASE_S)),
+        (JavaClient, lambda _machine: text("10000")),
+        (PythonClient, lambda _machine: text("10")),
+    ],
+)
+def test_what_each_build_writes_as_its_lease(build, lease):
+    """Seconds as text, the epoch second of the end as a number, milliseconds as text (B5, B8)."""
+    machine = Machine()
+    assert machine.lock(build).try_lock()
+    assert machine.row()["leaseDuration"] == lease(machine)
+
+
+@pytest.mark.parametrize("build", ALL)
+def test_a_held_row_is_left_alone_by_an_attempt(build):
+    """One attempt without waiting reads once and writes nothing."""
+    machine = Machine()
+    machine.plant()
+    machine.table.log.clear()
+    assert not machine.lock(build).try_lock()
+    assert machine.table.log == ["get"]
+
+
+def test_the_crate_counts_a_lease_from_its_first_look():
+    """0.5, W15: taken by the first look that is more than a lease after the first sight, with the old data (B12)."""
+    for poll_s, taken_s in ((1, 21), (10, 30)):
+        machine = Machine()
+        machine.plant(text("20"), data=text("rename"))
+        lock = machine.lock(Crate)
+        lock.poll_ns = poll_s * NS_PER_S
+        began_ns = machine.runtime.monotonic_ns()
+        assert lock.lock(60)
+        assert machine.runtime.monotonic_ns() - began_ns == taken_s * NS_PER_S
+        assert (lock.took_over, machine.row()["data"]) == (True, text("rename"))
+
+
+def test_a_changed_row_is_watched_anew():
+    """Any new version restarts the count; a holder that renews every few seconds is never taken over."""
+    machine = Machine()
+    machine.plant()
+    versions = iter(range(2, 100))
+    ticks = 0
+
+    def renew() -> None:
+        nonlocal ticks
+        ticks += 1
+        if ticks % 5 == 0:
+            machine.plant(version=f"v{next(versions)}")
+
+    machine.runtime.on_advance = renew
+    assert not machine.lock(Crate).lock(60)
+
+
+def test_a_number_never_expires_for_whoever_reads_text():
+    """B1, B8: 0.6.1 waits for ever, for its own rows and everybody's; so does 0.5 for a row of 0.6.1."""
+    for build in (CrateWithTimeToLive, Crate):
+        machine = Machine()
+        machine.plant(number(machine.epoch_s() + LEASE_S))
+        assert not machine.lock(build).lock(3600)
+        assert set(machine.table.log) == {"put", "get"}
+        assert machine.table.log.count("put") == 1
+
+
+def test_the_fix_takes_a_live_lock_at_the_second_look():
+    """B2: one poll after the first sight, whatever the lease says."""
+    machine = Machine()
+    machine.plant(number(machine.epoch_s() + 3600))
+    lock = machine.lock(CrateWithFix)
+    began_ns = machine.runtime.monotonic_ns()
+    assert lock.lock(30)
+    assert machine.runtime.monotonic_ns() - began_ns == NS_PER_S
+
+
+def test_a_wall_clock_that_jumps_takes_a_live_lock():
+    """B4: 0.5 counts on the wall clock."""
+    machine = Machine()
+    machine.plant()
+    jumps = iter([20 * NS_PER_S])
+
+    def jump() -> None:
+        machine.runtime.wall += next(jumps, 0)
+
+    machine.runtime.on_advance = jump
+    began_ns = machine.runtime.monotonic_ns()
+    assert machine.lock(Crate).lock(30)
+    assert machine.runtime.monotonic_ns() - began_ns == NS_PER_S
+
+
+@pytest.mark.parametrize("build", CRATES)
+def test_released_and_closed_rows(build):
+    """A row that another client has marked released is taken; one that an operator has closed is an error."""
+    machine = Machine()
+    machine.plant(isReleased=text("1"))
+    assert machine.lock(build).try_lock()
+    machine.plant(isNonAcquirable=text("1"))
+    with pytest.raises(LockNotAcquirable, match="isNonAcquirable"):
+        machine.lock(build).try_lock()
+
+
+@pytest.mark.parametrize("build", ALL)
+def test_a_lost_answer_is_an_error_and_the_row_a_strangers(build):
+    """B6: the write landed; its author is told nothing, and meets its own lease."""
+    machine = Machine()
+    lock = machine.lock(build)
+    machine.table.answer = lambda _reply: TIMED_OUT
+    with pytest.raises(OutcomeUnknown, match="ambiguous"):
+        lock.try_lock()
+    assert not lock.holds()
+    assert machine.row()["ownerName"] == text(lock.owner)
+    assert not lock.try_lock()
+
+
+@pytest.mark.parametrize("build", ALL)
+def test_a_refusal_for_good_is_told(build):
+    machine = Machine()
+    machine.table.answer = lambda _reply: Reply(Outcome.REJECTED, status=400, reason="AccessDeniedException")
+    with pytest.raises(StoreRejected, match="AccessDenied"):
+        machine.lock(build).try_lock()
+
+
+@pytest.mark.parametrize("build", ALL)
+def test_a_release_after_a_steal_is_an_error(build):
+    """B11: the work is done, and the caller hears of a failure; the successor's row stays."""
+    machine = Machine()
+    lock = machine.lock(build)
+    assert lock.try_lock()
+    machine.plant(version="stolen")
+    with pytest.raises(LockError, match="another's by now"):
+        lock.unlock()
+    assert machine.row()[VERSION] == text("stolen")
+    with pytest.raises(LockNotHeld):
+        lock.unlock()
+
+
+@pytest.mark.parametrize("build", CRATES)
+def test_the_crate_believes_for_ever(build):
+    """B9: it has no heartbeat and no way to ask its lease."""
+    machine = Machine()
+    lock = machine.lock(build)
+    assert lock.try_lock()
+    machine.runtime.advance(3600 * NS_PER_S)
+    assert lock.holds()
+    assert machine.runtime.tasks == []
+
+
+def beat(machine: Machine, lock: Any, times: int, answer: Callable[[Reply], Reply] | None = None) -> None:
+    """Let a lock's background tasks run for so many heartbeats."""
+    beats = 0
+
+    def tick() -> None:
+        nonlocal beats
+        beats += 1
+        if answer is not None:
+            machine.table.answer = answer
+        if beats >= times:
+            lock._ended.set()
+
+    machine.runtime.on_advance = tick
+    machine.runtime.run("heartbeat")
+    machine.runtime.on_advance = None
+
+
+def test_java_believes_by_its_clock_and_a_503_counts_as_a_renewal():
+    """B14: without answers it stops after a lease; with 503 it goes on, and its row stands still."""
+    for answer, believes in ((TIMED_OUT, False), (Reply(Outcome.AMBIGUOUS, status=503, reason="busy"), True)):
+        machine = Machine()
+        lock = machine.lock(JavaClient)
+        assert lock.try_lock()
+        version = machine.row()[VERSION]
+        # No heartbeat of its own changes the row from here on, whatever the answers say.
+        machine.client.put(ROW, {**{k: v for k, v in machine.row().items() if k != KEY}, "ownerName": text("x")})
+        beat(machine, lock, 15, lambda _reply, answer=answer: answer)
+        assert lock.holds() is believes
+        assert machine.row()[VERSION] == version
+
+
+def test_java_renews_and_stops_where_its_row_is_gone():
+    machine = Machine()
+    lock = machine.lock(JavaClient)
+    assert lock.try_lock()
+    first = machine.row()[VERSION]
+    beat(machine, lock, 3)
+    assert machine.row()[VERSION] != first
+    assert lock.holds()
+    lock = machine.lock(JavaClient)
+    machine.client.delete(ROW)
+    assert lock.try_lock()
+    machine.plant(version="stolen")
+    beat(machine, lock, 3)
+    assert not lock.holds()
+    with pytest.raises(LockError):
+        lock.unlock()
+
+
+def test_python_never_renews_what_was_in_danger():
+    """B15: seven seconds without an answer, then a healthy table: no renewal leaves any more, and it believes on."""
+    machine = Machine()
+    lock = machine.lock(PythonClient)
+    assert lock.try_lock()
+    machine.runtime.advance(7 * NS_PER_S)
+    checker = next(task for task in machine.runtime.tasks if "checker" in task.name)
+    machine.runtime.tasks.remove(checker)
+    ticks = 0
+
+    def tick() -> None:
+        nonlocal ticks
+        ticks += 1
+        if ticks >= 2:
+            lock._ended.set()
+
+    machine.runtime.on_advance = tick
+    checker.work()
+    assert lock.status == IN_DANGER
+    lock._ended = machine.runtime.event()
+    machine.table.log.clear()
+    beat(machine, lock, 5)
+    assert "put" not in machine.table.log
+    assert lock.holds()
