@@ -100,7 +100,7 @@ def command(
                 seeds=scenario.seeds(seeds, SEEDS),
                 keep_runs=keep_runs,
                 check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
-                not_demanded=scenario.not_demanded if take_all else frozenset(),
+                not_demanded=scenario.not_demanded(spec.stands_on) if take_all else frozenset(),
             )
             campaigns[name] = campaign.checkpointed(parts[name].path, sources)
         running = run_campaigns(
@@ -150,7 +150,7 @@ def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
     if not take_all:
         return {name: load_scenario(name) for name in names}
     known = {path.stem: load_scenario(path.stem) for path in catalogue()}
-    return {name: scenario for name, scenario in known.items() if scenario.not_demanded < set(CLAUSES)}
+    return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
 
 
 def _processes(text: str) -> int | None:
@@ -203,9 +203,10 @@ def _account(
 
     scenario = result.scenario
     results = campaign_results(result, FailureStore(scenario, campaign.spec, source=source), about=about)
-    if scenario.not_demanded - campaign.not_demanded:
+    not_kept = scenario.not_demanded(campaign.spec.stands_on)
+    if not_kept - campaign.not_demanded:
         results.notices.append(
-            f"the hardened lock is not known to keep {', '.join(sorted(scenario.not_demanded))} here; "
+            f"the reference lock is not known to keep {', '.join(sorted(not_kept))} here; "
             "--all does not demand it of any lock"
         )
     write_run(part.path, *result.kept, results, allowed=allowed)

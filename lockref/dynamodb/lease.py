@@ -120,6 +120,7 @@ class DynamoLock:
     """
 
     parts: ClassVar[Parts] = DELTA
+    watch: ClassVar[Callable[[], Watch]] = Watch
     decode_state = staticmethod(item.decode_state)
     record_format = "delta-lease"
     protocol = "delta-lease"
@@ -144,7 +145,7 @@ class DynamoLock:
         self.owner = f"{options.owner_name or incarnation}/{incarnation}"
         parts = replace(
             self.parts,
-            acquisition=partial(WatchingAcquisition, watch=Watch(), rate_ratio_ppm=options.rate_ratio_ppm),
+            acquisition=partial(WatchingAcquisition, watch=type(self).watch(), rate_ratio_ppm=options.rate_ratio_ppm),
             tokens=partial(self._tokens, self.parts.tokens, table),
         )
         self.gated = assemble(

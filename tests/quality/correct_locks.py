@@ -27,7 +27,9 @@ def verdict_on(lock: str, name: str, seeds: int) -> str:
     if Mixture(scenario, spec).misfit:
         return "not applicable"
     total = FEWER.get(name, seeds)
-    summary = run_campaign(scenario, spec, range(1, 1 + total), keep_runs=0, not_demanded=scenario.not_demanded).summary
+    summary = run_campaign(
+        scenario, spec, range(1, 1 + total), keep_runs=0, not_demanded=scenario.not_demanded(spec.stands_on)
+    ).summary
     if summary.findings:
         return "accused: " + " ".join(sorted({finding.clause for finding in summary.findings}))
     return decide(summary).safety

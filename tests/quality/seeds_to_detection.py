@@ -47,7 +47,9 @@ def witnesses(bug: Bug, seeds: int) -> list[tuple[int, str, str]]:
         if path.stem in LONG:
             continue
         scenario = load_scenario(path)
-        result = run_campaign(scenario, bug.spec, range(1, 1 + seeds), keep_runs=0, not_demanded=scenario.not_demanded)
+        result = run_campaign(
+            scenario, bug.spec, range(1, 1 + seeds), keep_runs=0, not_demanded=scenario.not_demanded(bug.spec.stands_on)
+        )
         broken = result.summary.findings
         if broken:
             clauses = " ".join(sorted({each.clause for each in broken}))
