@@ -1,4 +1,8 @@
-"""What a lock cycle costs: against the same raw conditional writes, and Hudi's build against the hardened one."""
+"""What a lock cycle costs: against the same raw conditional writes, and each reference against what was shipped.
+
+RFC-91's hardened lock against Hudi's build on an object store; Delta's corrected lease against dynamodb_lock 0.5 on a
+table of the same server.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,17 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from lockref.dynamodb.place import table_channel
+from lockref.dynamodb.table import TABLE
 from lockref.lab.loading import load_provider
+from lockref.ports import Channel
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
+from lockref.stores.client import StoreChannel
 from lockref.stores.port import ObjectStore, Outcome
-from lockref.stores.uri import open_store
+from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks import judge_with_handoffs
-from scenarios.backends import start_backend
+from scenarios.backends import start_backend, table_uri
 from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 from tests.bench.figures import Figure, in_turn
@@ -40,10 +48,15 @@ def _raw_cycles(store: ObjectStore, key: str) -> float:
     return statistics.median(spent)
 
 
-def _lock_cycles(store: ObjectStore, key: str) -> float:
-    """Median seconds of lock and unlock by the hardened lock, uncontended and warm."""
-    context = LockContext(runtime=ThreadRuntime(), open_store=lambda _timeout: store, settings=LockSettings(key=key))
-    lock = load_provider("hardened").factory(context)
+def _lock_cycles(build: str, store: ObjectStore, channel: Channel, key: str) -> float:
+    """Median seconds of lock and unlock by a reference, uncontended and warm. channel: to the table of the store."""
+    context = LockContext(
+        runtime=ThreadRuntime(),
+        open_store=lambda _timeout: store,
+        open_port=lambda kind, timeout_ns, _service: kind.over(channel, timeout_ns) if kind is TABLE else store,
+        settings=LockSettings(key=key),
+    )
+    lock = load_provider(build).factory(context)
     spent = []
     for _ in range(CYCLES):
         began = time.perf_counter()
@@ -58,30 +71,43 @@ def measure() -> list[Figure]:
     """Cycle cost and contention on ministack."""
     figures = []
     with start_backend("ministack") as server:
-        store = open_store(server.uri, request_timeout_ns=5 * NS_PER_S)
-        locked, raw = in_turn(lambda: _lock_cycles(store, "bench/lock"), lambda: _raw_cycles(store, "bench/raw"))
-        store.close()
-        ratio = locked.over(raw)
-        figures.append(
-            Figure.of(
-                "lock cycle against its two raw conditional writes, ministack",
-                ratio,
-                "ratio",
-                aim="<= 1.1",
-                is_met=ratio.median <= 1.1,
-                note=f"{locked.times(1e3)} against {raw.times(1e3)} ms",
-            )
-        )
-        for workload in WORKLOADS:
-            for contenders in CONTENDERS:
-                figures += _contended(server.uri, workload, contenders)
+        for uri, reference, shipped in (
+            (server.uri, "hardened", "hudi"),
+            (table_uri(server), "dynamodb", "dynamodb-lock-0.5"),
+        ):
+            figures.append(_cycle(uri, reference))
+            for workload in WORKLOADS:
+                for contenders in CONTENDERS:
+                    figures += _contended(uri, reference, shipped, workload, contenders)
     return figures
 
 
-def _contended(uri: str, workload: str, contenders: int) -> list[Figure]:
-    hudi, hardened = (_one_run(uri, build, workload, contenders) for build in ("hudi", "hardened"))
-    label = f"hardened against hudi, {workload}, {contenders} contenders"
-    requests = hardened.requests_per_grant / hudi.requests_per_grant
+def _cycle(uri: str, reference: str) -> Figure:
+    store = open_store(uri, request_timeout_ns=5 * NS_PER_S)
+    address = parse_store_uri(uri)
+    channel: Channel = StoreChannel(store)
+    if address.scheme == "dynamodb":
+        channel = table_channel(address, request_timeout_ns=5 * NS_PER_S)
+    locked, raw = in_turn(
+        lambda: _lock_cycles(reference, store, channel, "bench/lock"), lambda: _raw_cycles(store, "bench/raw")
+    )
+    channel.close()
+    store.close()
+    ratio = locked.over(raw)
+    return Figure.of(
+        f"lock cycle of {reference} against its two raw conditional writes, ministack",
+        ratio,
+        "ratio",
+        aim="<= 1.1",
+        is_met=ratio.median <= 1.1,
+        note=f"{locked.times(1e3)} against {raw.times(1e3)} ms",
+    )
+
+
+def _contended(uri: str, reference: str, shipped: str, workload: str, contenders: int) -> list[Figure]:
+    theirs, ours = (_one_run(uri, build, workload, contenders) for build in (shipped, reference))
+    label = f"{reference} against {shipped}, {workload}, {contenders} contenders"
+    requests = ours.requests_per_grant / theirs.requests_per_grant
     figures = [
         Figure(
             name=f"requests per grant, {label}",
@@ -89,20 +115,20 @@ def _contended(uri: str, workload: str, contenders: int) -> list[Figure]:
             unit="ratio",
             aim="<= 1",
             is_met=requests <= 1,
-            note=f"{hardened.requests_per_grant:.1f} against {hudi.requests_per_grant:.1f}",
+            note=f"{ours.requests_per_grant:.1f} against {theirs.requests_per_grant:.1f}",
         )
     ]
-    if hudi.handoffs_ns and hardened.handoffs_ns:
-        ours, theirs = statistics.median(hardened.handoffs_ns), statistics.median(hudi.handoffs_ns)
+    if theirs.handoffs_ns and ours.handoffs_ns:
+        own, other = statistics.median(ours.handoffs_ns), statistics.median(theirs.handoffs_ns)
         figures.append(
             Figure(
                 name=f"median hand-off after release, {label}",
-                value=ours / theirs,
+                value=own / other,
                 unit="ratio",
                 aim="<= 0.2",
-                is_met=ours / theirs <= 0.2,
-                note=f"{ours / NS_PER_MS:.0f} against {theirs / NS_PER_MS:.0f} ms; "
-                f"{len(hardened.handoffs_ns)} against {len(hudi.handoffs_ns)} releases that served a waiter",
+                is_met=own / other <= 0.2,
+                note=f"{own / NS_PER_MS:.0f} against {other / NS_PER_MS:.0f} ms; "
+                f"{len(ours.handoffs_ns)} against {len(theirs.handoffs_ns)} releases that served a waiter",
             )
         )
     return figures

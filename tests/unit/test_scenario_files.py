@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
-from lockref.lab.loading import load_provider
+from lockref.lab.loading import BUILT_IN, load_provider
 from reports.checks.demands import demand_text, parse_demand
 from scenarios.definition.draw import draw_scenario, profile_of, rate_error_ppm
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
@@ -206,10 +206,15 @@ def test_choices_are_all_drawn() -> None:
 
 @pytest.mark.parametrize("path", catalogue(), ids=lambda path: path.stem)
 def test_each_catalogue_file_is_complete(path: Path) -> None:
-    """A catalogue scenario is named as its file, says what it shows, and what it expects of both builds and itself."""
+    """A catalogue scenario is named as its file, says what it shows, and what it expects of its builds and of itself.
+
+    Of RFC-91's two, or of Delta's lease: the corrected one beside one as it was shipped, where a lock is to blame.
+    """
     scenario = load_scenario(path)
     assert scenario.name == path.stem
-    assert set(scenario.expect) == {"hudi", "hardened"}
+    builds = set(scenario.expect)
+    assert builds <= set(BUILT_IN)
+    assert builds >= {"hudi", "hardened"} or ("dynamodb" in builds and len(builds) > 1)
     assert scenario.ids
     assert scenario.about
     assert scenario.must_happen
