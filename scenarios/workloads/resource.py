@@ -121,7 +121,7 @@ class ResourceClient:
         """What the resource holds, as text."""
         return str(self._ask(STATE, None, ABSENT))
 
-    def write(self, write: Write, _may_write: Callable[[], bool]) -> Effect:
+    def write(self, write: Write, _may_write: Callable[[], bool] | None = None) -> Effect:
         """Let the resource apply a write. It is one request: whoever calls has asked the lock just before."""
         effect = self._ask(WRITE, write, ABSENT if write.tenure is None else write.tenure)
         assert isinstance(effect, Effect), "the resource answers a write with its effect"
