@@ -1,6 +1,6 @@
-"""Where a server's program comes from: one virtual environment for each, built once.
+"""Where the program of a server or a peer comes from: one virtual environment for each, built once.
 
-The servers' pins collide with each other and with ours, so none of them is in
+Their pins collide with each other and with ours, so none of them is in
 our own environment. What goes in is listed with digests in `locks/` (see
 `relock.py`), and an environment is named after that list. A build that was cut
 short has no completion marker and is made anew; a file lock lets the workers of
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends.pins import Backend, Native
+from scenarios.backends.pins import Backend, Named, Native, Packages
 
 INSTALL_TIMEOUT_S: Final = 600
 _PROBE_TIMEOUT_S: Final = 20
@@ -58,20 +58,20 @@ def choose_native(backend: Backend) -> tuple[Native, Interpreter]:
     if not backend.runs_here:
         raise BackendUnavailable(f"{backend.name} has builds for {', '.join(backend.platforms)} only; use another one")
     for native in backend.natives:
-        interpreter = find_python(native.python_min)
+        interpreter = find_python(native.python_min, native.python_max)
         if interpreter is not None:
             return native, interpreter
     raise BackendUnavailable(f"{backend.name} needs {backend.needs}, and none was found; install one")
 
 
-def find_python(oldest: tuple[int, int]) -> Interpreter | None:
-    """A usable Python of at least that version: ours if it is new enough, else one from PATH or pyenv."""
+def find_python(oldest: tuple[int, int], newest: tuple[int, int] = (3, 99)) -> Interpreter | None:
+    """A usable Python between these versions: ours if it fits, else one from PATH, pyenv or uv."""
     ours = (sys.version_info[0], sys.version_info[1])
-    if ours >= oldest:
+    if oldest <= ours <= newest:
         return Interpreter(path=sys.executable, version=ours)
     for candidate in _candidates():
         version = _probe(candidate)
-        if version is not None and version >= oldest:
+        if version is not None and oldest <= version <= newest:
             return Interpreter(path=candidate, version=version)
     return None
 
@@ -97,41 +97,41 @@ def _probe(path: str) -> tuple[int, int] | None:
     return (int(fields[0]), int(fields[1])) if done.returncode == 0 and len(fields) == 2 else None
 
 
-def is_built(backend: Backend, native: Native, interpreter: Interpreter) -> bool:
+def is_built(program: Named, packages: Packages, interpreter: Interpreter) -> bool:
     """True if the environment is there and its build came to its end."""
-    return (_folder(backend, native, interpreter) / _MARKER).exists()
+    return (_folder(program, packages, interpreter) / _MARKER).exists()
 
 
-def ensure_environment(backend: Backend, native: Native, interpreter: Interpreter) -> Path:
+def ensure_environment(program: Named, packages: Packages, interpreter: Interpreter) -> Path:
     """Build the environment if it is not there; return its bin folder.
 
     Errors: BackendUnavailable if the folder cannot be written or the install
         fails, with the installer's last lines.
     """
-    folder = _folder(backend, native, interpreter)
+    folder = _folder(program, packages, interpreter)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _one_at_a_time(folder.with_name(f"{folder.name}.lock")):
             if not (folder / _MARKER).exists():
                 shutil.rmtree(folder, ignore_errors=True)
-                _build(backend, native, interpreter, folder)
-                _mark(folder, native, interpreter)
+                _build(program, packages, interpreter, folder)
+                _mark(folder, packages, interpreter)
     except OSError as error:
         raise BackendUnavailable(
-            f"cannot build the environment of {backend.name} in {folder}: {error}; set LOCKREF_CACHE"
+            f"cannot build the environment of {program.name} in {folder}: {error}; set LOCKREF_CACHE"
         ) from error
     return folder / "bin"
 
 
-def lock_file(backend: Backend, native: Native) -> Path:
-    """The list of packages, with digests, that a server's environment gets."""
-    return Path(__file__).parent / "locks" / f"{backend.name}-{native.version}.txt"
+def lock_file(program: Named, packages: Packages) -> Path:
+    """The list of packages, with digests, that an environment gets."""
+    return Path(__file__).parent / "locks" / f"{program.name}-{packages.version}.txt"
 
 
-def _folder(backend: Backend, native: Native, interpreter: Interpreter) -> Path:
+def _folder(program: Named, packages: Packages, interpreter: Interpreter) -> Path:
     python = ".".join(map(str, interpreter.version))
-    digest = hashlib.sha256(interpreter.path.encode() + lock_file(backend, native).read_bytes()).hexdigest()[:8]
-    return backend_cache() / f"{backend.name}-{native.version}-py{python}-{digest}"
+    digest = hashlib.sha256(interpreter.path.encode() + lock_file(program, packages).read_bytes()).hexdigest()[:8]
+    return backend_cache() / f"{program.name}-{packages.version}-py{python}-{digest}"
 
 
 @contextlib.contextmanager
@@ -141,33 +141,33 @@ def _one_at_a_time(lock: Path) -> Iterator[None]:
         yield
 
 
-def _mark(folder: Path, native: Native, interpreter: Interpreter) -> None:
+def _mark(folder: Path, packages: Packages, interpreter: Interpreter) -> None:
     """Say that the build is whole; by renaming, so that the marker itself is whole too."""
-    record = {"version": native.version, "requirements": native.requirements, "python": interpreter.path}
+    record = {"version": packages.version, "requirements": packages.requirements, "python": interpreter.path}
     draft = folder / "marker.draft"
     draft.write_text(json.dumps(record, indent=2), encoding="utf-8")
     draft.replace(folder / _MARKER)
 
 
-def _build(backend: Backend, native: Native, interpreter: Interpreter, folder: Path) -> None:
+def _build(program: Named, packages: Packages, interpreter: Interpreter, folder: Path) -> None:
     python = str(folder / "bin" / "python")
-    packages = ("--require-hashes", "-r", str(lock_file(backend, native)))
+    pinned = ("--require-hashes", "-r", str(lock_file(program, packages)))
     uv = find_uv()
     if uv:
         steps = [
             [uv, "venv", "--quiet", "--python", interpreter.path, str(folder)],
-            [uv, "pip", "install", "--quiet", "--python", python, *packages],
+            [uv, "pip", "install", "--quiet", "--python", python, *pinned],
         ]
     else:
         steps = [
             [interpreter.path, "-m", "venv", str(folder)],
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pinned],
         ]
     for step in steps:
-        _run(backend, step)
+        _run(program, step)
 
 
-def _run(backend: Backend, step: list[str]) -> None:
+def _run(program: Named, step: list[str]) -> None:
     try:
         done = subprocess.run(
             step,
@@ -180,11 +180,11 @@ def _run(backend: Backend, step: list[str]) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise BackendUnavailable(
-            f"installing {backend.name} took more than {INSTALL_TIMEOUT_S} s: {' '.join(step)}"
+            f"installing {program.name} took more than {INSTALL_TIMEOUT_S} s: {' '.join(step)}"
         ) from error
     if done.returncode != 0:
         tail = "\n".join(done.stdout.splitlines()[-_LOG_LINES:])
-        raise BackendUnavailable(f"installing {backend.name} failed ({' '.join(step)}):\n{tail}")
+        raise BackendUnavailable(f"installing {program.name} failed ({' '.join(step)}):\n{tail}")
 
 
 def find_uv() -> str | None:

@@ -10,7 +10,8 @@ through; to cut there would test something else.
 
 Faults are asked for one request at a time, in order: `proxy.next(LoseReply(id="f"))`
 strikes the next request on whatever connection it comes, whatever filter the
-fault has. Requests that nobody asked a fault for pass.
+fault has. `proxy.when(b"x-amz-copy-source", LoseRequest(id="f"))` strikes the next
+one with these bytes in its head. Requests that nobody asked a fault for pass.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ class FaultProxy:
     def __init__(self, upstream: tuple[str, int]) -> None:
         self._upstream = upstream
         self._wanted: collections.deque[tuple[Fault | None, Interference]] = collections.deque()
+        self._awaited: list[tuple[bytes, Fault, Interference]] = []
         self._connections: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
         self._server: asyncio.Server | None = None
+        self._is_let_go = asyncio.Event()
         self.struck: list[Fault] = []
         self.port = 0
 
@@ -65,10 +68,18 @@ class FaultProxy:
         Raises ConfigError for a fault that cannot be done below HTTP.
         """
         for fault in faults:
-            act = _NOTHING if fault is None else fault.interference()
-            if act is None:
-                raise ConfigError(f"fault {fault!r} cannot be done to a connection: the proxy stays below HTTP")
-            self._wanted.append((fault, act))
+            self._wanted.append((fault, _NOTHING if fault is None else _interference(fault)))
+
+    def when(self, marker: bytes, fault: Fault) -> None:
+        """The next request with `marker` in its head, upper or lower case, meets this fault. Else as `next`.
+
+        The head must come in one piece, as clients send it.
+        """
+        self._awaited.append((marker.lower(), fault, _interference(fault)))
+
+    def let_go(self) -> None:
+        """What a delay holds back goes on its way now."""
+        self._loop.call_soon_threadsafe(self._is_let_go.set)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -106,13 +117,30 @@ class FaultProxy:
         finally:
             self._connections.discard(task)
 
-    def take(self) -> tuple[Fault | None, Interference]:
-        """The fault of the request that begins now, and what it does."""
+    def take(self, head: bytes) -> tuple[Fault | None, Interference]:
+        """The fault of the request that begins so, and what it does."""
+        for awaited in self._awaited:
+            marker, fault, act = awaited
+            if marker in head.lower():
+                self._awaited.remove(awaited)
+                return fault, act
         return self._wanted.popleft() if self._wanted else (None, _NOTHING)
+
+    async def pause(self, for_ns: int) -> None:
+        """A delay, which `let_go` ends early."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_let_go.wait(), for_ns / NS_PER_S)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to the server."""
         return await asyncio.open_connection(*self._upstream)
+
+
+def _interference(fault: Fault) -> Interference:
+    act = fault.interference()
+    if act is None:
+        raise ConfigError(f"fault {fault!r} cannot be done to a connection: the proxy stays below HTTP")
+    return act
 
 
 class _Connection:
@@ -157,7 +185,7 @@ class _Connection:
                 if self._is_answered:
                     self._is_answered = False
                     self._is_struck = False
-                    self._fault, self._act = self._proxy.take()
+                    self._fault, self._act = self._proxy.take(chunk)
                     if self._act.request is Treatment.RESET:
                         self._strike()
                         self._reset()
@@ -215,7 +243,7 @@ class _Connection:
         """Let a chunk wait."""
         if for_ns:
             self._strike()
-            await asyncio.sleep(for_ns / NS_PER_S)
+            await self._proxy.pause(for_ns)
 
     def _strike(self) -> None:
         if not self._is_struck:

