@@ -4,9 +4,10 @@ The faults are those of the simulator (`sim/faults`). Each kind says in
 `Fault.interference` what it does to the bytes of one request and of its reply.
 
 It stays below HTTP, because an S3 signature covers the host header: bytes are
-forwarded, never rewritten. Of HTTP it knows one thing, where a final reply
-begins. `100 Continue` blocks come before the write takes effect and are let
-through; to cut there would test something else.
+forwarded, never rewritten; only a final reply may be replaced by a bare status.
+Of HTTP it knows one thing, where a final reply begins. `100 Continue` blocks
+come before the write takes effect and are let through; to cut there would test
+something else.
 
 Faults are asked for one request at a time, in order: `proxy.next(LoseReply(id="f"))`
 strikes the next request on whatever connection it comes, whatever filter the
@@ -33,6 +34,7 @@ CHUNK_BYTES: Final = 65_536
 _START_TIMEOUT_S: Final = 10
 _STATUS_LINE: Final = b"HTTP/1."
 _END_OF_HEAD: Final = b"\r\n\r\n"
+_ANSWER: Final = "HTTP/1.1 {} Injected\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _LINGER_RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -42,7 +44,7 @@ _NOTHING: Final = Interference()
 class FaultProxy:
     """Forwards connections to `upstream`, with a fault now and then. A context manager.
 
-    struck: the faults that have taken effect, in order.
+    struck: the faults that have taken effect, in order. counted: by marker, in lower case, see `count`.
     """
 
     def __init__(self, upstream: tuple[str, int]) -> None:
@@ -55,6 +57,7 @@ class FaultProxy:
         self._server: asyncio.Server | None = None
         self._is_let_go = asyncio.Event()
         self.struck: list[Fault] = []
+        self.counted: dict[bytes, int] = {}
         self.port = 0
 
     @property
@@ -76,6 +79,15 @@ class FaultProxy:
         The head must come in one piece, as clients send it.
         """
         self._awaited.append((marker.lower(), fault, _interference(fault)))
+
+    def forget(self) -> None:
+        """Faults that were asked for and have not struck yet are dropped."""
+        self._wanted.clear()
+        self._awaited.clear()
+
+    def count(self, marker: bytes) -> None:
+        """Count the requests with `marker` in their head from now on, in `counted`."""
+        self.counted[marker.lower()] = 0
 
     def let_go(self) -> None:
         """What a delay holds back goes on its way now."""
@@ -119,9 +131,12 @@ class FaultProxy:
 
     def take(self, head: bytes) -> tuple[Fault | None, Interference]:
         """The fault of the request that begins so, and what it does."""
+        head = head.lower()
+        for marker in self.counted:
+            self.counted[marker] += marker in head
         for awaited in self._awaited:
             marker, fault, act = awaited
-            if marker in head.lower():
+            if marker in head:
                 self._awaited.remove(awaited)
                 return fault, act
         return self._wanted.popleft() if self._wanted else (None, _NOTHING)
@@ -208,6 +223,10 @@ class _Connection:
                 if self._act.reply is Treatment.RESET:
                     self._strike()
                     self._reset()
+                    return
+                if self._act.answer:
+                    self._strike()
+                    await self._to_client(_ANSWER.format(self._act.answer).encode())
                     return
                 if self._act.reply is Treatment.HOLD:
                     self._strike()

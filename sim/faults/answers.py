@@ -69,7 +69,8 @@ class Error(RequestFault):
 
     def interference(self) -> Interference | None:
         if isinstance(self.status, int):
-            return None
+            # After the write only: an answer without the server would need the whole request read first.
+            return Interference(answer=self.status) if self.strikes_at == "c2" else None
         act = Treatment.RESET if self.status == "reset" else Treatment.HOLD
         return Interference(request=act) if self.strikes_at == "c1" else Interference(reply=act)
 

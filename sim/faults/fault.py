@@ -106,12 +106,17 @@ class Treatment(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interference:
-    """A fault's act on one request on a real connection. request_ns, reply_ns: how long their bytes wait."""
+    """A fault's act on one request on a real connection.
+
+    request_ns, reply_ns: how long their bytes wait. answer: an HTTP status that the client gets in place of the reply,
+    as from a gateway that gave up; 0 for none.
+    """
 
     request: Treatment = Treatment.PASS
     reply: Treatment = Treatment.PASS
     request_ns: int = 0
     reply_ns: int = 0
+    answer: int = 0
 
 
 class Fault(Model):

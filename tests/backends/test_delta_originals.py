@@ -11,7 +11,8 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.backends.environments import lock_file
 from scenarios.backends.faultproxy import FaultProxy
-from scenarios.peers.delta.findings import FINDINGS, Experiment, appends, committed, not_acquirable
+from scenarios.peers.delta.__main__ import ALL
+from scenarios.peers.delta.findings import Experiment, appends, committed, not_acquirable
 from scenarios.peers.delta.lake import Lake
 from scenarios.peers.delta.originals import ORIGINALS, find_original
 from sim.faults.answers import Error
@@ -61,11 +62,11 @@ def test_a_dead_peer_is_told_of_with_its_name(run):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", FINDINGS)
+@pytest.mark.parametrize("name", ALL)
 def test_finding(run, name):
     """What docs/delta-originals.md tells is seen again."""
-    have("0.13.0", "0.14.0")
-    assert FINDINGS[name](run)
+    have(*ORIGINALS)
+    assert ALL[name](run)
 
 
 def test_an_unknown_original_is_refused_with_the_nearest_name():
@@ -101,6 +102,24 @@ def test_a_fault_for_one_kind_of_request_lets_the_others_pass(through):
     assert store.put_if_absent("marked", b"1").outcome.name == "AMBIGUOUS"
     assert proxy.struck == [reset]
     assert store.put_if_absent("marked", b"1").outcome.name == "APPLIED"
+
+
+def test_an_answer_replaced_after_the_write_landed(through):
+    store, proxy = through
+    proxy.when(b"If-None-Match", Error(id="gateway", status=503, cut="c2"))
+    reply = store.put_if_absent("replaced", b"1")
+    assert (reply.outcome.name, reply.status) == ("AMBIGUOUS", 503)
+    assert store.read("replaced").body == b"1"
+
+
+def test_requests_of_one_kind_are_counted_and_faults_forgotten(through):
+    store, proxy = through
+    proxy.when(b"If-None-Match", Error(id="create", status="reset", cut="c1"))
+    proxy.forget()
+    proxy.count(b"If-None-Match")
+    store.read("counted")
+    assert store.put_if_absent("counted", b"1").outcome.name == "APPLIED"
+    assert proxy.counted == {b"if-none-match": 1}
 
 
 def test_what_a_delay_holds_back_can_be_let_go(through):

@@ -189,6 +189,7 @@ def test_a_server_that_is_not_there_resets_the_client():
         (Error(id="f", status="timeout"), Interference(request=Treatment.HOLD)),
         (Error(id="f", status="timeout", cut="c2"), Interference(reply=Treatment.HOLD)),
         (Error(id="f", status=503), None),
+        (Error(id="f", status=503, cut="c2"), Interference(answer=503)),
         (Duplicate(id="f"), None),
     ],
 )

@@ -13,23 +13,28 @@ import sys
 import time
 
 from lockref.errors import BackendUnavailable
+from scenarios.peers.delta.danger import DANGERS
 from scenarios.peers.delta.findings import FINDINGS, Experiment
 from scenarios.peers.delta.lake import started_lake
+from scenarios.peers.delta.today import TODAY
+from scenarios.peers.delta.turns import TURNS
+
+ALL = {**FINDINGS, **TURNS, **DANGERS, **TODAY}
 
 
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m scenarios.peers.delta", description=__doc__)
-    parser.add_argument("finding", nargs="*", choices=[*FINDINGS, "all", []], help="none: list them")
+    parser.add_argument("finding", nargs="*", choices=[*ALL, "all", []], help="none: list them")
     parser.add_argument("--lease", type=int, default=5, metavar="SECONDS", help="of the writers (default 5)")
     parser.add_argument("--writers", type=int, default=4, metavar="N", help="processes at once (default 4)")
     parser.add_argument("--appends", type=int, default=5, metavar="N", help="of each process (default 5)")
     chosen = parser.parse_args()
     if not chosen.finding:
-        for name in FINDINGS:
+        for name in ALL:
             print(name)
         return 0
-    names = [*FINDINGS] if "all" in chosen.finding else chosen.finding
+    names = [*ALL] if "all" in chosen.finding else chosen.finding
     unseen = []
     try:
         with started_lake() as lake:
@@ -40,7 +45,7 @@ def main() -> int:
                     lake=lake, lease_s=chosen.lease, writers=chosen.writers, appends=chosen.appends,
                     say=lambda line: print(f"  {line}", flush=True),
                 )  # fmt: skip
-                is_seen = FINDINGS[name](run)
+                is_seen = ALL[name](run)
                 print(f"  {'seen' if is_seen else 'NOT SEEN'}, {time.monotonic() - began_s:.0f} s", flush=True)
                 unseen += [] if is_seen else [name]
     except BackendUnavailable as error:

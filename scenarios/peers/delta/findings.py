@@ -22,8 +22,8 @@ from sim.faults.network import Delay, LoseRequest
 
 ANSWER_S: Final = 60
 """Longer than any single commit without a wait for a lease."""
-_COPY: Final = b"x-amz-copy-source"
-_HOUR_NS: Final = 3600 * NS_PER_S
+COPY: Final = b"x-amz-copy-source"
+HOUR_NS: Final = 3600 * NS_PER_S
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def killed_holder(run: Experiment, original: str, table: str, key: str) -> Itera
     """
     with run.lake.proxy() as proxy, run.locking(original, table, key, "holder", endpoint=proxy.endpoint) as holder:
         committed(holder, "first")
-        proxy.when(_COPY, LoseRequest(id="rename"))
+        proxy.when(COPY, LoseRequest(id="rename"))
         holder.ask(append=["dead"])
         await_strike(proxy)
         row = run.lake.row(key)
@@ -194,7 +194,7 @@ def overwritten(run: Experiment, original: str) -> bool:
         victim = stack.enter_context(run.locking(original, first, key, "victim"))
         committed(late, "first")
         committed(other, "first")
-        proxy.when(_COPY, Delay(id="rename", by_ns=_HOUR_NS))
+        proxy.when(COPY, Delay(id="rename", by_ns=HOUR_NS))
         late.ask(append=["late"])
         await_strike(proxy)
         run.say("the first writer holds the lock, its rename is on its way")

@@ -4,7 +4,7 @@ A program of its own: it imports nothing of this project, which is not in that e
 storage options in one argument, as JSON. Then each line of its input is `{"append": [LABEL, ...]}`; for each label it
 commits one file, in the partition `label=LABEL`, and answers with one line:
 
-    {"label": ..., "acknowledged": true}
+    {"label": ..., "acknowledged": true, "seconds": ...}
     {"label": ..., "error": CLASS, "reason": TEXT}
 
 The partition puts the label into the log, so that whoever judges need not read Parquet.
@@ -16,6 +16,7 @@ import ctypes
 import json
 import signal
 import sys
+import time
 from typing import Any
 
 import deltalake
@@ -37,11 +38,12 @@ def _rows(label: str) -> Any:
 
 
 def _append(table: str, label: str, options: dict[str, str]) -> dict[str, object]:
+    began_s = time.monotonic()
     try:
         deltalake.write_deltalake(table, _rows(label), mode="append", partition_by=["label"], storage_options=options)
     except (deltalake.exceptions.DeltaError, OSError, ValueError) as error:
         return {"label": label, "error": type(error).__name__, "reason": str(error)}
-    return {"label": label, "acknowledged": True}
+    return {"label": label, "acknowledged": True, "seconds": round(time.monotonic() - began_s, 4)}
 
 
 def _say(answer: dict[str, object]) -> None:
