@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +69,13 @@ def test_finding(run, name):
     """What docs/delta-originals.md tells is seen again."""
     have(*ORIGINALS)
     assert ALL[name](run)
+
+
+def test_the_page_tells_of_every_experiment_and_of_no_other():
+    page = (Path(__file__).parents[2] / "docs" / "delta-originals.md").read_text(encoding="utf-8")
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    told = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    assert told - {"deltalake", "python-dynamodb-lock"} == {*ALL}
 
 
 def test_an_unknown_original_is_refused_with_the_nearest_name():

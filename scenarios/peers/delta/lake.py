@@ -30,16 +30,19 @@ UNSAFE: Final[Mapping[str, str]] = {"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
 """Options of an old writer without any lock."""
 
 
-def lock_options(key: str, *, owner: str, lease_s: int, refresh_ms: int = 1000) -> dict[str, str]:
-    """Options of an old writer with the lease in the row `key`. Source: dynamodb_lock, `DynamoDbOptions`."""
+def lock_options(key: str, *, owner: str, lease_s: int, additional_s: int = 1) -> dict[str, str]:
+    """Options of an old writer with the lease in the row `key`. Source: dynamodb_lock, `DynamoDbOptions`.
+
+    additional_s: how long one attempt lasts beyond the lease that it found.
+    """
     return {
         "AWS_S3_LOCKING_PROVIDER": "dynamodb",
         "DYNAMO_LOCK_TABLE_NAME": DEFAULT_TABLE_NAME,
         "DYNAMO_LOCK_PARTITION_KEY_VALUE": key,
         "DYNAMO_LOCK_OWNER_NAME": owner,
         "DYNAMO_LOCK_LEASE_DURATION": str(lease_s),
-        "DYNAMO_LOCK_REFRESH_PERIOD_MILLIS": str(refresh_ms),
-        "DYNAMO_LOCK_ADDITIONAL_TIME_TO_WAIT_MILLIS": "1000",
+        "DYNAMO_LOCK_REFRESH_PERIOD_MILLIS": "1000",
+        "DYNAMO_LOCK_ADDITIONAL_TIME_TO_WAIT_MILLIS": str(1000 * additional_s),
     }
 
 
