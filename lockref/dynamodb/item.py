@@ -33,6 +33,13 @@ from lockref.provider import LockView
 from lockref.runtime import NS_PER_S, WallNs
 
 OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE = "ownerName", "leaseDuration", "data", "isReleased", "isNonAcquirable"
+NOTHING_TO_FINISH: Final = json.dumps({"source": "_delta_log/none", "destination": "_delta_log/none"})
+"""The `data` of a holder that has nothing to be finished for it.
+
+dynamodb_lock takes over a dead holder's row only to fail with "Missing lock data" where there is none, and each
+successor fails likewise (B12). It tries this rename, finds no source, and goes on: seen of deltalake 0.13.0 and 0.14.0.
+"""
+
 GENERATION, MARK, INCARNATION = "generation", "generationMark", "incarnation"
 
 _KNOWN: Final = frozenset(

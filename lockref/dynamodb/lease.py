@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from lockref.dynamodb import item
-from lockref.dynamodb.item import LeaseItem
+from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem
 from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.rows import Marks, Rows
 from lockref.dynamodb.table import TABLE, TableClient
@@ -71,7 +71,7 @@ class LeaseItemWriter:
             duration_s=-(-self.terms.validity_ns // NS_PER_S),
             token=reserved.token,
             mark=reserved.mark,
-            data=None if before is None else before.data,
+            data=(None if before is None else before.data) or NOTHING_TO_FINISH,
             others={} if before is None else before.others,
         )
         return self._sent(record, sent, known)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lockref.dynamodb.item import LeaseItem, parse, serialize
+from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem, parse, serialize
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.options import LeaseOptions
@@ -74,6 +74,7 @@ def test_a_cycle_leaves_the_row_with_its_generation():
     assert lock.fencing_token == 1
     held = machine.row()
     assert (held.duration_s, held.token, held.is_released, held.name) == (LEASE_S, 1, False, lock.owner.split("/")[0])
+    assert held.data == NOTHING_TO_FINISH, "whoever takes over finds something to finish, and nothing to do (B12)"
     lock.unlock()
     assert machine.row().is_released
     assert not lock.holds()
