@@ -8,6 +8,7 @@ plans, not steps: a plan is what replays and shrinks.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,9 +22,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from lockref.dynamodb import item
+from lockref.dynamodb.lease import DynamoLock
+from lockref.dynamodb.memory import MemoryTable
+from lockref.dynamodb.options import LeaseOptions
+from lockref.dynamodb.table import TableClient, to_bytes
 from lockref.errors import LockLost, LockNotHeld, OutcomeUnknown
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
+from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage import lockfile
 from lockref.storage.lock import StorageLock
@@ -52,10 +59,21 @@ OFFSET_MAX_MS = 249
 
 
 class LockMachine(RuleBasedStateMachine):
-    """Three hardened locks on one object. No heartbeat runs: a lease that is not given back lapses."""
+    """Three locks on one object or row. No heartbeat runs: a lease that is not given back lapses."""
 
-    def make_store(self) -> ObjectStore:
+    def make_store(self) -> Any:
         raise AssertionError("a machine names its store")
+
+    def make_lock(self, runtime: ManualRuntime) -> Any:
+        return StorageLock(self.store, config=CONFIG, key=self.key, runtime=runtime)
+
+    def holder(self) -> tuple[str | None, bool] | None:
+        """Owner in the record, and whether it was given back; None where there is no record."""
+        body = self.store.read(self.key).body
+        if body is None:
+            return None
+        record = lockfile.parse(body)
+        return record.owner, record.expired
 
     key = "machine/table_lock.json"
 
@@ -65,9 +83,7 @@ class LockMachine(RuleBasedStateMachine):
         self.machines = {name: ManualRuntime(seed) for seed, name in enumerate(CLIENTS)}
         for name, offset_ms in zip(CLIENTS, offsets, strict=True):
             self.machines[name].wall += offset_ms * NS_PER_MS
-        self.locks = {
-            name: StorageLock(self.store, config=CONFIG, key=self.key, runtime=self.machines[name]) for name in CLIENTS
-        }
+        self.locks = {name: self.make_lock(self.machines[name]) for name in CLIENTS}
         # How often each client has locked without unlocking (H9).
         self.depth = dict.fromkeys(CLIENTS, 0)
         self.tokens: list[int] = []
@@ -75,7 +91,7 @@ class LockMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(CLIENTS))
     def try_lock(self, name: str) -> None:
         lock = self.locks[name]
-        before = self.store.read(self.key)
+        before = self.holder()
         if self.depth[name] and not lock.holds():
             # H9: the loss of a grant is told once; then the lock starts afresh.
             with pytest.raises(LockLost):
@@ -89,8 +105,8 @@ class LockMachine(RuleBasedStateMachine):
             self.depth[name] += 1
             assert lock.holds(), "H3: granted without a lease in force"
         else:
-            assert before.body is not None, "S7: denied although there is no lock object"
-            assert not lockfile.parse(before.body).expired, "S7: denied although the lock was released"
+            assert before is not None, "S7: denied although there is no record"
+            assert not before[1], "S7: denied although the lock was released"
 
     @rule(name=st.sampled_from(CLIENTS))
     def unlock(self, name: str) -> None:
@@ -125,10 +141,7 @@ class LockMachine(RuleBasedStateMachine):
         """S1: who believes is the owner in the record, unreleased."""
         for name in CLIENTS:
             if self.locks[name].holds():
-                body = self.store.read(self.key).body
-                assert body is not None
-                record = lockfile.parse(body)
-                assert (record.owner, record.expired) == (self.locks[name].owner, False)
+                assert self.holder() == (self.locks[name].owner, False)
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -142,9 +155,28 @@ class LockInMemory(LockMachine):
         return MemoryStore()
 
 
-def test_hardened_lock_keeps_its_promises_in_memory() -> None:
+class LeaseInMemory(LockMachine):
+    """Delta's lease on a table in memory."""
+
+    def make_store(self) -> TableClient:
+        return TableClient(MemoryTable(), NS_PER_S)
+
+    def make_lock(self, runtime: ManualRuntime) -> DynamoLock:
+        options = LeaseOptions.from_settings(LockSettings(key=self.key))
+        return DynamoLock(self.store, self.key, options, runtime=runtime)
+
+    def holder(self) -> tuple[str | None, bool] | None:
+        row = self.store.get(self.key).body
+        if row is None:
+            return None
+        record = item.parse(to_bytes(row))
+        return record.owner, record.is_released
+
+
+@pytest.mark.parametrize("machine", [LockInMemory, LeaseInMemory])
+def test_a_reference_keeps_its_promises_in_memory(machine: type[LockMachine]) -> None:
     """S1, S2, S3, S7 over drawn sequences of locking, unlocking and waiting, with clocks apart within the bound."""
-    run_state_machine_as_test(LockInMemory, settings=settings(max_examples=150, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=150, stateful_step_count=30, deadline=None))
 
 
 @pytest.mark.realbackend
@@ -209,11 +241,12 @@ def plans(draw: st.DrawFn) -> FaultPlan:
     return FaultPlan.of(*(fault.model_copy(update={"id": f"f{number}"}) for number, fault in enumerate(drawn)))
 
 
+@pytest.mark.parametrize("build", ["hardened", "dynamodb"])
 @given(plan=plans(), seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_hardened_lock_keeps_its_promises_under_drawn_plans(plan: FaultPlan, seed: int) -> None:
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_a_reference_keeps_its_promises_under_drawn_plans(build: str, plan: FaultPlan, seed: int) -> None:
     """S1 to S7 under any plan inside the envelope; a failing plan is stored and the replay line printed."""
-    spec = load_provider("hardened")
+    spec = load_provider(build)
     outcome = run_simulated(SCENARIO, spec, seed, plan=plan)
     broken = sorted(clause for clause in broken_clauses(outcome) if clause.startswith("S"))
     if broken:
