@@ -406,17 +406,24 @@ class Scenario(Model):
             for situation in self.unasked_of(spec)
         )
 
+    def reference_of(self, stands_on: str) -> str:
+        """The lock whose expectation says what is demanded here of every lock of its kind.
+
+        Of locks in a table it is `dynamodb` where the scenario says something of it: that lock needs no wall clock, so
+        more is demanded of its kind. Else it is `hardened`.
+        """
+        own = REFERENCES.get(stands_on, "hardened")
+        return own if own in self.expect else "hardened"
+
     def not_demanded(self, stands_on: str = OBJECT_STORE.name) -> frozenset[str]:
         """The clauses that a gate does not demand: those that not even the reference is known to keep here.
 
         All of them where it is expected to break without a word on what it
         keeps; none where it holds, or nothing is said of it.
 
-        stands_on: of the lock that is judged. The reference of locks in a table is `dynamodb` where the scenario says
-        something of it: that lock needs no wall clock, so more is demanded of its kind. Else it is `hardened`.
+        stands_on: of the lock that is judged; it says which lock is the reference (`reference_of`).
         """
-        own = REFERENCES.get(stands_on, "hardened")
-        said = self.expect.get(own if own in self.expect else "hardened", "held")
+        said = self.expect.get(self.reference_of(stands_on), "held")
         if isinstance(said, str):
             return frozenset() if said == "held" else frozenset(CLAUSES)
         return frozenset(clause for clause in CLAUSES if said.get(clause) != "held")

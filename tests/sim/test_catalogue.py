@@ -13,13 +13,23 @@ from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.ineffective_faults import ineffective_faults
 from scenarios.run import simulate_many
+from scenarios.worlds.mixture import inapplicable
 
 SEEDS = {"swarm": 60, "swarm-overload": 60}
 """More where the plan is random; otherwise 12."""
 
 
-@pytest.mark.parametrize("provider", ["hudi", "hardened"])
-@pytest.mark.parametrize("path", catalogue(), ids=lambda path: path.stem)
+def builds_of(path: Path) -> list[str]:
+    """The two builds that every scenario is run with, and those of which it says something; each that it applies to."""
+    scenario = load_scenario(path)
+    builds = dict.fromkeys(("hudi", "hardened", *scenario.expect))
+    return [build for build in builds if not inapplicable(scenario, load_provider(build))]
+
+
+CASES = [(path, build) for path in catalogue() for build in builds_of(path)]
+
+
+@pytest.mark.parametrize(("path", "provider"), CASES, ids=[f"{path.stem}-{build}" for path, build in CASES])
 def test_a_scenario_shows_what_it_says(path: Path, provider: str) -> None:
     """Each scenario's `expect` for each build, and its `must_happen`, over a few seeds (E1 to E31, U1 to U10)."""
     scenario = load_scenario(path)
@@ -41,4 +51,4 @@ def test_a_scenario_shows_what_it_says(path: Path, provider: str) -> None:
 def test_every_fault_matters(path: Path) -> None:
     """A fault, or a form of what a swarm draws, that changes nothing in 500 seeds is a mistake in the file."""
     scenario = load_scenario(path)
-    assert ineffective_faults(scenario, [load_provider(build) for build in ("hudi", "hardened")]) == []
+    assert ineffective_faults(scenario, [load_provider(build) for build in builds_of(path)]) == []
