@@ -25,6 +25,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NewType, Protocol
 
+from lockref import host_processes
+
 WallNs = NewType("WallNs", int)
 """A reading of a node's wall clock: nanoseconds since the epoch as that node sees it."""
 
@@ -114,6 +116,14 @@ class Runtime(Protocol):
 
     def process_id(self) -> int:
         """Changes in a forked child, where a lock must refuse service (H9)."""
+        ...
+
+    def process_mark(self) -> str:
+        """Names this process among all that ever ran, on any machine; "" where the platform cannot tell."""
+        ...
+
+    def has_ended(self, mark: str) -> bool:
+        """True only if the process of this `process_mark` has provably ended; False also where nobody here can know."""
         ...
 
 
@@ -331,3 +341,9 @@ class ThreadRuntime:
 
     def process_id(self) -> int:
         return os.getpid()
+
+    def process_mark(self) -> str:
+        return host_processes.mark()
+
+    def has_ended(self, mark: str) -> bool:
+        return host_processes.has_ended(mark)

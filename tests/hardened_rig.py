@@ -95,6 +95,7 @@ class ManualRuntime:
         self.tasks: list[ManualTask] = []
         self.me = ManualTask("main")
         self.pid = 100
+        self.ended: list[int] = []
         self.can_spawn = True
         self.mutexes: list[ManualMutex] = []
         self.on_advance: Callable[[], None] | None = None
@@ -150,6 +151,12 @@ class ManualRuntime:
 
     def process_id(self) -> int:
         return self.pid
+
+    def process_mark(self) -> str:
+        return f"machine:{self.pid}"
+
+    def has_ended(self, mark: str) -> bool:
+        return mark in [f"machine:{number}" for number in self.ended]
 
 
 Rule = Callable[["ScriptedStore", Callable[[], Any], bool], Any]

@@ -11,7 +11,8 @@
 | isNonAcquirable     | any  | present: an operator lets nobody lock |
 | generation          | N    | the fencing token |
 | generationMark      | N    | no token above it is in use, see `lockref/locks/fence.py` |
-| incarnation         | S    | which of several processes of one owner name wrote it |
+| incarnation         | S    | which of several locks of one owner name wrote it |
+| process             | S    | the process of that lock, for the next one of its name: it may be seen to have ended |
 
 dynamodb_lock 0.4 and 0.5 write the first five and honour `isReleased`. 0.6 writes `leaseDuration` as N, the epoch
 second at which the lease ends, for DynamoDB's TTL to find (B1, B5, B8). Here it is a string always: TTL takes numbers
@@ -40,10 +41,10 @@ dynamodb_lock takes over a dead holder's row only to fail with "Missing lock dat
 successor fails likewise (B12). It tries this rename, finds no source, and goes on: seen of deltalake 0.13.0 and 0.14.0.
 """
 
-GENERATION, MARK, INCARNATION = "generation", "generationMark", "incarnation"
+GENERATION, MARK, INCARNATION, PROCESS = "generation", "generationMark", "incarnation", "process"
 
 _KNOWN: Final = frozenset(
-    {KEY, VERSION, OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE, GENERATION, MARK, INCARNATION}
+    {KEY, VERSION, OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE, GENERATION, MARK, INCARNATION, PROCESS}
 )
 _NUMBER_MAX = 2**62
 _DURATION_S_MAX = 10 * 365 * 24 * 3600
@@ -54,7 +55,7 @@ _DURATION_S_MAX = 10 * 365 * 24 * 3600
 class LeaseItem:
     """One state of the row.
 
-    name: `ownerName`. incarnation: "" in a row that another program wrote. nonce: `recordVersionNumber`.
+    name: `ownerName`. incarnation, process: "" in a row that another program wrote. nonce: `recordVersionNumber`.
     duration_s: None where the row tells an instant instead of a duration, as 0.6 does. ends_s: that instant.
     token, mark: None where the row has none. others: attributes that nobody here knows, which each write keeps.
     """
@@ -64,6 +65,7 @@ class LeaseItem:
     duration_s: int | None
     ends_s: int | None = None
     incarnation: str = ""
+    process: str = ""
     token: int | None = None
     mark: int | None = None
     is_released: bool = False
@@ -93,7 +95,11 @@ class LeaseItem:
         for attribute, value in ((GENERATION, self.token), (MARK, self.mark)):
             if value is not None:
                 item[attribute] = number(value)
-        for attribute, words in ((DATA, self.data), (INCARNATION, self.incarnation or None)):
+        for attribute, words in (
+            (DATA, self.data),
+            (INCARNATION, self.incarnation or None),
+            (PROCESS, self.process or None),
+        ):
             if words is not None:
                 item[attribute] = text(words)
         if self.is_released:
@@ -143,6 +149,7 @@ def parse(body: bytes, *, where: str = "the row") -> LeaseItem:
         duration_s=_duration_s(item.get(DURATION), where, body),
         ends_s=_ends_s(item.get(DURATION)),
         incarnation=words(INCARNATION) or "",
+        process=words(PROCESS) or "",
         token=count(GENERATION),
         mark=count(MARK),
         is_released=RELEASED in item,

@@ -9,6 +9,8 @@ does better than the crate, by its timing rules:
 - the holder stops by itself, a margin before anybody may take over (T6);
 - every answer that may be lost is looked up (T8, B6);
 - a released row stays with its generation, which is the fencing token (T9), and TTL finds nothing to delete (T10, B5);
+- after a crash the next process of its owner name on that machine takes its own lease back at once, provided that the
+  operating system says that the process which wrote it has ended; two processes of one name are never confused;
 - settings that contradict each other are refused (T11); a heartbeat goes on until the owner's task ends (T12);
 - polling is jittered and learns (T13, B13).
 
@@ -55,6 +57,8 @@ class LeaseItemWriter:
     ) -> None:
         self.owner = owner
         self._name, _, self._incarnation = owner.rpartition("/")
+        # Without a name of its own nobody will ever look for what this process left behind.
+        self._process = runtime.process_mark() if self._name != self._incarnation else ""
         self.terms = terms
         self.rules = rules
         self.runtime = runtime
@@ -67,6 +71,7 @@ class LeaseItemWriter:
         record = LeaseItem(
             name=self._name,
             incarnation=self._incarnation,
+            process=self._process,
             nonce=self.new_nonce(),
             duration_s=-(-self.terms.validity_ns // NS_PER_S),
             token=reserved.token,
@@ -121,6 +126,7 @@ class DynamoLock:
 
     parts: ClassVar[Parts] = DELTA
     watch: ClassVar[Callable[[], Watch]] = Watch
+    acquisition: ClassVar[type[WatchingAcquisition]] = WatchingAcquisition
     decode_state = staticmethod(item.decode_state)
     record_format = "delta-lease"
     protocol = "delta-lease"
@@ -128,6 +134,7 @@ class DynamoLock:
     is_reentrant = True
     claims = ("L4",)
     is_fork_safe = True
+    can_resume = True
 
     def __init__(
         self,
@@ -141,11 +148,13 @@ class DynamoLock:
     ) -> None:
         self.runtime = runtime = runtime or ThreadRuntime()
         self.terms = options.terms()
+        lapses_ns = stands_for_ns(-(-options.lease_ns // NS_PER_S), options.rate_ratio_ppm)
+        self._patience_ns = options.request_timeout_ns + lapses_ns + options.additional_wait_ns
         incarnation = self.parts.owner(runtime)
         self.owner = f"{options.owner_name or incarnation}/{incarnation}"
         parts = replace(
             self.parts,
-            acquisition=partial(WatchingAcquisition, watch=type(self).watch(), rate_ratio_ppm=options.rate_ratio_ppm),
+            acquisition=partial(self.acquisition, watch=type(self).watch(), rate_ratio_ppm=options.rate_ratio_ppm),
             tokens=partial(self._tokens, self.parts.tokens, table),
         )
         self.gated = assemble(
@@ -209,12 +218,14 @@ class DynamoLock:
         """One attempt; returns within two request timeouts. False: somebody else has it."""
         return self.gated.acquire(0)
 
-    def lock(self, timeout_s: float) -> bool:
+    def lock(self, timeout_s: float | None = None) -> bool:
         """Wait for a grant; returns within `timeout_s` and one request timeout.
 
+        timeout_s: None: until a lease of our own length that nobody renews has lapsed for every waiter, and
+            `DYNAMO_LOCK_ADDITIONAL_TIME_TO_WAIT_MILLIS` longer.
         False: somebody else's lease was seen; OutcomeUnknown: nothing definite was.
         """
-        return self.gated.acquire(round(timeout_s * NS_PER_S))
+        return self.gated.acquire(self._patience_ns if timeout_s is None else round(timeout_s * NS_PER_S))
 
     def unlock(self) -> None:
         """Give the lock back; the outermost unlock of nested ones writes.
@@ -232,8 +243,8 @@ class DynamoLock:
             raise
 
     def __enter__(self) -> Self:
-        """Wait for a grant for two leases. Raises LockTimeout where `lock` says False."""
-        if not self.gated.acquire(2 * self.terms.validity_ns):
+        """Wait for a grant, for as long as `lock` does by itself. Raises LockTimeout where that says False."""
+        if not self.lock():
             key = self.gated.gate.key
             raise LockTimeout(f"locking {key}: somebody else held it all the time; wait longer with lock()")
         return self

@@ -47,8 +47,9 @@ class LeaseOptions:
 
     key: names the lock; None: the caller names it, one for each Delta table (D3). owner_name: None for a random one.
     lease_ns: L. renew_interval_ns: how often a holder renews. margin_ns: how much earlier than its lease it stops (T6).
-    poll_interval_ns: the longest pause between two looks of a waiter. additional_wait_ns: how long it waits beyond the
-    lease that it found. rate_ratio_ppm: ρ in millionths (T5). request_timeout_ns: of each request.
+    poll_interval_ns: the longest pause between two looks of a waiter. additional_wait_ns: how long it waits beyond a
+    lease that nobody renews, where the caller names no time. rate_ratio_ppm: ρ in millionths (T5).
+    request_timeout_ns: of each request.
 
     Raises ConfigError for settings that contradict each other (T11).
     """

@@ -80,9 +80,20 @@ class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
         nonces = {write.record.nonce for write in client.cleanup.orphans}  # This call's writes are among them.
         if record.owner == client.writer.owner and record.nonce in nonces:
             return Take(Reason.OWN)
+        if self._is_left_by_our_own(record):
+            return Take(Reason.RESUMED)
         stood_ns = self._watch.stood_ns(known.version, self.runtime.monotonic_ns())
         left_ns = self.lapses_after_ns(record) - stood_ns
         return Take(Reason.LAPSED) if left_ns <= 0 else Wait(left_ns)
+
+    def _is_left_by_our_own(self, record: LeaseItem) -> bool:
+        """Did a process of our owner name write it that has provably ended?
+
+        Its own last requests may still be on their way. One to the row meets our version there, and one to the
+        protected resource our generation.
+        """
+        name = self.client.writer.owner.rpartition("/")[0]
+        return bool(record.process) and record.name == name and self.runtime.has_ended(record.process)
 
     def lapses_after_ns(self, record: LeaseItem) -> int:
         """As `stands_for_ns`.

@@ -13,6 +13,7 @@ locks that they tell of) or, for objects of one lock each, `decode_record` (a
 (the name of its records, such as "rfc91"), `protocol` (how its grants are told
 from a history, such as "delta-lease"; default: from its records), `is_reentrant` (the task that holds
 may lock again), `is_fork_safe` (it refuses service in a forked child),
+`can_resume` (the next process of a client that crashed takes its own lock back at once),
 `needs_real_time` (it has clocks or threads that no simulation can turn), `stands_on`
 (the kind of service that its lock lives in; default: "object_store"), `watch_ns` (a function of `LockSettings`: for how
 long a waiter must see an unchanged record before it takes over, for records that tell a duration) and
@@ -85,6 +86,7 @@ class ProviderSpec:
     protocol: how its grants are told from a history (`reports.checks.facts.protocols`);
         None: from the records that it writes.
     is_fork_safe: it promises that a forked child can do nothing with its parent's lock.
+    can_resume: it promises that the next process of a client takes back at once what a crashed one held.
     stands_on: the kind of service that its lock lives in, such as "object_store" or "table".
     watch_ns: for how long its waiters must see an unchanged record before they take over, in nanoseconds;
         None where records say themselves when they end.
@@ -100,6 +102,7 @@ class ProviderSpec:
     record_format: str | None = None
     protocol: str | None = None
     is_fork_safe: bool = False
+    can_resume: bool = False
     stands_on: str = OBJECT_STORE.name
     watch_ns: Callable[[LockSettings], int] | None = None
 
@@ -313,6 +316,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         record_format=record_format,
         protocol=_protocol(made, name, record_format),
         is_fork_safe=getattr(made, "is_fork_safe", False) is True,
+        can_resume=getattr(made, "can_resume", False) is True,
         stands_on=stands_on,
         watch_ns=watch_ns,
     )

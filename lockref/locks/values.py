@@ -148,6 +148,7 @@ class Reason(Enum):
     RELEASED = "released"
     LAPSED = "lapsed"
     OWN = "own"
+    RESUMED = "resumed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ def _judge(case: Case) -> Judgement:
             check_effect_exclusion(case.events, truth, operations, case.effects),
             excused=[(_runs_without(case, case.effects.run), NO_EFFECT)],
         ),
-        Ruling(check_early_takeover(truth), excused=[*untimed, *unreadable], undecided=holed),
+        Ruling(check_early_takeover(truth, case.disturbances), excused=[*untimed, *unreadable], undecided=holed),
         Ruling(
             check_ownership(truth, operations, revived, case.tenure_of_release),
             excused=[*unchained, *unreadable],

@@ -18,6 +18,7 @@ import pyarrow as pa
 from lockref.history import ABSENT, CHILD_SUFFIX, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.clauses.answers import grants_end, meets_another_grant
+from reports.checks.clauses.takeover import are_resumed
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Ints
@@ -41,6 +42,7 @@ SITUATIONS: Final[dict[str, str]] = {
     "reentry": "a client gave back one of several entries of the grant that it held",
     "fork": "a process forked while it held, and its child used what it had inherited",
     "takeover_after_expiry": "an unreleased grant was replaced after its validity had ended",
+    "resumption": "a client's next process took back the grant of its crashed one before the validity had ended",
     "renewal_race": "a renewal was refused, or another write landed while it was under way",
     "lost_reply_acquire": "a granting write took effect and its author was not told",
     "lost_reply_release": "a releasing write took effect and its author was not told",
@@ -112,6 +114,7 @@ def reach_table(case: Case) -> pa.Table:
         "reentry": _inner_unlocks(case),
         "fork": _forks(case),
         "takeover_after_expiry": grants.run[replaced[lapsed]],
+        "resumption": _resumptions(case),
         "renewal_race": _renewal_races(events, truth),
         "lost_reply_acquire": lost[Op.ACQUIRE],
         "lost_reply_release": lost[Op.RELEASE],
@@ -160,6 +163,14 @@ def _granted_runs(truth: Truth, operations: Operations) -> Ints:
     """Runs of the grants; where records cannot be read, of the calls that were granted."""
     unread = operations.is_granted & ~truth.knows_rows(operations.call_row)
     return np.concatenate((truth.grants.run, operations.run[unread]))
+
+
+def _resumptions(case: Case) -> Ints:
+    """Runs, one entry for each grant that was taken back early by the next process of its client."""
+    grants, changes = case.truth.grants, case.truth.changes
+    taken = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) & (grants.valid_until_true_ns != ABSENT))
+    taken = taken[changes.at_hi_ns[grants.end[taken]] < grants.valid_until_true_ns[taken]]
+    return grants.run[taken[are_resumed(case.truth, case.disturbances, taken)]]
 
 
 def _forks(case: Case) -> Ints:

@@ -42,7 +42,7 @@ CLIENTS_MAX = 1024
 REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
 """What `must_happen` may ask for: the situations that the checks count, and kinds of faults that struck."""
 
-PROMISES = {"reentry": "is_reentrant", "fork": "is_fork_safe"}
+PROMISES = {"reentry": "is_reentrant", "fork": "is_fork_safe", "resumption": "can_resume"}
 """Situations that are asked only of a lock which declares that it is made for them, and what it declares."""
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,79}$"

@@ -216,6 +216,7 @@ class _ListeningRuntime:
         self.mutex, self.event = runtime.mutex, runtime.event
         self.token_bytes, self.current_task = runtime.token_bytes, runtime.current_task
         self.process_id = runtime.process_id
+        self.process_mark, self.has_ended = runtime.process_mark, runtime.has_ended
 
     def spawn(self, work: Callable[[], None], *, name: str) -> Task:
         return self._spawn(self._threads.listened_to(work, self._name, name), name=name)

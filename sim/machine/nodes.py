@@ -131,6 +131,14 @@ class NodeRuntime:
     def process_id(self) -> int:
         return self._process.number
 
+    def process_mark(self) -> str:
+        return f"{self._process.node.name}:{self._process.number}"
+
+    def has_ended(self, mark: str) -> bool:
+        """A machine runs one process at a time; it knows nothing of those elsewhere."""
+        node, _, number = mark.rpartition(":")
+        return node == self._process.node.name and int(number) < self._process.number
+
     def stop(self, true_ns: int) -> None:
         """The process has crashed: nothing that runs in it reads a clock again."""
         self._clock = _StoppedClock(self._process, true_ns)

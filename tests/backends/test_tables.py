@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from lockref import host_processes, open_lock
 from lockref.dynamodb.boto import OUTCOMES, DynamoChannel
 from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.lease import DynamoLock
@@ -31,6 +35,7 @@ from lockref.ports import Reply
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 from lockref.stores.uri import parse_store_uri
+from scenarios.backends import RunningBackend
 from sim.services.table import TableService
 from tests.backends.conftest import on
 from tests.sim.scripted import Scene
@@ -144,6 +149,46 @@ def test_the_lease_on_a_real_table(table: DynamoChannel) -> None:
     assert (token, second.fencing_token) == (1, 2)
     second.close()
     first.close()
+
+
+HOLDS_UNTIL_KILLED = """
+import sys
+from lockref import open_lock
+lock = open_lock({"DYNAMO_LOCK_TABLE_NAME": sys.argv[1], "DYNAMO_LOCK_PARTITION_KEY_VALUE": "s3://b/t",
+    "DYNAMO_LOCK_OWNER_NAME": "ingest", "DYNAMO_LOCK_LEASE_DURATION": "600"}, endpoint=sys.argv[2], region="us-east-1")
+print(lock.try_lock(), flush=True)
+input()
+"""
+
+
+@pytest.mark.skipif(not host_processes.mark(), reason="this platform does not name its processes")
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+def test_a_killed_holder_s_next_process_takes_its_lease_back(ministack: RunningBackend) -> None:
+    """T9: at once, while a writer of another name would wait for ten minutes; a living one is never robbed."""
+    address, name = parse_store_uri(ministack.uri), f"locks-{next(_numbers)}"
+    with closing(
+        DynamoChannel(name, endpoint=address.endpoint, region="us-east-1", request_timeout_ns=TIMEOUT_NS)
+    ) as made:
+        made.create_table()
+    how = {"DYNAMO_LOCK_TABLE_NAME": name, "DYNAMO_LOCK_PARTITION_KEY_VALUE": "s3://b/t"}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS_UNTIL_KILLED, name, address.endpoint],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as holder:  # fmt: skip
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() == "True"
+        ours, other = (
+            open_lock({**how, "DYNAMO_LOCK_OWNER_NAME": owner}, endpoint=address.endpoint, region="us-east-1")
+            for owner in ("ingest", "compaction")
+        )
+        with closing(ours), closing(other):
+            assert not ours.try_lock(), "the holder lives, and has the same name"
+            holder.kill()
+            holder.wait()
+            assert not other.try_lock()
+            assert ours.try_lock()
+            assert ours.fencing_token == 2
 
 
 @pytest.mark.parametrize("table", [on("ministack")], indirect=True)

@@ -100,6 +100,19 @@ def test_a_released_grant_may_be_followed_at_once():
     assert h.verdict("S5")["verdict"] == "held"
 
 
+@pytest.mark.parametrize(
+    ("successor", "crashed", "crashed_at", "expected"),
+    [("n1", "n1", 20, "held"), ("n2", "n1", 20, "violated"), ("n1", "n2", 20, "violated"), ("n1", "n1", 0, "violated")],
+)
+def test_the_next_process_of_a_client_that_crashed_may_take_its_grant_back(successor, crashed, crashed_at, expected):
+    """S5, T9: the dead process does nothing more; nobody else knows that, and an earlier crash is no reason."""
+    h = History()
+    h.granted("n1", call=1, applied=2, returned=3, valid_for=100)
+    h.fault(crashed, crashed_at, "crash", "begin")
+    h.granted(successor, call=30, applied=31, returned=32, owner="next")
+    assert h.verdict("S5")["verdict"] == expected
+
+
 @pytest.mark.parametrize(("ahead", "expected"), [(10, "held"), (11, "violated")])
 def test_a_thief_whose_clock_is_ahead_within_the_bound_is_excused(ahead, expected):
     """S5, U12: early by the declared clock bound is inside the envelope, by more is not."""

@@ -98,6 +98,51 @@ def test_a_dead_holder_is_counted_out_by_the_waiter():
     assert waiter.try_lock()
 
 
+def test_the_next_process_of_a_name_resumes_what_an_ended_one_left():
+    """T9: at once, with the next generation, and only where this machine knows that the earlier process has ended."""
+    machine = Machine(owner_name="ingest")
+    assert machine.lock().try_lock()
+    machine.runtime.pid = 101
+    next_process = machine.lock()
+    assert not next_process.try_lock(), "the earlier process may live: it has the same name, and nothing more is known"
+    machine.runtime.ended = [100]
+    assert not machine.lock(owner_name="other").try_lock(), "another name's lease is waited for"
+    assert next_process.try_lock()
+    assert (next_process.fencing_token, machine.row().process) == (2, "machine:101")
+
+
+@pytest.mark.parametrize("options", [{}, {"owner_name": "ingest"}])
+def test_a_row_names_a_process_only_for_the_next_one_of_its_name(options):
+    """T9: an owner without a name of its own has no next process; nobody resumes a row of another program."""
+    machine = Machine(**options)
+    lock = machine.lock()
+    assert lock.try_lock()
+    assert machine.row().process == ("machine:100" if options else "")
+    lock.unlock()
+    machine.plant(ownerName=text("ingest"))
+    machine.runtime.ended = [0, 100]
+    assert not machine.lock(owner_name="ingest").try_lock()
+
+
+@pytest.mark.parametrize("additional_ms", [0, 1000, 5000])
+def test_a_caller_that_names_no_time_waits_for_a_lease_and_the_additional_time(additional_ms):
+    """B7: a holder that renews is waited for as long as the options say, and one that is dead is outlived."""
+    machine = Machine()
+    properties = {"DYNAMO_LOCK_LEASE_DURATION": "10", "DYNAMO_LOCK_ADDITIONAL_TIME_TO_WAIT_MILLIS": str(additional_ms)}
+    options = LeaseOptions.from_properties(properties)
+    waiter = DynamoLock(machine.client, ROW, options, runtime=machine.runtime)
+    renewals = iter(range(1000))
+    machine.runtime.on_advance = lambda: machine.plant(**{VERSION: text(f"renewed {next(renewals)}")})
+    began = machine.runtime.mono
+    machine.plant()
+    assert not waiter.lock()
+    waited_ns = machine.runtime.mono - began
+    assert 0 <= waited_ns - (WATCH_NS + additional_ms * 10**6) <= 2 * options.request_timeout_ns
+    machine.runtime.on_advance = None
+    with waiter:
+        assert waiter.holds()
+
+
 def test_a_changed_row_is_watched_anew():
     """T4: any new version restarts the count, whoever wrote it."""
     machine = Machine()

@@ -22,6 +22,7 @@ import numpy as np
 from lockref.history import ABSENT
 from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.disturbances import Disturbances
 from reports.checks.facts.grants import END_TAKEN_OVER, OPERATOR
 from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
@@ -53,8 +54,28 @@ def came_early(truth: Truth, victim: Ints, action: Ints) -> Flags:
     return early
 
 
-def check_early_takeover(truth: Truth) -> Violations:
-    """S5: one violation per grant that another owner replaced too early. Its own owner may replace it any time."""
+def are_resumed(truth: Truth, disturbances: Disturbances, taken: Ints) -> Flags:
+    """True for each grant that was replaced by the next process of its own client, after its own process had crashed.
+
+    A client runs one process at a time. Its last write was sent before the crash, its successor's after it.
+    """
+    changes, grants = truth.changes, truth.grants
+    thief = grants.end[taken]
+    resumed = np.zeros(len(taken), dtype=np.bool_)
+    for one in np.flatnonzero((changes.node[thief] == grants.node[taken]) & (changes.sent_row[thief] >= 0)).tolist():
+        grant = int(taken[one])
+        crashed = disturbances.last_crash_row(
+            int(grants.run[grant]), int(grants.node[grant]), before_row=int(changes.sent_row[thief[one]])
+        )
+        resumed[one] = crashed > int(changes.sent_row[grants.last[grant]])
+    return resumed
+
+
+def check_early_takeover(truth: Truth, disturbances: Disturbances) -> Violations:
+    """S5: one violation per grant that another owner replaced too early.
+
+    Its own owner may replace it any time, and so may the next process of a client whose process has crashed.
+    """
     changes, grants, events = truth.changes, truth.grants, truth.events
     operator = events.code_of("node", OPERATOR)
     # Where a session holds the lock nothing promises a time, so nobody can be too early.
@@ -66,6 +87,7 @@ def check_early_takeover(truth: Truth) -> Violations:
     )
     assert bool(np.all(thief > grants.last[taken])), "a grant is replaced after its last renewal"
     taken = taken[is_thief]
+    taken = taken[~are_resumed(truth, disturbances, taken)]
     early = taken[came_early(truth, grants.last[taken], grants.end[taken])]
 
     def witness(index: int) -> dict[str, Any]:

@@ -93,6 +93,7 @@ def first_seed(bug: Bug, seeds: range) -> tuple[int, frozenset[str]] | None:
 BUGS = (
     # the lease in a table
     Bug("table_leases:WatchIsNotRestarted", "T4", "e08", "S3 S5"),
+    Bug("table_leases:ResumesByNameAlone", "T9", "e08", "S3 S5"),
     Bug("table_leases:WatchRestartsWithEachLook", "T4 B7", "e03", "L1 L2"),
     Bug("table_leases:WatchesTheWallClock", "T2 B4", "b04", "S3 S5"),
     Bug("table_leases:CountsSecondsTwiceAsFast", "T5", "e08", "S3 S5"),

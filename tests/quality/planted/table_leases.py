@@ -10,7 +10,7 @@ from lockref.dynamodb.item import DURATION, VERSION, LeaseItem
 from lockref.dynamodb.lease import DELTA, DynamoLock, LeaseItemWriter
 from lockref.dynamodb.rows import Rows
 from lockref.dynamodb.table import TableClient, equals, number, text
-from lockref.dynamodb.watching import Watch
+from lockref.dynamodb.watching import Watch, WatchingAcquisition
 from lockref.locks.cell import Cell
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.tenure import Tenure
@@ -150,6 +150,22 @@ class ReleasesByNameAlone(DynamoLock):
     """The release asks for the owner's name and for nothing else: it frees a successor of the same name (T9)."""
 
     parts = replace(DELTA, cell=lambda store, *rest, **more: _ByName(_RowsByName(store._table), *rest, **more))
+
+    @classmethod
+    def from_context(cls, context: LockContext) -> Any:
+        settings = replace(context.settings, options={**context.settings.options, "owner_name": "worker"})
+        return DynamoLock.from_context.__func__(cls, replace(context, settings=settings))  # type: ignore[attr-defined]
+
+
+class _ResumesByName(WatchingAcquisition):
+    def _is_left_by_our_own(self, record: LeaseItem) -> bool:
+        return record.name == self.client.writer.owner.rpartition("/")[0]
+
+
+class ResumesByNameAlone(DynamoLock):
+    """Whatever lease has its owner name is its own: two processes of one name hold together (T9)."""
+
+    acquisition = _ResumesByName
 
     @classmethod
     def from_context(cls, context: LockContext) -> Any:

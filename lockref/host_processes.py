@@ -1,0 +1,71 @@
+"""Has a process of this host ended? Asked of the kernel, and answered with yes only where that is certain.
+
+A process is named by what the kernel never gives out twice: the boot of the machine, the namespaces that give a process
+number and a start time their meaning, the number, and the start time. A process that has the same number now, but
+another start time, is another one. Only Linux tells all this; elsewhere a process has no name, and nobody has ended.
+
+Rejected: host name and process number. Containers of one image share them, and numbers return within hours.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+PROC: Final = Path("/proc")
+_SEPARATOR: Final = ":"
+_START_TIME_FIELD: Final = 19
+"""Of the fields of `/proc/PID/stat` after the command's name, which may hold anything; see proc(5)."""
+
+
+def mark(proc: Path = PROC) -> str:
+    """Names this process: boot, namespaces, number, start time; "" where the platform does not tell them all."""
+    number = os.getpid()
+    place, started = _place(proc), _start_time(proc, number)
+    return _SEPARATOR.join((*place, str(number), started)) if place and started else ""
+
+
+def has_ended(named: str, proc: Path = PROC) -> bool:
+    """True if the process that `mark` named so has ended, and this process can see that.
+
+    False for one that lives, that lived on another machine or before the last boot, or whose name means nothing here.
+    """
+    parts = named.split(_SEPARATOR)
+    if len(parts) <= 2 or parts[:-2] != _place(proc) or not parts[-2].isdecimal():
+        return False
+    number, started = parts[-2:]
+    try:
+        os.kill(int(number), 0)  # Signal 0 asks whether the process is there, and sends nothing.
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        pass
+    now = _start_time(proc, int(number))
+    return bool(now) and now != started
+
+
+def _place(proc: Path) -> list[str]:
+    """What makes a process number and a start time mean the same thing for two processes; [] if that is not known."""
+    try:
+        if str((proc / "self").readlink()) != str(os.getpid()):
+            return []  # This /proc shows the processes of another namespace.
+        boot = (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        pids = str((proc / "self/ns/pid").readlink())
+    except (OSError, UnicodeDecodeError):
+        return []
+    try:
+        # A namespace may shift the start times that its processes see. Kernels before 5.6 have none.
+        times = str((proc / "self/ns/time").readlink())
+    except OSError:
+        times = "time"
+    return [boot, *(name.replace(_SEPARATOR, "") for name in (pids, times))]
+
+
+def _start_time(proc: Path, number: int) -> str:
+    """In clock ticks since the boot; "" if it cannot be read."""
+    try:
+        stat = (proc / str(number) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[_START_TIME_FIELD]
