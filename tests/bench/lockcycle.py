@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
 import pyarrow.compute as pc
 
+from lockref.dynamodb.item import parse, serialize
 from lockref.dynamodb.place import table_channel
-from lockref.dynamodb.table import TABLE
+from lockref.dynamodb.rows import Rows
+from lockref.dynamodb.table import TABLE, TableClient
 from lockref.lab.loading import load_provider
 from lockref.ports import Channel
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.client import StoreChannel
-from lockref.stores.port import ObjectStore, Outcome
+from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks import judge_with_handoffs
 from scenarios.backends import start_backend, table_uri
@@ -33,15 +38,26 @@ WORKLOADS = {"contention": 8, "writers": 16}
 """Scenario of the catalogue to seconds: clients that come back at once, and clients with other work to do."""
 
 
-def _raw_cycles(store: ObjectStore, key: str) -> float:
-    """Median seconds of two conditional writes, each on the version that the last one made."""
-    version = store.put_if_absent(key, b"x" * 100).version or store.read(key).version
+class _PlainWrites(Protocol):
+    """What a conditional write needs; an object store has it, and `Rows` makes it of a table."""
+
+    def read(self, key: str) -> ReadReply: ...
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply: ...
+
+
+def _raw_cycles(store: _PlainWrites, key: str, body: Callable[[int], bytes]) -> float:
+    """Median seconds of two conditional writes, each on the version that the last one made.
+
+    key: of the object or row that a lock of the same build has left. body: what to write, by its number.
+    """
+    version = store.read(key).version
     spent = []
     for number in range(CYCLES):
         began = time.perf_counter()
-        for half in ("held", "free"):
+        for half in (0, 1):
             assert version is not None, "a raw write was refused"
-            reply = store.put_if_version(key, f"{number} {half}".ljust(100).encode(), version)
+            reply = store.put_if_version(key, body(2 * number + half), version)
             assert reply.outcome is Outcome.APPLIED, reply
             version = reply.version
         spent.append(time.perf_counter() - began)
@@ -85,11 +101,19 @@ def measure() -> list[Figure]:
 def _cycle(uri: str, reference: str) -> Figure:
     store = open_store(uri, request_timeout_ns=5 * NS_PER_S)
     address = parse_store_uri(uri)
+    plain: _PlainWrites = store
     channel: Channel = StoreChannel(store)
+    body = _same_object
     if address.scheme == "dynamodb":
         channel = table_channel(address, request_timeout_ns=5 * NS_PER_S)
+        plain, body = Rows(TableClient(channel, 5 * NS_PER_S)), _same_row
+    # The lock leaves what the raw writes then replace, so both write as many bytes.
+    _lock_cycles(reference, store, channel, "bench/raw")
+    left = plain.read("bench/raw").body
+    assert left is not None
     locked, raw = in_turn(
-        lambda: _lock_cycles(reference, store, channel, "bench/lock"), lambda: _raw_cycles(store, "bench/raw")
+        lambda: _lock_cycles(reference, store, channel, "bench/lock"),
+        lambda: _raw_cycles(plain, "bench/raw", partial(body, left)),
     )
     channel.close()
     store.close()
@@ -102,6 +126,16 @@ def _cycle(uri: str, reference: str) -> Figure:
         is_met=ratio.median <= 1.1,
         note=f"{locked.times(1e3)} against {raw.times(1e3)} ms",
     )
+
+
+def _same_object(left: bytes, number: int) -> bytes:
+    """As many bytes, and other ones each time."""
+    return f"{number:06}".encode() + left[6:]
+
+
+def _same_row(left: bytes, number: int) -> bytes:
+    """The same row with another version."""
+    return serialize(replace(parse(left), nonce=f"{number:016x}"))
 
 
 def _contended(uri: str, reference: str, shipped: str, workload: str, contenders: int) -> list[Figure]:
