@@ -23,7 +23,7 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Ints
 from reports.checks.facts.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
-from reports.checks.facts.grants import END_TAKEN_OVER, RELEASED
+from reports.checks.facts.grants import END_DELETED, END_TAKEN_OVER, RELEASED, given_back
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
@@ -108,6 +108,7 @@ def reach_table(case: Case) -> pa.Table:
         "release": np.concatenate(
             (
                 changes.run[(changes.state == RELEASED) & truth.is_readable[changes.run]],
+                grants.run[(grants.end_kind == END_DELETED) & given_back(grants)],
                 _releases_in_calls(case),
             )
         ),

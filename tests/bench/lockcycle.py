@@ -152,6 +152,14 @@ def _contended(uri: str, reference: str, shipped: str, workload: str, contenders
             note=f"{ours.requests_per_grant:.1f} against {theirs.requests_per_grant:.1f}",
         )
     ]
+    figures.append(
+        Figure(
+            name=f"grants in {WORKLOADS[workload]} s, {label}",
+            value=ours.grants / theirs.grants,
+            unit="ratio",
+            note=f"{ours.grants} against {theirs.grants}",
+        )
+    )
     if theirs.handoffs_ns and ours.handoffs_ns:
         own, other = statistics.median(ours.handoffs_ns), statistics.median(theirs.handoffs_ns)
         figures.append(
@@ -172,6 +180,7 @@ def _contended(uri: str, reference: str, shipped: str, workload: str, contenders
 class _Run:
     """handoffs_ns: from each release to the grant of one who waited then (`reports.checks.measures.handoff`)."""
 
+    grants: int
     requests_per_grant: float
     handoffs_ns: list[int]
 
@@ -189,4 +198,4 @@ def _one_run(uri: str, build: str, workload: str, contenders: int) -> _Run:
     grants = len(judgement.grants)
     assert grants, f"{build} was never granted the lock"
     after_release = handoffs.filter(pc.equal(handoffs["after"].cast("string"), "release"))
-    return _Run(sent / grants, after_release["handoff_ns"].to_pylist())
+    return _Run(grants, sent / grants, after_release["handoff_ns"].to_pylist())

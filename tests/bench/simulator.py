@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
 import simpy
 
 from lockref.history import Kind, Recorder
@@ -26,6 +27,15 @@ duration: 30s
 workload: {kind: register, cycles: 2, think: 0s..500ms, hold: 1s, writes: 2}
 """
 """A short seed: three clients, two cycles each, a heartbeat per hold."""
+
+COMMITS = """\
+version: 1
+name: commits
+clients: 4
+duration: 120s
+workload: {kind: delta_log, protocol: put, cycles: 20, think: 0s..1s, hold: 100ms..500ms, writes: 1, wait: 60s}
+"""
+"""Four writers of one Delta table, eighty commits."""
 
 
 def simpy_timeouts() -> int:
@@ -105,6 +115,23 @@ def _judging_against_simulating() -> Figure:
     )
 
 
+def _commits_per_s(build: str) -> Figure:
+    """Commits to a Delta log under a lock, each with its load of the log and its checkpoints, judged or not."""
+    scenario, spec = parse_scenario(COMMITS), load_provider(build)
+
+    def commits() -> int:
+        batch = simulate_many(scenario, spec, range(1, 6))
+        applied = pc.and_(
+            pc.equal(batch.events["kind"].cast("string"), "effect"),
+            pc.equal(batch.events["op"].cast("string"), "commit"),
+        )
+        count: int = pc.sum(applied).as_py()
+        assert count, "nobody committed"
+        return count
+
+    return Figure.of(f"simulated commits/s on one core, under {build}", warm(lambda: rate(commits)), "commits/s")
+
+
 def measure() -> list[Figure]:
     """All figures of the simulator."""
     ours, theirs = in_turn(lambda: rate(our_sleeps), lambda: rate(simpy_timeouts))
@@ -122,5 +149,6 @@ def measure() -> list[Figure]:
         _seeds_per_s("hudi", SHORT, "short seed", 200),
         _seeds_per_s("hardened", None, "e08", 60),
         _seeds_per_s("hardened", None, "swarm", 60),
+        _commits_per_s("dynamodb"),
         _judging_against_simulating(),
     ]

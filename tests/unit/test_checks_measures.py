@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from lockref.history import Op
 from reports.checks.judge import measure
 from tests.histories import History, timed
 
@@ -50,6 +53,21 @@ def test_the_nearest_of_several_waiters_counts():
     h.released(h.granted("n3", call=2, applied=16, returned=17), call=18, applied=19, returned=20)
     h.granted("n2", call=1, applied=30, returned=31)
     assert handoffs(h) == [("release", 6, "n3"), ("release", 11, "n2")]
+
+
+@pytest.mark.parametrize(("by", "expected"), [("n1", [("release", 20, "n2")]), ("operator", [])])
+def test_who_deletes_its_own_record_has_given_it_back(by, expected):
+    """F3: dynamodb_lock releases by deleting its row. One that others delete was not released."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2)
+    if by == "operator":
+        h.operator(Op.DELETE, 4)
+    else:
+        h.write(by, Op.DELETE, sent=4)
+    h.granted("n2", call=1, applied=24, returned=25)
+    assert handoffs(h) == expected
+    release = h.judged().reach.to_pylist()
+    assert [row["count"] for row in release if row["situation"] == "release"] == [len(expected)]
 
 
 def test_an_expiry_and_a_death_start_the_clock_elsewhere():

@@ -124,6 +124,14 @@ class Grants:
     lapses: Flags
 
 
+def given_back(grants: Grants) -> Flags:
+    """True for each grant that ended by its holder's own hand: the record says so, or its node deleted it."""
+    deleted = grants.end_kind == END_DELETED
+    found: Flags = grants.end_kind == END_RELEASED
+    found[deleted] = grants.changes.node[grants.end[deleted]] == grants.node[deleted]
+    return found
+
+
 class GrantSource(Protocol):
     """One way in which locks tell of their grants."""
 

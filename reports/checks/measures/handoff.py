@@ -27,8 +27,8 @@ import pyarrow as pa
 
 from lockref.history import ABSENT
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import Ints
-from reports.checks.facts.grants import END_DELETED, END_RELEASED, END_TAKEN_OVER
+from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.grants import END_DELETED, END_TAKEN_OVER, given_back
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.tables import text_column
 
@@ -44,11 +44,11 @@ def handoffs_table(case: Case) -> pa.Table:
     asked_ns = np.full(len(call), ABSENT, dtype=np.int64)
     asked_ns[known] = operations.call_at_ns[call[known]]
 
-    released = grants.end_kind == END_RELEASED
-    winner = np.where(released, _first_waiter(case, asked_ns), grants.next_same_lock)
+    released = given_back(grants)
+    winner = np.where(released, _first_waiter(case, released, asked_ns), grants.next_same_lock)
     crash_ns = _crash_in_tenure(case)
     # A lock that is held by a session is not taken over by another client: the service ends the grant with the session.
-    is_lost = (grants.end_kind == END_TAKEN_OVER) | ((grants.end_kind == END_DELETED) & ~grants.lapses)
+    is_lost = (grants.end_kind == END_TAKEN_OVER) | ((grants.end_kind == END_DELETED) & ~grants.lapses & ~released)
     is_death = is_lost & (crash_ns != ABSENT)
     is_expiry = (grants.end_kind == END_TAKEN_OVER) & ~is_death & (grants.valid_until_true_ns != ABSENT)
     which = np.flatnonzero((winner >= 0) & (released | is_death | is_expiry))
@@ -73,14 +73,14 @@ def handoffs_table(case: Case) -> pa.Table:
     return pa.table(columns)
 
 
-def _first_waiter(case: Case, asked_ns: Ints) -> Ints:
+def _first_waiter(case: Case, is_released: Flags, asked_ns: Ints) -> Ints:
     """Per grant that was released: the first later grant of its lock to a call begun by then, or -1.
 
-    asked_ns: per grant, when its call began; ABSENT where unknown.
+    is_released: as of `given_back`. asked_ns: per grant, when its call began; ABSENT where unknown.
     """
     grants = case.truth.grants
     found = np.full(len(asked_ns), -1, dtype=np.int64)
-    released, following = (grants.end_kind == END_RELEASED).tolist(), grants.next_same_lock.tolist()
+    released, following = is_released.tolist(), grants.next_same_lock.tolist()
     asked, free = asked_ns.tolist(), grants.end_hi_ns.tolist()
     # Grants are visited from the last to the first. `places` holds later grants that may be the answer, the nearest
     # one last: a grant stays only while no nearer one asked as early as it did. So `asks` ascends.
