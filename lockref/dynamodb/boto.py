@@ -1,6 +1,7 @@
 """A table on Amazon DynamoDB, and on every server that speaks its protocol, by boto3.
 
-One call is one request (A2). DynamoDB answers nearly everything with 400, and the error's code says which; one table,
+One call is one request (A2), with one exception: a condition that failed because there is no item, as it seems, is
+followed by a read. DynamoDB answers nearly everything with 400, and the error's code says which; one table,
 `OUTCOMES`, folds that into outcomes. What nobody foresaw is AMBIGUOUS, never a definite answer (A1).
 
 A throttled write was not applied: DynamoDB counts the cost before it writes. A 500 or 503 says nothing, and the write
@@ -28,12 +29,14 @@ from lockref.dynamodb.table import (
     Comparison,
     Condition,
     Item,
+    absent,
     text,
     to_bytes,
     version_of,
 )  # fmt: skip
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.ports import Reply, Request
+from lockref.runtime import NS_PER_S
 from lockref.stores.aws import NO_ANSWER, aws_client, explain, status_and_code
 from lockref.stores.port import Outcome
 from lockref.stores.statuses import StatusRow, classify, reason_text
@@ -77,6 +80,9 @@ OUTCOMES: Final[tuple[StatusRow, ...]] = (
 )
 """Every answer of DynamoDB and what it means for a write."""
 
+_CREATING_PAUSE_NS: Final = 50_000_000
+"""How long to wait between two looks at a table that is being made."""
+
 
 class DynamoChannel:
     """A channel to one table with a hash key of text.
@@ -118,7 +124,8 @@ class DynamoChannel:
             except ClientError as error:
                 status, code = status_and_code(error)
                 row = classify(OUTCOMES, status, code)
-                is_missing = row.outcome is Outcome.PRECONDITION_FAILED and "Item" not in error.response
+                is_failed = row.outcome is Outcome.PRECONDITION_FAILED
+                is_missing = is_failed and "Item" not in error.response and self._is_absent(request)
                 return Reply(row.outcome, missing=is_missing, status=status, reason=reason_text(row, status, code))
             except NO_ANSWER as error:
                 outcome, reason = explain(error)
@@ -131,6 +138,20 @@ class DynamoChannel:
             item = None
         return Reply(Outcome.APPLIED, version_of(item), None if item is None else to_bytes(item), status=status)
 
+    def _is_absent(self, request: Request) -> bool:
+        """Is there no item, as an answer without one seems to say?
+
+        A server that knows nothing of `ReturnValuesOnConditionCheckFailure`, such as dynalite, never returns the item.
+        A lock that took its own row for deleted would stop to look after it, so the claim is confirmed by a read.
+        """
+        if absent(KEY) in request.condition.clauses:
+            return False
+        try:
+            key = {self._key_attribute: text(request.key)}
+            return "Item" not in self._made.get_item(TableName=self._table, Key=key, ConsistentRead=True)
+        except (ClientError, *NO_ANSWER):
+            return False
+
     def _ask(self, request: Request) -> Any:
         verb, key = request.verb, {self._key_attribute: text(request.key)}
         if verb in (GET, GET_EVENTUAL):
@@ -139,7 +160,7 @@ class DynamoChannel:
         expressions = _Expressions(self._key_attribute)
         how = expressions.condition(condition.clauses)
         if how:
-            # Tells an item that is absent from one that is another, without a second request.
+            # Tells an item that is another from one that is absent, without a second request.
             how["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         if verb == PUT:
             item = _as_sent(self._named(json.loads(request.body), KEY, self._key_attribute))
@@ -177,7 +198,10 @@ class DynamoChannel:
             )
 
     def create_table(self) -> None:
-        """Make the table, on demand capacity, for servers that have none yet; one that is there already is fine."""
+        """Make the table, on demand capacity, and wait until it is there; one that is there already is fine.
+
+        Errors: BackendUnavailable if it cannot be made, or is not there within a request's time.
+        """
         with bounded(self._request_timeout_ns):
             try:
                 self._made.create_table(
@@ -193,6 +217,12 @@ class DynamoChannel:
                     ) from None
             except NO_ANSWER as error:
                 raise BackendUnavailable(f"table {self._table!r} cannot be made: {explain(error)[1]}") from None
+            looks = max(1, self._request_timeout_ns // _CREATING_PAUSE_NS)
+            pause = {"Delay": _CREATING_PAUSE_NS / NS_PER_S, "MaxAttempts": looks}
+            try:
+                self._made.get_waiter("table_exists").wait(TableName=self._table, WaiterConfig=pause)
+            except NO_ANSWER as error:  # The waiter's own error is among these.
+                raise BackendUnavailable(f"table {self._table!r} was made and is not there: {error}") from None
 
     def close(self) -> None:
         self._made.close()

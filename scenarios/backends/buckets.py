@@ -1,4 +1,4 @@
-"""Making the bucket that a started server does not have yet."""
+"""Making the bucket, or the table, that a started server does not have yet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
+from lockref.dynamodb.place import require_table
 from lockref.errors import BackendUnavailable
 from lockref.stores.endpoints import split_timeout_s
 from lockref.stores.gcs import make_session
@@ -18,7 +19,7 @@ from lockref.stores.wire import bounded
 
 
 def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:
-    """Create the bucket of `address` at its endpoint; one that is there already is fine.
+    """Create the bucket or table of `address` at its endpoint; one that is there already is fine.
 
     request_timeout_ns: bounds the request as a whole.
     Errors: BackendUnavailable if the server does not answer or refuses.
@@ -26,6 +27,8 @@ def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:
     assert address.endpoint, "buckets are made on started servers only, never in a cloud"
     if address.scheme == "s3":
         _create_s3(address, request_timeout_ns)
+    elif address.scheme == "dynamodb":
+        require_table(address, request_timeout_ns=request_timeout_ns, is_ours=True)
     else:
         _create_gcs(address, request_timeout_ns)
 

@@ -97,6 +97,9 @@ def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_pa
     Errors: BackendUnavailable if no engine answers, the image cannot be had, or
         the server does not get ready.
     """
+    image = backend.image
+    if image is None:
+        raise BackendUnavailable(f"{backend.name} via docker: no image of it is pinned; run it natively")
     if docker_engine() is None:
         raise BackendUnavailable(f"{backend.name} via docker: no Docker engine answers; start one or run it natively")
     from docker.errors import DockerException
@@ -104,7 +107,6 @@ def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_pa
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
     from testcontainers.core.container import DockerContainer
 
-    image = backend.image
     port = free_port()
     launch = image.launch(port)
     container = DockerContainer(image.reference)

@@ -1,4 +1,4 @@
-"""Where the program of a server or a peer comes from: one virtual environment for each, built once.
+"""Where the program of a server or a peer comes from: one environment for each, built once.
 
 Their pins collide with each other and with ours, so none of them is in
 our own environment. What goes in is listed with digests in `locks/` (see
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Final
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends.pins import Backend, Named, Native, Packages
+from scenarios.backends.node import find_node, lay_out
+from scenarios.backends.pins import Backend, Named, Native, NodeNative, Packages
 
 INSTALL_TIMEOUT_S: Final = 600
 _PROBE_TIMEOUT_S: Final = 20
@@ -38,10 +39,14 @@ _PROBE: Final = "import sys, ssl, ctypes, sqlite3, zlib, venv; print(*sys.versio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """A Python that was run and answered."""
+    """A Python or a Node that was run and answered."""
 
     path: str
     version: tuple[int, int]
+    language: str = "Python"
+
+    def __str__(self) -> str:
+        return f"{self.language} {'.'.join(map(str, self.version))}"
 
 
 def backend_cache() -> Path:
@@ -50,18 +55,25 @@ def backend_cache() -> Path:
     return (Path(root) if root else Path.home() / ".cache" / "lockref") / "backends"
 
 
-def choose_native(backend: Backend) -> tuple[Native, Interpreter]:
-    """The preferred way to run a backend for which there is a Python here.
+def choose_native(backend: Backend) -> tuple[Native | NodeNative, Interpreter]:
+    """The preferred way to run a backend for which there is a Python or a Node here.
 
-    Errors: BackendUnavailable if this machine has no build or no Python for it.
+    Errors: BackendUnavailable if this machine has no build, no Python and no Node for it.
     """
     if not backend.runs_here:
         raise BackendUnavailable(f"{backend.name} has builds for {', '.join(backend.platforms)} only; use another one")
     for native in backend.natives:
-        interpreter = find_python(native.python_min, native.python_max)
+        interpreter = _find_interpreter(native)
         if interpreter is not None:
             return native, interpreter
     raise BackendUnavailable(f"{backend.name} needs {backend.needs}, and none was found; install one")
+
+
+def _find_interpreter(native: Native | NodeNative) -> Interpreter | None:
+    if isinstance(native, NodeNative):
+        found = find_node(native.node_min)
+        return None if found is None else Interpreter(path=found[0], version=found[1], language="Node")
+    return find_python(native.python_min, native.python_max)
 
 
 def find_python(oldest: tuple[int, int], newest: tuple[int, int] = (3, 99)) -> Interpreter | None:
@@ -97,12 +109,12 @@ def _probe(path: str) -> tuple[int, int] | None:
     return (int(fields[0]), int(fields[1])) if done.returncode == 0 and len(fields) == 2 else None
 
 
-def is_built(program: Named, packages: Packages, interpreter: Interpreter) -> bool:
+def is_built(program: Named, packages: Packages | NodeNative, interpreter: Interpreter) -> bool:
     """True if the environment is there and its build came to its end."""
     return (_folder(program, packages, interpreter) / _MARKER).exists()
 
 
-def ensure_environment(program: Named, packages: Packages, interpreter: Interpreter) -> Path:
+def ensure_environment(program: Named, packages: Packages | NodeNative, interpreter: Interpreter) -> Path:
     """Build the environment if it is not there; return its bin folder.
 
     Errors: BackendUnavailable if the folder cannot be written or the install
@@ -123,15 +135,17 @@ def ensure_environment(program: Named, packages: Packages, interpreter: Interpre
     return folder / "bin"
 
 
-def lock_file(program: Named, packages: Packages) -> Path:
+def lock_file(program: Named, packages: Packages | NodeNative) -> Path:
     """The list of packages, with digests, that an environment gets."""
-    return Path(__file__).parent / "locks" / f"{program.name}-{packages.version}.txt"
+    kind = "json" if isinstance(packages, NodeNative) else "txt"
+    return Path(__file__).parent / "locks" / f"{program.name}-{packages.version}.{kind}"
 
 
-def _folder(program: Named, packages: Packages, interpreter: Interpreter) -> Path:
-    python = ".".join(map(str, interpreter.version))
+def _folder(program: Named, packages: Packages | NodeNative, interpreter: Interpreter) -> Path:
+    kind = {"Python": "py", "Node": "node"}[interpreter.language]
+    version = ".".join(map(str, interpreter.version))
     digest = hashlib.sha256(interpreter.path.encode() + lock_file(program, packages).read_bytes()).hexdigest()[:8]
-    return backend_cache() / f"{program.name}-{packages.version}-py{python}-{digest}"
+    return backend_cache() / f"{program.name}-{packages.version}-{kind}{version}-{digest}"
 
 
 @contextlib.contextmanager
@@ -141,15 +155,18 @@ def _one_at_a_time(lock: Path) -> Iterator[None]:
         yield
 
 
-def _mark(folder: Path, packages: Packages, interpreter: Interpreter) -> None:
+def _mark(folder: Path, packages: Packages | NodeNative, interpreter: Interpreter) -> None:
     """Say that the build is whole; by renaming, so that the marker itself is whole too."""
-    record = {"version": packages.version, "requirements": packages.requirements, "python": interpreter.path}
+    record = {"version": packages.version, "requirements": packages.requirements, "interpreter": interpreter.path}
     draft = folder / "marker.draft"
     draft.write_text(json.dumps(record, indent=2), encoding="utf-8")
     draft.replace(folder / _MARKER)
 
 
-def _build(program: Named, packages: Packages, interpreter: Interpreter, folder: Path) -> None:
+def _build(program: Named, packages: Packages | NodeNative, interpreter: Interpreter, folder: Path) -> None:
+    if isinstance(packages, NodeNative):
+        _run(program, lay_out(folder, interpreter.path, lock_file(program, packages)))
+        return
     python = str(folder / "bin" / "python")
     pinned = ("--require-hashes", "-r", str(lock_file(program, packages)))
     uv = find_uv()

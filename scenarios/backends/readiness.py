@@ -24,6 +24,8 @@ from scenarios.backends.buckets import create_bucket
 from scenarios.backends.pins import LOOPBACK, Backend
 
 REACH_TIMEOUT_S: Final = 10
+TABLE_REGION: Final = "us-east-1"
+"""Servers of ours keep tables by region."""
 _PROBE_TIMEOUT_NS: Final = 10 * NS_PER_S
 _PROBE_PAUSE_S: Final = 0.05
 
@@ -63,12 +65,14 @@ class PortTaken(BackendUnavailable):
 
 def local_address(backend: Backend, *, port: int, bucket: str) -> StoreAddress:
     """Where a server on this machine will answer."""
-    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=f"http://{LOOPBACK}:{port}")
+    region = TABLE_REGION if backend.scheme == "dynamodb" else ""
+    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=f"http://{LOOPBACK}:{port}", region=region)
 
 
 def store_uri(address: StoreAddress) -> str:
-    """The URI of a bucket on a started server."""
-    uri = f"{address.scheme}://{address.container}?endpoint={address.endpoint}"
+    """The URI of a bucket or table on a started server."""
+    region = f"&region={address.region}" if address.region else ""
+    uri = f"{address.scheme}://{address.container}?endpoint={address.endpoint}{region}"
     assert parse_store_uri(uri) == address, "a URI of ours does not survive parsing"
     return uri
 

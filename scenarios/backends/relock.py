@@ -13,7 +13,8 @@ import sys
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends.environments import find_uv, lock_file
-from scenarios.backends.pins import BACKENDS, Named, Packages
+from scenarios.backends.node import resolve
+from scenarios.backends.pins import BACKENDS, Named, NodeNative, Packages
 from scenarios.peers.delta.originals import ORIGINALS
 
 _TIMEOUT_S = 300
@@ -42,12 +43,15 @@ def relock(program: Named, packages: Packages, *, uv: str) -> None:
 
 
 def main() -> int:
-    """Resolve all of them anew; 0 if every file was written."""
+    """Resolve all of them anew, by uv and npm; 0 if every file was written."""
     uv = find_uv()
     if uv is None:
         raise BackendUnavailable("resolving needs uv; install it and try again")
     for backend in BACKENDS.values():
         for native in backend.natives:
+            if isinstance(native, NodeNative):
+                lock_file(backend, native).write_text(resolve(backend.name, native.requirements), encoding="utf-8")
+                continue
             relock(backend, native, uv=uv)
     for original in ORIGINALS.values():
         relock(original, original.packages, uv=uv)

@@ -24,9 +24,10 @@ from lockref.stores.probe.selftest import RACERS_DEFAULT, ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from scenarios.backends.docker import started_container
 from scenarios.backends.environments import choose_native, ensure_environment
-from scenarios.backends.pins import BACKENDS, Backend, Native
+from scenarios.backends.pins import BACKENDS, Backend, Native, NodeNative
 from scenarios.backends.readiness import (
     REACH_TIMEOUT_S,
+    TABLE_REGION,
     PortTaken,
     RunningBackend,
     await_ready,
@@ -37,7 +38,6 @@ from scenarios.backends.server_process import ServerProcess, free_port
 
 READY_TIMEOUT_S: Final = 60  # The very first start of a server also compiles its modules.
 BUCKET_DEFAULT: Final = "lockref"
-_REGION: Final = "us-east-1"  # Servers of ours keep tables by region.
 VIA: Final = ("native", "docker")
 _PORT_TRIES: Final = 3
 
@@ -115,7 +115,14 @@ def _started_process(
 
 
 def _started_on_free_port(
-    backend: Backend, native: Native, programs: Path, *, bucket: str, timeout_s: float, log_path: Path, folder: Path
+    backend: Backend,
+    native: Native | NodeNative,
+    programs: Path,
+    *,
+    bucket: str,
+    timeout_s: float,
+    log_path: Path,
+    folder: Path,
 ) -> tuple[ServerProcess, StoreAddress, float]:
     """A ready server, its address and the seconds it took. A port taken by somebody quicker is given up."""
     for tries_left in reversed(range(_PORT_TRIES)):
@@ -164,7 +171,7 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME) -> st
             f"{running.name} has no tables, on which this lock stands; take {able}, dynamodb://TABLE or memory:"
         )
     # Its bucket's address is the table's: servers of this kind have all services on one port.
-    uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={_REGION}"
+    uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={TABLE_REGION}"
     require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, is_ours=True)
     return uri
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lockref.errors import BackendUnavailable
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.environments import choose_native, find_uv, is_built
-from scenarios.backends.pins import BACKENDS
+from scenarios.backends.pins import BACKENDS, NodeNative
 from scenarios.backends.start import find_backend
 
 
@@ -45,6 +45,8 @@ def backend_status(name: str, *, via: str = "native") -> BackendStatus:
     """Errors: ConfigError for an unknown name."""
     backend = find_backend(name)
     if via == "docker":
+        if backend.image is None:
+            return BackendStatus(available=False, reason="no image of it is pinned")
         engine = docker_engine()
         if engine is None:
             return BackendStatus(available=False, reason="no Docker engine answers")
@@ -55,12 +57,11 @@ def backend_status(name: str, *, via: str = "native") -> BackendStatus:
         native, interpreter = choose_native(backend)
     except BackendUnavailable as error:
         return BackendStatus(available=False, reason=str(error))
-    python = ".".join(map(str, interpreter.version))
     if is_built(backend, native, interpreter):
         return BackendStatus(
-            available=True, reason=f"installed, Python {python}", version=native.version, is_installed=True
+            available=True, reason=f"installed, {interpreter}", version=native.version, is_installed=True
         )
-    installer = "uv" if find_uv() else "pip"
+    installer = "npm" if isinstance(native, NodeNative) else "uv" if find_uv() else "pip"
     return BackendStatus(
-        available=True, reason=f"{installer} installs it on first use, Python {python}", version=native.version
+        available=True, reason=f"{installer} installs it on first use, {interpreter}", version=native.version
     )

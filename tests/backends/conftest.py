@@ -11,12 +11,15 @@ import itertools
 
 import pytest
 
+from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
-from scenarios.backends import RunningBackend, backend_status, start_backend, table_uri
+from scenarios.backends import BACKENDS, RunningBackend, backend_status, start_backend, table_uri
+from scenarios.backends.environments import choose_native, ensure_environment
 
 PATIENCE_S = 90  # A machine that runs the whole suite starts servers several times slower than an idle one.
-SERVERS = ("ministack", "moto", "localstack", "fake-gcs-server")
+BUCKETS = ("ministack", "moto", "localstack", "fake-gcs-server")
+SERVERS = (*BUCKETS, "dynalite")
 TABLES = "ministack tables"
 _numbers = itertools.count()
 
@@ -56,6 +59,17 @@ def fake_gcs_server():
     yield from _started("fake-gcs-server")
 
 
+@pytest.fixture(scope="session")
+def dynalite():
+    """Nobody has to have Node, nor a registry of npm's."""
+    try:
+        backend = BACKENDS["dynalite"]
+        ensure_environment(backend, *choose_native(backend))
+    except BackendUnavailable as error:
+        pytest.skip(str(error))
+    yield from _started("dynalite")
+
+
 @pytest.fixture
 def address(request, tmp_path):
     """The URI of an empty place on the backend that the test names, and the options it takes."""
@@ -64,8 +78,9 @@ def address(request, tmp_path):
         return "memory:"
     if name == "file":
         return f"file://{tmp_path}/store"
-    if name == TABLES:
-        return table_uri(request.getfixturevalue("ministack"), table=f"objects-{next(_numbers)}")
+    if name in (TABLES, "dynalite"):
+        server = request.getfixturevalue(name.removesuffix(" tables"))
+        return table_uri(server, table=f"objects-{next(_numbers)}")
     running: RunningBackend = request.getfixturevalue(name.replace("-", "_"))
     bucket, _, options = running.uri.partition("?")
     return f"{bucket}/test-{next(_numbers)}?{options}"

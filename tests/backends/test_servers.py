@@ -24,7 +24,7 @@ from scenarios.backends.docker import _require_loopback
 from scenarios.backends.pins import Backend, Image, Launch, Native
 from scenarios.backends.readiness import await_ready
 from scenarios.backends.server_process import ServerProcess, free_port
-from tests.backends.conftest import PATIENCE_S, SERVERS, on
+from tests.backends.conftest import BUCKETS, PATIENCE_S, SERVERS, on
 
 
 def _python(code: str, *arguments: str) -> Launch:
@@ -308,7 +308,7 @@ def test_a_backend_without_a_build_for_this_machine_says_so(monkeypatch):
 
 
 @pytest.mark.container
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", BUCKETS)
 def test_the_same_server_runs_as_a_container(name):
     """The pinned image answers like the native server; skipped where no engine does."""
     engine = docker_engine()
@@ -324,6 +324,28 @@ def test_the_same_server_runs_as_a_container(name):
         if "did not start" in str(error):
             pytest.skip(f"the image cannot be had: {error}")
         raise
+
+
+def test_without_an_image_a_container_is_unavailable_with_a_reason():
+    """Nobody publishes one of dynalite that is pinned here: whatever engine answers, the native server is named."""
+    assert backend_status("dynalite", via="docker").reason == "no image of it is pinned"
+    with pytest.raises(BackendUnavailable, match="run it natively"), start_backend("dynalite", via="docker"):
+        pass
+
+
+@pytest.mark.parametrize(("path", "words"), [("", "Node 20 or later with npm"), ("old", "Node 20 or later with npm")])
+def test_without_node_dynalite_is_unavailable_with_a_reason(tmp_path, monkeypatch, path, words):
+    """No Node, or an older one: the reason names what is needed, and nothing is installed."""
+    if path:
+        for name in ("node", "npm"):
+            program = tmp_path / name
+            program.write_text("#!/bin/sh\necho 18.19.1\n")
+            program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    status = backend_status("dynalite")
+    assert (status.available, words in status.reason) == (False, True)
+    with pytest.raises(BackendUnavailable, match=words), start_backend("dynalite"):
+        pass
 
 
 @pytest.mark.parametrize(("host", "is_refused"), [("127.0.0.1", False), ("0.0.0.0", True), ("::", True)])

@@ -19,7 +19,7 @@ from lockref.stores.port import Outcome, Version
 from lockref.stores.probe.selftest import ensure_usable
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.backends import BACKENDS
-from tests.backends.conftest import SERVERS, TABLES, on
+from tests.backends.conftest import BUCKETS, SERVERS, TABLES, on
 
 ALL = ("memory", "file", *SERVERS, TABLES)
 everywhere = pytest.mark.parametrize("address", [on(name) for name in ALL], indirect=True)
@@ -28,7 +28,13 @@ IGNORES_STALE_DELETE = ("fake-gcs-server",)  # K9: 204 whatever the generation.
 REFUSES_CONDITIONAL_DELETE = ("localstack",)  # 501, honestly.
 MAY_HAVE_TWO_WINNERS = ("moto",)  # M17: checks and writes in two steps; backends.md, section 10.
 ANSWERS_412_WHEN_ABSENT = ("fake-gcs-server",)  # As GCS itself: absent and stale look alike (C5).
-DELETES_SILENTLY = ("ministack", "moto", "localstack", TABLES)  # As Amazon: success whether there was an object or not.
+DELETES_SILENTLY = (
+    "ministack",
+    "moto",
+    "localstack",
+    "dynalite",
+    TABLES,
+)  # As Amazon: success whether there was an object or not.
 
 RACERS = 8
 ROUNDS = 15
@@ -212,7 +218,7 @@ def test_the_start_up_self_test_passes(store, address, backend_name):
     assert all(store.read(key).is_absent for key in written)
 
 
-buckets = pytest.mark.parametrize("address", [on(name) for name in SERVERS], indirect=True)
+buckets = pytest.mark.parametrize("address", [on(name) for name in BUCKETS], indirect=True)
 
 
 @buckets

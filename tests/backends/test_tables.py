@@ -58,6 +58,8 @@ NESTED = {
 }
 """Values of every kind: binary ones are text here, and bytes in boto3."""
 
+FLAT = {name: value for name, value in NESTED.items() if name not in ("list", "map")}
+
 CALLS: tuple[Call, ...] = (
     lambda table: table.get("a"),
     lambda table: table.put("a", {VERSION: text("1"), "n": number(7)}, absent(KEY)),
@@ -76,7 +78,7 @@ CALLS: tuple[Call, ...] = (
     lambda table: table.put("a", {VERSION: text("5")}, at("3")),
     lambda table: table.put("binary", {VERSION: text("1"), **NESTED}),
     lambda table: table.get("binary"),
-    lambda table: table.put("binary", {VERSION: text("2"), **NESTED}, *(equals(*each) for each in NESTED.items())),
+    lambda table: table.put("binary", {VERSION: text("2"), **NESTED}, *(equals(*each) for each in FLAT.items())),
     lambda table: table.update("binary", at("2"), put={VERSION: text("3"), "more": {"B": "AAH/"}}),
     lambda table: table.get("a"),
     lambda table: table.put("a", {VERSION: text("6"), "data": text("x" * ITEM_BYTES_MAX)}),
@@ -126,7 +128,7 @@ def test_the_modelled_table_answers_as_the_one_in_memory() -> None:
     assert list(map(told, modelled())) == list(map(told, in_memory()))
 
 
-@pytest.mark.parametrize("table", [on("ministack"), on("moto")], indirect=True)
+@pytest.mark.parametrize("table", [on("ministack"), on("moto"), on("dynalite")], indirect=True)
 def test_a_real_table_answers_as_the_one_in_memory(table: DynamoChannel) -> None:
     """Outcome, version, item and "there is none", call by call (A1, A5)."""
     client = TableClient(table, TIMEOUT_NS)
@@ -135,7 +137,29 @@ def test_a_real_table_answers_as_the_one_in_memory(table: DynamoChannel) -> None
         assert found == expected, f"call {number_}"
 
 
-@pytest.mark.parametrize("table", [on("ministack")], indirect=True)
+@pytest.mark.parametrize("table", [on("ministack"), on("moto"), on("dynalite")], indirect=True)
+def test_lists_and_maps_are_compared_by_what_they_hold(table: DynamoChannel, request: pytest.FixtureRequest) -> None:
+    """dynalite compares their identity, so that none equals another. No lock compares one."""
+    client = TableClient(table, TIMEOUT_NS)
+    client.put("binary", {VERSION: text("1"), **NESTED})
+    is_dynalite = request.node.callspec.params["table"] == "dynalite"
+    expected = Outcome.PRECONDITION_FAILED if is_dynalite else Outcome.APPLIED
+    for name in ("list", "map"):
+        assert client.update("binary", equals(name, NESTED[name]), put={"n": number(1)}).outcome is expected
+
+
+@pytest.mark.parametrize("table", [on("ministack"), on("dynalite")], indirect=True)
+def test_a_condition_that_failed_tells_whether_there_is_an_item(table: DynamoChannel) -> None:
+    """A server that never returns the item makes no lock believe that its row is gone (A2)."""
+    client = TableClient(table, TIMEOUT_NS)
+    assert client.put("a", {VERSION: text("1")}, at("0")).missing is True
+    client.put("a", {VERSION: text("1")})
+    assert client.put("a", {VERSION: text("2")}, at("0")).missing is False
+    assert client.put("a", {VERSION: text("2")}, absent(KEY)).missing is False
+    assert client.delete("a", at("0")).missing is False
+
+
+@pytest.mark.parametrize("table", [on("ministack"), on("dynalite")], indirect=True)
 def test_the_lease_on_a_real_table(table: DynamoChannel) -> None:
     """T9, B9: grant, exclusion, release and the next generation, on a server."""
     options = LeaseOptions.from_properties({"DYNAMO_LOCK_LEASE_DURATION": "20"})

@@ -13,8 +13,15 @@ import pytest
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends import environments
-from scenarios.backends.environments import Interpreter, choose_native, ensure_environment, find_python, is_built
-from scenarios.backends.pins import BACKENDS, Backend, Image, Launch, Native
+from scenarios.backends.environments import (
+    Interpreter,
+    choose_native,
+    ensure_environment,
+    find_python,
+    is_built,
+    lock_file,
+)
+from scenarios.backends.pins import BACKENDS, Backend, Image, Launch, Native, NodeNative
 
 HERE = (sys.version_info[0], sys.version_info[1])
 
@@ -190,6 +197,8 @@ def test_every_pin_has_its_list_of_packages_with_digests():
     """After a change to the pins: `python -m scenarios.backends.relock`."""
     for backend in BACKENDS.values():
         for native in backend.natives:
+            if isinstance(native, NodeNative):
+                continue
             lines = environments.lock_file(backend, native).read_text().splitlines()
             pinned, _, version = native.requirements[0].partition("==")
             name = pinned.partition("[")[0]
@@ -202,14 +211,43 @@ def test_every_pin_has_its_list_of_packages_with_digests():
             assert not any("://" in line for line in lines)
 
 
+def test_every_package_of_npm_is_listed_with_a_digest_and_no_address():
+    """npm asks the registry of its user; what it gets must be what was listed."""
+    for backend in BACKENDS.values():
+        for native in backend.natives:
+            if not isinstance(native, NodeNative):
+                continue
+            text = environments.lock_file(backend, native).read_text(encoding="utf-8")
+            root, *packages = json.loads(text)["packages"].values()
+            assert [f"{name}@{version}" for name, version in root["dependencies"].items()] == [*native.requirements]
+            assert packages
+            assert all(package["integrity"].startswith("sha512-") for package in packages)
+            assert "://" not in text
+
+
+def test_an_environment_of_node_is_laid_out_and_installed_from_its_list(steps, monkeypatch):
+    """`npm ci` takes the listed packages only, runs no script of theirs, and finds Node where a Python would be."""
+    backend = BACKENDS["dynalite"]
+    (native,) = backend.natives
+    node = Interpreter(path=sys.executable, version=(20, 0), language="Node")
+    monkeypatch.setattr(environments, "lock_file", lock_file)
+    programs = ensure_environment(backend, native, node)
+    assert (programs / "node").resolve() == Path(sys.executable).resolve()
+    [step] = steps
+    assert step[:2] == ["npm", "ci"]
+    assert "--ignore-scripts" in step
+    assert json.loads((programs.parent / "package.json").read_text())["dependencies"] == {"dynalite": "4.0.0"}
+    assert json.loads((programs.parent / "complete.json").read_text())["requirements"] == ["dynalite@4.0.0"]
+
+
 def test_every_backend_of_the_table_is_pinned_and_described():
     """A pin without an exact version, or an entry without words, would show in no other test."""
     for name, backend in BACKENDS.items():
         assert backend.name == name
         assert backend.description
         assert backend.caution
-        assert backend.needs.startswith("Python 3.")
-        assert backend.image.reference.endswith(backend.image.version)
+        assert backend.needs.startswith(("Python 3.", "Node "))
+        assert backend.image is None or backend.image.reference.endswith(backend.image.version)
         for native in backend.natives:
-            assert "==" in native.requirements[0]
+            assert re.search("(==|@)[0-9]", native.requirements[0])
             assert native.requirements[0] in backend.install or native is not backend.natives[0]
