@@ -144,6 +144,7 @@ class DynamoChannel:
         A server that knows nothing of `ReturnValuesOnConditionCheckFailure`, such as dynalite, never returns the item.
         A lock that took its own row for deleted would stop to look after it, so the claim is confirmed by a read.
         """
+        assert isinstance(request.condition, Condition), "a condition that failed was sent"
         if absent(KEY) in request.condition.clauses:
             return False
         try:
