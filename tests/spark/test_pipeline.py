@@ -107,6 +107,20 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
     }
 
 
+@pytest.mark.parametrize(
+    ("scenario", "clauses"), [("w16-unconditional-puts", {"DL1", "DL4"}), ("b05-time-to-live", {"S3"})]
+)
+def test_commits_and_leases_in_rows_are_judged_alike(
+    spark: SparkSession, tmp_path: Path, scenario: str, clauses: set[str]
+) -> None:
+    """DL1 to DL5, and leases that tell no instant: Spark gives the verdicts, counts and witnesses of one process."""
+    batch = simulate_many(load_scenario(scenario), load_provider("dynamodb-lock-0.6.1"), range(1, 7))
+    analyse([write_parquet(tmp_path / "h", batch.events, batch.runs)], tmp_path / "out", spark)
+    expected = judged(batch.events, batch.runs)
+    assert verdicts_of(tmp_path / "out") == expected
+    assert {row["clause"] for row in expected if row["verdict"] == "violated"} >= clauses
+
+
 @pytest.mark.parametrize("write", [write_parquet, write_jsonl])
 def test_locks_of_every_protocol_are_judged_alike(spark: SparkSession, tmp_path: Path, write: Write) -> None:
     """Which source tells of a lock's grants is read from the runs table, on Spark as in the process."""
