@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from lockref.cli.options import WRITER_RANGE, duration_ns
 
@@ -26,13 +27,25 @@ def command() -> None:
 @click.option("--deadline", default="10s", show_default=True, metavar="DURATION", help="From the queue to the commit.")
 @click.option("--order", default="fair", show_default=True, metavar="fair|unfair|closed-loop|FILE", help="The queue.")
 @click.option("--coalesce", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="Versions made one.")
-@click.option("--protocol", type=click.Choice(["lock", "shared-key", "optimistic"]), default="lock", show_default=True)
+@click.option(
+    "--protocol",
+    type=click.Choice(["lock", "shared-key", "rename-only", "optimistic"]),
+    default="lock",
+    show_default=True,
+    help="rename-only: the load before the lock.",
+)
 @click.option("--poll", metavar="DURATION", help="Attempts of who waits; default: waiters queue.")
 @click.option("--gap", metavar="DURATION", help="From the end of a commit until the lock is free; default none.")
 @click.option("--get", metavar="DURATION", help="One GET of loading the table, under the lock; default none.")
 @click.option("--think", metavar="DURATION", help="Work on a version before the lock; default none.")
 @click.option("--from-version", type=click.IntRange(0, 1_000_000), default=0, show_default=True, help="Of every table.")
-@click.option("--attempts", type=click.IntRange(0), default=16, show_default=True, help="Optimistic; 0: no bound.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(0),
+    default=16,
+    show_default=True,
+    help="Of a version whose load is not under the lock; 0: no bound.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of poll phases and think times.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
@@ -70,6 +83,8 @@ def plan_command(
     from scenarios.delta.queueing import Fleet, Grants, Protocol
 
     if from_run:
+        if ctx.get_parameter_source("commit") is not ParameterSource.DEFAULT:
+            raise click.UsageError("--from-run takes the times of commits from the run; leave --commit away")
         from scenarios.delta.measured import hold_times_ns
         from scenarios.runs import open_run, require_recorded
 

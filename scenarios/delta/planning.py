@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from reports.checks.verdicts import counted
 from scenarios.delta.orders import coalesced
 from scenarios.delta.queueing import Commit, Fleet, Outcome, Protocol, simulate
 
@@ -121,14 +122,15 @@ def _row_advice(row: Row, best: Row) -> str:
     if row.writers == best.writers:
         return "The best of these."
     if row.failed:
-        return f"{row.failed:,} versions are given up: fewer writers, or more adds in one version."
+        return f"{_does(row.failed, 'version', 'is', 'are')} given up: fewer writers, or more adds in one version."
     if row.missed_deadline > best.missed_deadline:
-        return f"{row.missed_deadline:,} versions miss the deadline."
+        return f"{_does(row.missed_deadline, 'version', 'misses', 'miss')} the deadline."
     if row.makespan_s > best.makespan_s and row.writers < best.writers:
-        return f"{best.writers} writers end {row.makespan_s - best.makespan_s:.2f} s earlier."
+        return f"{_does(best.writers, 'writer', 'ends', 'end')} {row.makespan_s - best.makespan_s:.2f} s earlier."
     if row.makespan_s > best.makespan_s:
-        return f"Slower than {best.writers} writers, by {row.makespan_s - best.makespan_s:.2f} s."
-    return f"No faster than {best.writers} writers, and {row.wasted_share:.0%} of the writers' time is waiting."
+        return f"Slower than {counted(best.writers, 'writer')}, by {row.makespan_s - best.makespan_s:.2f} s."
+    best_writers = counted(best.writers, "writer")
+    return f"No faster than {best_writers}, and {row.wasted_share:.0%} of the writers' time is waiting."
 
 
 def _advice(
@@ -136,7 +138,7 @@ def _advice(
 ) -> Iterable[str]:
     """Sentences about the whole plan. What another choice would bring is simulated, with the best number of writers."""
     yield (
-        f"Use {best.writers} writer{'s' if best.writers > 1 else ''}: {best.versions:,} versions in "
+        f"Use {counted(best.writers, 'writer')}: {counted(best.versions, 'version')} in "
         f"{best.makespan_s:.2f} s, {best.throughput_per_s:.2f} per second, "
         f"{best.wasted_share:.0%} of their time waiting."
     )
@@ -144,11 +146,12 @@ def _advice(
     if best.missed_deadline:
         yield (
             f"No number of writers among these keeps the deadline of {deadline_ns / NS_PER_S:g} s: "
-            f"with {best.writers}, {best.missed_deadline:,} versions miss it."
+            f"with {best.writers}, {_does(best.missed_deadline, 'version', 'misses', 'miss')} it."
         )
     elif missing:
         first = min(missing, key=lambda row: row.writers)
-        yield f"With {first.writers} writers, {first.missed_deadline:,} versions miss the deadline: {first.late[0]}."
+        late = _does(first.missed_deadline, "version", "misses", "miss")
+        yield f"With {counted(first.writers, 'writer')}, {late} the deadline: {first.late[0]}."
     if is_closed_loop:
         return
     tables = Counter(order)
@@ -161,22 +164,29 @@ def _advice(
         )
     else:
         table, versions = tables.most_common(1)[0]
-        yield (
-            f"One version of a table is committed at a time: {table} has {versions:,}, "
-            f"so writers beyond the number of tables ({len(tables)}) help only where the order is unfair."
-        )
+        told = f"One version of a table is committed at a time: {table} has {versions:,}"
+        if len(tables) == 1:
+            yield f"{told}, so a second writer helps only with work that is done before."
+        else:
+            yield f"{told}, so writers beyond the number of tables ({len(tables)}) help only where the order is unfair."
     turns = _in_turn(order)
     if turns != list(order) and fleet.protocol is Protocol.LOCK:
         other = _row(replace(fleet, writers=len(tables)), turns, deadline_ns=deadline_ns, is_closed_loop=False)
         if other.makespan_s < best.makespan_s:
-            yield f"A queue that takes the tables in turn needs {other.makespan_s:.2f} s with {len(tables)} writers."
+            needed = counted(len(tables), "writer")
+            yield f"A queue that takes the tables in turn needs {other.makespan_s:.2f} s with {needed}."
     fewer = coalesced(order, 10)
     if len(fewer) < len(order):
         other = _row(fleet, fewer, deadline_ns=deadline_ns, is_closed_loop=False)
         yield (
-            f"Ten of these in one version: {other.versions:,} versions in {other.makespan_s:.2f} s, "
+            f"Ten of these in one version: {counted(other.versions, 'version')} in {other.makespan_s:.2f} s, "
             f"{other.missed_deadline:,} of them late, {other.gets:,} instead of {best.gets:,} GETs to load the table."
         )
+
+
+def _does(number: int, noun: str, one: str, several: str) -> str:
+    """`1 writer ends`, `3 writers end`. one, several: the verb."""
+    return f"{counted(number, noun)} {one if number == 1 else several}"
 
 
 def _in_turn(order: Sequence[str]) -> list[str]:

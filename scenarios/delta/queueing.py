@@ -30,6 +30,9 @@ class Protocol(StrEnum):
     """One lock per table, as the post describes it."""
     SHARED_KEY = "shared-key"
     """One lock for all tables: delta-rs's default key `delta-rs` (D3)."""
+    RENAME_ONLY = "rename-only"
+    """One lock per table around the rename alone, as delta-rs had it (D2): the load comes before, outside the lock. Who
+    finds under the lock that its version was taken gives the lock back, loads again and asks again."""
     OPTIMISTIC = "optimistic"
     """No lock: a conditional create of the log entry; who loses loads again (delta-rs today, the log store)."""
 
@@ -67,7 +70,8 @@ class Fleet:
     are_phases_random: bool = False
     """A writer's first attempt comes after a random part of a period, instead of at once (W3)."""
     attempts: int | None = None
-    """Optimistic attempts per version before the writer gives up (delta-rs: 1 + 15 retries); None: no bound."""
+    """Attempts per version before the writer gives up, where the load is outside the lock or there is none (delta-rs:
+    1 + 15 retries); None: no bound."""
     first_version: int = 0
     """The version that every table has at the start."""
     checkpoint_ns: int = 0
@@ -153,7 +157,7 @@ class _Lock:
     waiting: list[_Work] = field(default_factory=list)
 
 
-_RELEASED, _LANDING, _ASKS = range(3)
+_RELEASED, _LANDING, _ASKS, _LOADS = range(4)
 """Kinds of events, in their order at one instant."""
 
 
@@ -184,7 +188,7 @@ class _Simulation:
     def run(self) -> Outcome:
         for writer in range(self._fleet.writers):
             self._take(writer, 0)
-        acts = {_RELEASED: self._released, _LANDING: self._landing, _ASKS: self._asks}
+        acts = {_RELEASED: self._released, _LANDING: self._landing, _ASKS: self._asks, _LOADS: self._loads}
         now_ns = 0
         while self._events and not self._is_over():
             now_ns, kind, _, work = heappop(self._events)
@@ -225,10 +229,20 @@ class _Simulation:
             think_ns = round(self._draw_think.expovariate(1 / think_ns))
         if think_ns or (now_ns == 0 and self._phases[writer]):
             work.asked_ns = now_ns + think_ns
-            self._at(work.asked_ns + (self._phases[writer] if now_ns == 0 else 0), _ASKS, work)
+            self._at(work.asked_ns + (self._phases[writer] if now_ns == 0 else 0), self._first_step, work)
         else:
             work.asked_ns = now_ns
-            self._asks(work, now_ns)
+            (self._loads if self._first_step == _LOADS else self._asks)(work, now_ns)
+
+    @property
+    def _first_step(self) -> int:
+        return _LOADS if self._fleet.protocol is Protocol.RENAME_ONLY else _ASKS
+
+    def _loads(self, work: _Work, now_ns: int) -> None:
+        """Load the table's state before the lock is asked for. Nobody is kept waiting by that."""
+        load_ns = self._load(work, now_ns)
+        work.asked_ns += load_ns
+        self._at(now_ns + load_ns, _ASKS, work)
 
     def _asks(self, work: _Work, now_ns: int) -> None:
         """An attempt to get the lock; without locks, the beginning of an optimistic attempt."""
@@ -251,9 +265,22 @@ class _Simulation:
         self._begin(work, now_ns)
 
     def _begin(self, work: _Work, now_ns: int) -> None:
-        """Load the table's state and write the next version: this lasts until the landing."""
+        """Load the table's state, unless that is done, and write the next version: this lasts until the landing."""
         fleet, table = self._fleet, self._tables[work.table]
-        work.began_ns, work.loaded = now_ns, table.version
+        work.began_ns = now_ns
+        is_loaded = fleet.protocol is Protocol.RENAME_ONLY
+        load_ns = 0 if is_loaded else self._load(work, now_ns)
+        if is_loaded and table.version != work.loaded:
+            self._at(now_ns + fleet.get_ns, _LANDING, work)  # One HEAD tells that the version is there.
+            return
+        times = fleet.commit_ns
+        commit_ns = times[0] if len(times) == 1 else self._draw_commit.choice(times)
+        self._at(now_ns + commit_ns + load_ns, _LANDING, work)
+
+    def _load(self, work: _Work, now_ns: int) -> int:
+        """Count the GETs that load the table's newest version, and say how long they take."""
+        fleet, table = self._fleet, self._tables[work.table]
+        work.loaded = table.version
         work.attempts += 1
         self._attempts += 1
         checkpoint = checkpoint_of(table.version)
@@ -261,9 +288,7 @@ class _Simulation:
             checkpoint -= CHECKPOINT_EVERY
         reads = gets(table.version, checkpoint=checkpoint)
         self._gets += reads
-        times = fleet.commit_ns
-        commit_ns = times[0] if len(times) == 1 else self._draw_commit.choice(times)
-        self._at(now_ns + commit_ns + reads * fleet.get_ns, _LANDING, work)
+        return reads * fleet.get_ns
 
     def _landing(self, work: _Work, now_ns: int) -> None:
         table = self._tables[work.table]
@@ -277,12 +302,28 @@ class _Simulation:
             self._waiting_ns += commit.waited_ns
             if not self._is_over():
                 self._at(now_ns + self._fleet.gap_ns, _RELEASED, work)
-        elif work.attempts == self._fleet.attempts:
+            return
+        is_given_up = work.attempts == self._fleet.attempts
+        if is_given_up:
             self._failed += 1
             self._waiting_ns += now_ns - work.asked_ns
+        if self._fleet.protocol is Protocol.RENAME_ONLY:
+            self._pass_on(work.table, now_ns)
+        if is_given_up:
             self._take(work.writer, now_ns)
         else:
-            self._at(now_ns, _ASKS, work)
+            self._at(now_ns, self._first_step, work)
+
+    def _pass_on(self, table: str, now_ns: int) -> None:
+        """The lock goes to whoever waits for it, and its holder to load again."""
+        lock = self._locks[table]
+        lock.is_free = True
+        if lock.waiting:
+            self._grant(lock, lock.waiting.pop(self._chosen(lock)), now_ns)
+
+    def _chosen(self, lock: _Lock) -> int:
+        """Which of those that wait is next."""
+        return self._draw_winner.randrange(len(lock.waiting)) if self._fleet.grants is Grants.RANDOM else 0
 
     def _released(self, work: _Work, now_ns: int) -> None:
         """The lock is free. Its holder goes on first: under polling it takes the lock again before anybody looks."""
@@ -292,9 +333,7 @@ class _Simulation:
             # Nobody barges past those who queue; the holder's own next request is in the draw of a random winner.
             lock.is_free = False
             self._take(work.writer, now_ns)
-            is_drawn = self._fleet.grants is Grants.RANDOM
-            chosen = self._draw_winner.randrange(len(lock.waiting)) if is_drawn else 0
-            self._grant(lock, lock.waiting.pop(chosen), now_ns)
+            self._grant(lock, lock.waiting.pop(self._chosen(lock)), now_ns)
         else:
             self._take(work.writer, now_ns)
 

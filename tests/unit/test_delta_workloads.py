@@ -184,3 +184,29 @@ def test_w14_with_sixteen_attempts_each(writers: int, landed: int) -> None:
     """delta-rs's fifteen retries: sixteen of a thousand land."""
     outcome = ran(writers, "n" * writers, protocol=Protocol.OPTIMISTIC, attempts=16)
     assert (len(outcome.commits), outcome.failed) == (landed, writers - landed)
+
+
+@pytest.mark.parametrize("writers", [1, 2, 10, 30])
+def test_d2_a_lock_around_the_rename_alone_makes_all_but_one_load_again(writers: int) -> None:
+    """All loaded the same version before they asked, so each commit sends those that wait back to their load."""
+    renames = ran(writers, "n" * writers, protocol=Protocol.RENAME_ONLY)
+    assert (renames.attempts, len(renames.commits)) == (writers * (writers + 1) // 2, writers)
+    assert renames.makespan_ns == writers * S
+    assert renames.gets == sum(gets(version) * (writers - version) for version in range(writers))
+
+
+def test_d2_the_time_under_the_lock_does_not_depend_on_the_version() -> None:
+    """The load is outside: one commit's time under the lock, where the post's model adds a GET for each entry."""
+
+    def held_ns(protocol: Protocol) -> list[int]:
+        outcome = ran(1, "n" * 11, protocol=protocol, get_ns=S // 10)
+        return [commit.ended_ns - commit.began_ns for commit in outcome.commits]
+
+    assert held_ns(Protocol.RENAME_ONLY) == [S] * 11
+    assert held_ns(Protocol.LOCK) == [S + gets(version) * S // 10 for version in range(11)]
+
+
+def test_d2_a_writer_gives_up_after_its_attempts() -> None:
+    """Ten writers with three attempts each: three versions land, and the lock is free for whoever is left."""
+    outcome = ran(10, "n" * 10, protocol=Protocol.RENAME_ONLY, attempts=3)
+    assert (len(outcome.commits), outcome.failed) == (3, 7)
