@@ -1,11 +1,7 @@
 """A table on Amazon DynamoDB, and on every server that speaks its protocol, by boto3.
 
 One call is one request (A2), with one exception: a condition that failed because there is no item, as it seems, is
-followed by a read. DynamoDB answers nearly everything with 400, and the error's code says which; one table,
-`OUTCOMES`, folds that into outcomes. What nobody foresaw is AMBIGUOUS, never a definite answer (A1).
-
-A throttled write was not applied: DynamoDB counts the cost before it writes. A 500 or 503 says nothing, and the write
-may have landed. Source: Amazon DynamoDB Developer Guide, "Error handling with DynamoDB".
+followed by a read. What an answer means is in `statuses.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from lockref.dynamodb.statuses import OUTCOMES
 from lockref.dynamodb.table import (
     DELETE,
     GET,
@@ -39,46 +36,8 @@ from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
 from lockref.stores.aws import NO_ANSWER, aws_client, explain, status_and_code
 from lockref.stores.port import Outcome
-from lockref.stores.statuses import StatusRow, classify, reason_text
+from lockref.stores.statuses import classify, reason_text
 from lockref.stores.wire import bounded
-
-OUTCOMES: Final[tuple[StatusRow, ...]] = (
-    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
-    StatusRow(
-        status=400,
-        code="ConditionalCheckFailedException",
-        outcome=Outcome.PRECONDITION_FAILED,
-        why="the item is not what the condition says",
-    ),
-    StatusRow(
-        status=400,
-        code="TransactionConflictException",
-        outcome=Outcome.CONFLICT,
-        why="a transaction on this item got in the way; try again",
-    ),
-    *(
-        StatusRow(status=400, code=code, outcome=Outcome.THROTTLED, why="too many requests; slow down")
-        for code in ("ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded")
-    ),
-    StatusRow(
-        status=400, code="ResourceNotFoundException", outcome=Outcome.REJECTED, why="there is no such table; create it"
-    ),
-    StatusRow(
-        status=400,
-        code="ItemCollectionSizeLimitExceededException",
-        outcome=Outcome.REJECTED,
-        why="the items of this key together are too large",
-    ),
-    StatusRow(
-        status=400, code="ValidationException", outcome=Outcome.REJECTED, why="the item or the table is not as expected"
-    ),
-    StatusRow(status=400, code="AccessDeniedException", outcome=Outcome.REJECTED, why="access denied; check policies"),
-    StatusRow(status=403, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
-    StatusRow(status=413, outcome=Outcome.REJECTED, why="the request is too large"),
-    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
-    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
-)
-"""Every answer of DynamoDB and what it means for a write."""
 
 _CREATING_PAUSE_NS: Final = 50_000_000
 """How long to wait between two looks at a table that is being made."""
@@ -124,9 +83,13 @@ class DynamoChannel:
             except ClientError as error:
                 status, code = status_and_code(error)
                 row = classify(OUTCOMES, status, code)
-                is_failed = row.outcome is Outcome.PRECONDITION_FAILED
-                is_missing = is_failed and "Item" not in error.response and self._is_absent(request)
-                return Reply(row.outcome, missing=is_missing, status=status, reason=reason_text(row, status, code))
+                outcome, is_missing = row.outcome, False
+                if outcome is Outcome.PRECONDITION_FAILED:
+                    if isinstance(request.condition, Condition):
+                        is_missing = "Item" not in error.response and self._is_absent(request.key, request.condition)
+                    else:
+                        outcome = Outcome.AMBIGUOUS  # There was no condition that could fail.
+                return Reply(outcome, missing=is_missing, status=status, reason=reason_text(row, status, code))
             except NO_ANSWER as error:
                 outcome, reason = explain(error)
                 return Reply(outcome, reason=reason)
@@ -138,17 +101,16 @@ class DynamoChannel:
             item = None
         return Reply(Outcome.APPLIED, version_of(item), None if item is None else to_bytes(item), status=status)
 
-    def _is_absent(self, request: Request) -> bool:
+    def _is_absent(self, row_key: str, condition: Condition) -> bool:
         """Is there no item, as an answer without one seems to say?
 
         A server that knows nothing of `ReturnValuesOnConditionCheckFailure`, such as dynalite, never returns the item.
         A lock that took its own row for deleted would stop to look after it, so the claim is confirmed by a read.
         """
-        assert isinstance(request.condition, Condition), "a condition that failed was sent"
-        if absent(KEY) in request.condition.clauses:
+        if absent(KEY) in condition.clauses:
             return False
         try:
-            key = {self._key_attribute: text(request.key)}
+            key = {self._key_attribute: text(row_key)}
             return "Item" not in self._made.get_item(TableName=self._table, Key=key, ConsistentRead=True)
         except (ClientError, *NO_ANSWER):
             return False

@@ -1,0 +1,89 @@
+"""Every answer of Amazon DynamoDB, and what it means for a write. The modelled table answers by the same rows.
+
+DynamoDB answers nearly everything with 400, and the error's code says which. What nobody foresaw is AMBIGUOUS, never a
+definite answer (A1).
+
+A throttled write was not applied: DynamoDB counts the cost before it writes. A 500 or 503 says nothing, and the write
+may have landed. Source: Amazon DynamoDB Developer Guide, "Error handling with DynamoDB"; its API Reference, "Common
+errors".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lockref.ports import Reply
+from lockref.stores.port import Outcome
+from lockref.stores.statuses import StatusRow, classify, reason_text
+
+
+def _rows(outcome: Outcome, why: str, *codes: str, status: int = 400) -> tuple[StatusRow, ...]:
+    """One row for each code."""
+    return tuple(StatusRow(status=status, code=code, outcome=outcome, why=why) for code in codes)
+
+
+OUTCOMES: Final[tuple[StatusRow, ...]] = (
+    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
+    *_rows(Outcome.PRECONDITION_FAILED, "the item is not what the condition says", "ConditionalCheckFailedException"),
+    *_rows(
+        Outcome.CONFLICT,
+        "another write of this item got in the way; try again",
+        "TransactionConflictException",
+        "ReplicatedWriteConflictException",
+    ),
+    *_rows(
+        Outcome.THROTTLED,
+        "too many requests; slow down",
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "RequestLimitExceeded",
+    ),
+    StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down"),
+    *_rows(Outcome.AMBIGUOUS, "the server stopped waiting for us", "RequestTimeout", "RequestTimeoutException"),
+    StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
+    *_rows(Outcome.REJECTED, "there is no such table; create it", "ResourceNotFoundException"),
+    *_rows(
+        Outcome.REJECTED,
+        "the items of this key together are too large",
+        "ItemCollectionSizeLimitExceededException",
+    ),
+    *_rows(
+        Outcome.REJECTED,
+        "the item or the table is not as expected",
+        "ValidationException",
+        "SerializationException",
+    ),
+    *_rows(Outcome.REJECTED, "access denied; check policies", "AccessDeniedException"),
+    *_rows(
+        Outcome.REJECTED,
+        "the credentials have expired; renew them",
+        "ExpiredTokenException",
+    ),
+    *_rows(
+        Outcome.REJECTED,
+        "the credentials are missing or refused",
+        "UnrecognizedClientException",
+        "InvalidSignatureException",
+        "IncompleteSignatureException",
+        "MissingAuthenticationTokenException",
+    ),
+    StatusRow(status=403, outcome=Outcome.REJECTED, why="the credentials are missing or refused"),
+    StatusRow(status=413, outcome=Outcome.REJECTED, why="the request is too large"),
+    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
+    *_rows(Outcome.AMBIGUOUS, "the server failed; the write may have landed", "InternalServerError", status=500),
+    *_rows(
+        Outcome.AMBIGUOUS, "the server is not there now; the write may have landed", "ServiceUnavailable", status=503
+    ),
+    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
+)
+"""Every answer of DynamoDB and what it means for a write."""
+
+CODES: Final = {row.code: row.status for row in OUTCOMES if row.code != "*"}
+"""The HTTP status of each error code in the table."""
+
+
+def refusal(code: str) -> Reply:
+    """The answer with this error code, as DynamoDB gives it."""
+    status = CODES[code]
+    row = classify(OUTCOMES, status, code)
+    return Reply(row.outcome, status=status, reason=reason_text(row, status, code))
