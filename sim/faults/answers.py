@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from lockref.runtime import NS_PER_S
 from sim.faults.fault import WRITE_OPS, Cut, Fault, Interference, RequestFault, Treatment
 from sim.faults.network import has_landed
-from sim.faults.quantities import Duration, InFile
+from sim.faults.quantities import Count, Duration, InFile
 
 if TYPE_CHECKING:
     from lockref.ports import Reply
@@ -73,6 +74,54 @@ class Error(RequestFault):
             return Interference(answer=self.status) if self.strikes_at == "c2" else None
         act = Treatment.RESET if self.status == "reset" else Treatment.HOLD
         return Interference(request=act) if self.strikes_at == "c1" else Interference(reply=act)
+
+
+class Throttle(RequestFault):
+    """A table's partition serves `reads` and `writes` requests a second and refuses the others, unapplied, with `code`.
+
+    Every key is a partition of its own, and all clients share what it has; what it did not need in the last second is
+    still there. key: only this one. reads, writes: not limited where they are not given. A lock's row has less than
+    1 kB, so a consistent read costs one read unit and a write one write unit, whether its condition holds or not.
+    """
+
+    kind: Literal["throttle"] = "throttle"
+    rank: ClassVar[int] = 85
+    key: str | None = None
+    reads: Count | None = None
+    writes: Count | None = None
+    code: Literal["ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"] = (
+        "ProvisionedThroughputExceededException"
+    )
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Throttle:
+        if self.reads is None and self.writes is None:
+            raise ValueError("limits nothing; give 'reads', 'writes' or both, in requests a second")
+        return self
+
+    def refusal(self, armed: ArmedFault[Fault], in_flight: InFlight, cut: Cut) -> Refusal | None:
+        key, is_read = in_flight.request.key, in_flight.op == "read"
+        per_s = self.reads if is_read else self.writes
+        if cut != "c1" or per_s is None or self.key not in (None, key):
+            return None
+        if armed.notes is None:
+            armed.notes = {}
+        partitions: dict[tuple[str, bool], tuple[int, int]] = armed.notes
+        now_ns = armed.now_ns
+        # What is left, in billionths of a request, so that whole numbers carry it from instant to instant.
+        left, since_ns = partitions.get((key, is_read), (per_s * NS_PER_S, now_ns))
+        left = min(per_s * NS_PER_S, left + (now_ns - since_ns) * per_s)
+        is_served = left >= NS_PER_S
+        partitions[key, is_read] = (left - NS_PER_S if is_served else left), now_ns
+        if is_served:
+            return None
+        armed.fire(has_mattered=not in_flight.is_over)
+        return 429, f"{self.code}: more than {per_s} {'reads' if is_read else 'writes'} a second (injected)"
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        reads, writes = drawing.rng.randint(1, 10), drawing.rng.randint(1, 10)
+        return {**drawing.filter(), "service": "store", "reads": reads, "writes": writes}
 
 
 class HiddenRetry(RequestFault):

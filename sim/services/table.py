@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lockref.dynamodb import statuses
 from lockref.dynamodb import table as port
 from lockref.dynamodb.objects import bytes_item
 from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, PUT, UPDATE
@@ -17,14 +18,13 @@ from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
-from sim.services.service import EXPIRE, ServiceContext, refused, unknown_act
+from sim.services.service import EXPIRE, Refusal, ServiceContext, refused, unknown_act
 
 
 class TableService:
     """One table. lag_ns: how old the state is that a read which is not consistent shows."""
 
     capabilities = None
-    refuse = staticmethod(refused)
 
     def __init__(self, *, lag_ns: int = 0) -> None:
         self._lag_ns = lag_ns
@@ -49,6 +49,11 @@ class TableService:
         if reply.outcome is Outcome.APPLIED:
             self._states.setdefault(key, []).append((at_ns, state))
         return reply
+
+    def refuse(self, request: Request, refusal: Refusal) -> Reply:
+        """As `refused`; a reason that begins with an error code of DynamoDB's is answered as DynamoDB answers it."""
+        code = refusal[1].partition(":")[0]
+        return statuses.refusal(code) if code in statuses.CODES else refused(request, refusal)
 
     def past(self, key: str, lag_ns: int) -> Reply:
         return port.applied(self._state(key, self._context.now_ns - lag_ns))
