@@ -39,6 +39,7 @@ def result_lines(results: Results) -> Iterator[tuple[str, str]]:
     not_demanded = [
         f"{name} (broken in {clause.violated:,})" if clause.violated else name
         for name, clause in results.not_demanded.items()
+        if not _is_unasked(clause)
     ]
     asked = [name for name in (*SAFETY, *LIVENESS) if name not in COMMITS]
     unasked = [name for name in asked if _is_unasked(results.clauses.get(name))]
