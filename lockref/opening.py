@@ -98,7 +98,8 @@ def _open_lease(
     address = parse_store_uri(f"dynamodb://{options.table_name}{'?' if where else ''}{where}")
     channel = table_channel(address, request_timeout_ns=options.request_timeout_ns)
     lock = DynamoLock(
-        TABLE.over(channel, options.request_timeout_ns), options.key, options, listener=listener, on_loss=on_loss
-    )
+        TABLE.over(channel, options.request_timeout_ns), options.key, options, listener=listener, on_loss=on_loss,
+        table_name=options.table_name,
+    )  # fmt: skip
     weakref.finalize(lock, channel.close).atexit = False
     return lock

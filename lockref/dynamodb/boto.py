@@ -89,7 +89,10 @@ class DynamoChannel:
                         is_missing = "Item" not in error.response and self._is_absent(request.key, request.condition)
                     else:
                         outcome = Outcome.AMBIGUOUS  # There was no condition that could fail.
-                return Reply(outcome, missing=is_missing, status=status, reason=reason_text(row, status, code))
+                reason = reason_text(row, status, code)
+                if outcome is Outcome.REJECTED:
+                    reason = f"{reason}; table {self._table!r}"
+                return Reply(outcome, missing=is_missing, status=status, reason=reason)
             except NO_ANSWER as error:
                 outcome, reason = explain(error)
                 return Reply(outcome, reason=reason)

@@ -112,12 +112,14 @@ def serialize(record: LeaseItem) -> bytes:
     return to_bytes(record.attributes())
 
 
-def parse(body: bytes, *, where: str = "the row") -> LeaseItem:
-    """Read a row. where: its key, for the error.
+def parse(body: bytes, *, where: str = "the row", table: str = "") -> LeaseItem:
+    """Read a row. where: its key, and table: where it lies, for the error.
 
     Raises CorruptRecord, which names row and attribute, for a row without a version or with a wrong type: whoever
     locked over it would take somebody's lease, so nobody can lock until it is repaired.
     """
+    if table:
+        where = f"{where} of table {table}"
     try:
         item = json.loads(body)
     except ValueError:

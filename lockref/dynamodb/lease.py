@@ -119,6 +119,7 @@ class DynamoLock:
     table: where the row lives; each of its requests should take at most `options.request_timeout_ns`.
     key: of the row, such as the table's URI in S3: one lock per Delta table (D3).
     listener: told of every grant, renewal, loss and release. on_loss: told when a grant is lost.
+    table_name: for errors; "" where nobody knows it.
 
     Errors of `lock` and `try_lock`: OutcomeUnknown (nothing definite was learned), CorruptRecord (a malformed row),
     LockNotAcquirable, StoreRejected, LockLost (this task's previous grant ended without its unlock), LockForked.
@@ -145,6 +146,7 @@ class DynamoLock:
         runtime: Runtime | None = None,
         listener: LockListener | None = None,
         on_loss: LossCallback | None = None,
+        table_name: str = "",
     ) -> None:
         self.runtime = runtime = runtime or ThreadRuntime()
         self.terms = options.terms()
@@ -158,8 +160,9 @@ class DynamoLock:
             tokens=partial(self._tokens, self.parts.tokens, table),
         )
         self.gated = assemble(
-            parts, Rows(table), key, owner=self.owner, serialize=item.serialize, parse=item.parse, terms=self.terms,
-            poll_interval_ns=options.poll_interval_ns, runtime=runtime, listener=listener, on_loss=on_loss,
+            parts, Rows(table), key, owner=self.owner, serialize=item.serialize,
+            parse=partial(item.parse, table=table_name), terms=self.terms, poll_interval_ns=options.poll_interval_ns,
+            runtime=runtime, listener=listener, on_loss=on_loss,
         )  # fmt: skip
 
     @staticmethod

@@ -49,7 +49,7 @@ OUTCOMES: Final[tuple[StatusRow, ...]] = (
     ),
     *_rows(
         Outcome.REJECTED,
-        "the item or the table is not as expected",
+        "the item (at most 400 kB) or the key of the table is not as expected",
         "ValidationException",
         "SerializationException",
     ),

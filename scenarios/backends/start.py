@@ -191,16 +191,15 @@ def resolve_backend(
         with one line if nothing answers there; CapabilityMissing if it ignores
         preconditions or has no such service.
     """
-    is_table = stands_on == TABLE.name
     if ":" not in name_or_uri:
         with start_backend(name_or_uri, via=via) as running:
-            if is_table:
+            if stands_on == TABLE.name:
                 running = dataclasses.replace(running, uri=table_uri(running))
             measured = _measured(running.uri, tolerated=find_backend(name_or_uri).known_defects)
             yield dataclasses.replace(running, measured=measured)
         return
     address = parse_store_uri(name_or_uri)
-    if is_table:
+    if stands_on == TABLE.name or address.scheme == "dynamodb":
         require_table(address, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
     yield RunningBackend(name=str(address), uri=name_or_uri, measured=_measured(name_or_uri))
 
@@ -208,10 +207,13 @@ def resolve_backend(
 def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measured:
     """Measure somebody's store, with small objects below `lockref-doctor/`, which are removed. It takes some seconds.
 
-    Errors: ConfigError for a bad URI; BackendUnavailable if the store does not answer.
+    Errors: ConfigError for a bad URI and for a table with another key; BackendUnavailable if the store does not answer.
     """
-    address = str(parse_store_uri(uri))
+    parsed = parse_store_uri(uri)
+    address = str(parsed)
     progress(f"measuring {address}")
+    if parsed.scheme == "dynamodb":
+        require_table(parsed, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
     racers = selftest.RACERS_THOROUGH
     with contextlib.closing(open_store(uri, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, pool_size=racers)) as store:
         return selftest.measure(

@@ -12,7 +12,7 @@ from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.table import KEY, VERSION, TableClient, number, text, to_bytes
-from lockref.errors import CorruptRecord, LockLost, LockNotAcquirable
+from lockref.errors import LockLost, LockNotAcquirable
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_S
@@ -231,31 +231,6 @@ def test_an_operator_can_close_the_lock():
     machine.plant(isNonAcquirable=text("1"))
     before = machine.client.get(ROW).body
     with pytest.raises(LockNotAcquirable, match=ROW):
-        machine.lock().try_lock()
-    assert machine.client.get(ROW).body == before
-
-
-@pytest.mark.parametrize(
-    ("attributes", "words"),
-    [
-        ({VERSION: None}, "recordVersionNumber missing"),
-        ({VERSION: text("")}, "recordVersionNumber"),
-        ({VERSION: number(3)}, "recordVersionNumber"),
-        ({"ownerName": None}, "ownerName missing"),
-        ({"leaseDuration": None}, "leaseDuration missing"),
-        ({"leaseDuration": text("soon")}, "leaseDuration"),
-        ({"leaseDuration": text("1795309390")}, "leaseDuration"),
-        ({"leaseDuration": {"BOOL": True}}, "leaseDuration"),
-        ({"generation": text("7")}, "generation"),
-        ({"data": number(7)}, "data"),
-    ],
-)
-def test_a_malformed_row_names_its_attribute(attributes, words):
-    """Bad input: row and attribute are named, nothing is written, nobody's lease is taken."""
-    machine = Machine()
-    machine.plant(**attributes)
-    before = machine.client.get(ROW).body
-    with pytest.raises(CorruptRecord, match=f"{ROW}.*{words}"):
         machine.lock().try_lock()
     assert machine.client.get(ROW).body == before
 
