@@ -10,7 +10,7 @@ import base64
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from botocore.exceptions import ClientError
 
@@ -43,10 +43,54 @@ _CREATING_PAUSE_NS: Final = 50_000_000
 """How long to wait between two looks at a table that is being made."""
 
 
-class DynamoChannel:
-    """A channel to one table with a hash key of text.
+class Naming(Protocol):
+    """How one table writes down what the table port calls `key`, and the rest of an item.
 
-    key_attribute: what this table calls its hash key; items have it as `key` everywhere else.
+    attributes: the table's key, all of type S: the hash key, then the range key if there is one.
+    """
+
+    attributes: tuple[str, ...]
+
+    def key_as_sent(self, key: str) -> Item:
+        """The key attributes of that item."""
+        ...
+
+    def as_sent(self, item: Item) -> Item:
+        """An item of the port's as the table has it."""
+        ...
+
+    def as_kept(self, item: Item) -> Item:
+        """The reverse."""
+        ...
+
+    def clause(self, clause: Clause) -> Clause:
+        """A condition of the port's about the table's own attributes."""
+        ...
+
+
+class HashKey:
+    """A table with a hash key alone, called `attribute`; every other attribute has the same name on both sides."""
+
+    def __init__(self, attribute: str = KEY) -> None:
+        self.attributes = (attribute,)
+
+    def key_as_sent(self, key: str) -> Item:
+        return {self.attributes[0]: text(key)}
+
+    def as_sent(self, item: Item) -> Item:
+        return {self.attributes[0] if name == KEY else name: value for name, value in item.items()}
+
+    def as_kept(self, item: Item) -> Item:
+        return {KEY if name == self.attributes[0] else name: value for name, value in item.items()}
+
+    def clause(self, clause: Clause) -> Clause:
+        return clause._replace(attribute=self.attributes[0]) if clause.attribute == KEY else clause
+
+
+class DynamoChannel:
+    """A channel to one table.
+
+    naming: how this table calls the key; items have it as `key` everywhere else.
     request_timeout_ns: bounds each request as a whole, whatever the request itself says.
     made: for tests: a client to use instead of making one.
     """
@@ -57,7 +101,7 @@ class DynamoChannel:
         self,
         table: str,
         *,
-        key_attribute: str = KEY,
+        naming: Naming | None = None,
         endpoint: str = "",
         region: str = "",
         request_timeout_ns: int,
@@ -69,7 +113,7 @@ class DynamoChannel:
         self.client = client
         self.service = service
         self._table = table
-        self._key_attribute = key_attribute
+        self._naming = HashKey() if naming is None else naming
         self._request_timeout_ns = request_timeout_ns
         self._made = made or aws_client(
             "dynamodb", endpoint=endpoint, region=region, request_timeout_ns=request_timeout_ns, pool_size=pool_size
@@ -97,7 +141,8 @@ class DynamoChannel:
                 outcome, reason = explain(error)
                 return Reply(outcome, reason=reason)
         status = int(answer["ResponseMetadata"]["HTTPStatusCode"])
-        item = _as_kept(self._named(answer.get("Item") or answer.get("Attributes"), self._key_attribute, KEY))
+        found = _as_kept(answer.get("Item") or answer.get("Attributes"))
+        item = None if found is None else self._naming.as_kept(found)
         if request.verb == PUT:
             item = json.loads(request.body)
         elif request.verb == DELETE:
@@ -113,23 +158,23 @@ class DynamoChannel:
         if absent(KEY) in condition.clauses:
             return False
         try:
-            key = {self._key_attribute: text(row_key)}
+            key = self._naming.key_as_sent(row_key)
             return "Item" not in self._made.get_item(TableName=self._table, Key=key, ConsistentRead=True)
         except (ClientError, *NO_ANSWER):
             return False
 
     def _ask(self, request: Request) -> Any:
-        verb, key = request.verb, {self._key_attribute: text(request.key)}
+        verb, key = request.verb, self._naming.key_as_sent(request.key)
         if verb in (GET, GET_EVENTUAL):
             return self._made.get_item(TableName=self._table, Key=key, ConsistentRead=verb == GET)
         condition = request.condition if isinstance(request.condition, Condition) else Condition(())
-        expressions = _Expressions(self._key_attribute)
-        how = expressions.condition(condition.clauses)
+        expressions = _Expressions()
+        how = expressions.condition([self._naming.clause(clause) for clause in condition.clauses])
         if how:
             # Tells an item that is another from one that is absent, without a second request.
             how["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         if verb == PUT:
-            item = _as_sent(self._named(json.loads(request.body), KEY, self._key_attribute))
+            item = _as_sent(self._naming.as_sent(json.loads(request.body)))
             return self._made.put_item(TableName=self._table, Item=item, **how, **expressions.names_and_values())
         if verb == DELETE:
             return self._made.delete_item(TableName=self._table, Key=key, **how, **expressions.names_and_values())
@@ -138,11 +183,6 @@ class DynamoChannel:
         return self._made.update_item(
             TableName=self._table, Key=key, ReturnValues="ALL_NEW", **how, **expressions.names_and_values()
         )
-
-    @staticmethod
-    def _named(item: Item | None, old: str, new: str) -> Item | None:
-        """The item with its hash key called otherwise."""
-        return None if item is None else {new if name == old else name: value for name, value in item.items()}
 
     def require_table(self) -> None:
         """Raise ConfigError for a table with another key, BackendUnavailable where there is none or none answers."""
@@ -157,11 +197,16 @@ class DynamoChannel:
                 raise BackendUnavailable(f"table {self._table!r} does not answer: {explain(error)[1]}") from None
         schema = {part["KeyType"]: part["AttributeName"] for part in described["KeySchema"]}
         types = {each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]}
-        if schema != {"HASH": self._key_attribute} or types.get(self._key_attribute) != "S":
+        wanted = dict(self._schema)
+        if schema != wanted or any(types.get(name) != "S" for name in wanted.values()):
             found = ", ".join(f"{name} ({kind}, {types.get(name, '?')})" for kind, name in schema.items())
-            raise ConfigError(
-                f"table {self._table!r} has the key {found}; expected {self._key_attribute} (HASH, S) and nothing else"
-            )
+            expected = ", ".join(f"{name} ({kind}, S)" for kind, name in self._schema)
+            raise ConfigError(f"table {self._table!r} has the key {found}; expected {expected} and nothing else")
+
+    @property
+    def _schema(self) -> list[tuple[str, str]]:
+        """DynamoDB's kind of each key attribute, and its name."""
+        return list(zip(("HASH", "RANGE"), self._naming.attributes, strict=False))
 
     def create_table(self) -> None:
         """Make the table, on demand capacity, and wait until it is there; one that is there already is fine.
@@ -172,8 +217,8 @@ class DynamoChannel:
             try:
                 self._made.create_table(
                     TableName=self._table,
-                    KeySchema=[{"AttributeName": self._key_attribute, "KeyType": "HASH"}],
-                    AttributeDefinitions=[{"AttributeName": self._key_attribute, "AttributeType": "S"}],
+                    KeySchema=[{"AttributeName": name, "KeyType": kind} for kind, name in self._schema],
+                    AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for _, name in self._schema],
                     BillingMode="PAY_PER_REQUEST",
                 )
             except ClientError as error:
@@ -229,15 +274,14 @@ def _each_binary(value: Mapping[str, Any], change: Callable[[Any], Any]) -> dict
 class _Expressions:
     """DynamoDB's expressions: names and values stand in them by placeholders only, whatever an attribute is called."""
 
-    def __init__(self, key_attribute: str) -> None:
-        self._key_attribute = key_attribute
+    def __init__(self) -> None:
         self._numbers = itertools.count()
         self._names: dict[str, str] = {}
         self._values: dict[str, Any] = {}
 
     def _name(self, attribute: str) -> str:
         placeholder = f"#n{next(self._numbers)}"
-        self._names[placeholder] = self._key_attribute if attribute == KEY else attribute
+        self._names[placeholder] = attribute
         return placeholder
 
     def _value(self, value: Mapping[str, Any] | None) -> str:

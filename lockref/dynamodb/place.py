@@ -8,15 +8,19 @@ from lockref.errors import ConfigError
 from lockref.ports import Channel
 
 if TYPE_CHECKING:
+    from lockref.dynamodb.boto import Naming
     from lockref.stores.uri import StoreAddress
 
 _FORM: Final = "dynamodb://TABLE[?endpoint=http://HOST:PORT&region=REGION]"
 
 
-def table_channel(address: StoreAddress, *, request_timeout_ns: int, pool_size: int = 10) -> Channel:
+def table_channel(
+    address: StoreAddress, *, request_timeout_ns: int, pool_size: int = 10, naming: Naming | None = None
+) -> Channel:
     """A channel to that table; no request is sent.
 
-    request_timeout_ns: bounds each request. pool_size: connections kept.
+    request_timeout_ns: bounds each request. pool_size: connections kept. naming: of a real table's attributes; default
+    that of our locks. A table in memory has the port's own names.
     Errors: ConfigError for the address of an object store, and for an AWS configuration that cannot be used.
     """
     if address.scheme == "memory":
@@ -32,6 +36,7 @@ def table_channel(address: StoreAddress, *, request_timeout_ns: int, pool_size: 
     try:
         return DynamoChannel(
             address.container,
+            naming=naming,
             endpoint=address.endpoint,
             region=address.region,
             request_timeout_ns=request_timeout_ns,
@@ -41,13 +46,15 @@ def table_channel(address: StoreAddress, *, request_timeout_ns: int, pool_size: 
         raise ConfigError(f"the table {address} cannot be opened with this AWS configuration: {error}") from error
 
 
-def require_table(address: StoreAddress, *, request_timeout_ns: int, is_ours: bool = False) -> None:
+def require_table(
+    address: StoreAddress, *, request_timeout_ns: int, is_ours: bool = False, naming: Naming | None = None
+) -> None:
     """Ask the table for its key. is_ours: make the table where there is none yet.
 
     Errors: ConfigError for an object store, and for a table with another key; BackendUnavailable where there is no
     table, or no answer.
     """
-    channel = table_channel(address, request_timeout_ns=request_timeout_ns, pool_size=1)
+    channel = table_channel(address, request_timeout_ns=request_timeout_ns, pool_size=1, naming=naming)
     if address.scheme == "memory":
         return
     from lockref.dynamodb.boto import DynamoChannel

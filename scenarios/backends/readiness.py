@@ -38,6 +38,7 @@ class RunningBackend:
     version: "" where unknown. pid: of the server's process, None where we did
     not start one. log_path: its output, gone once the server is stopped unless
     a folder for it was named. ready_s: from process start to readiness.
+    bucket_uri: of a server of ours with buckets, also where `uri` is a table's; "" of others.
     measured: which conditions it kept; None where nobody has asked yet.
     """
 
@@ -48,6 +49,7 @@ class RunningBackend:
     log_path: Path | None = None
     ready_s: float = 0.0
     measured: Measured | None = None
+    bucket_uri: str = ""
 
 
 class Watched(Protocol):

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lockref.dynamodb.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
@@ -35,6 +35,9 @@ from scenarios.backends.readiness import (
     store_uri,
 )
 from scenarios.backends.server_process import ServerProcess, free_port
+
+if TYPE_CHECKING:
+    from lockref.dynamodb.boto import Naming
 
 READY_TIMEOUT_S: Final = 60  # The very first start of a server also compiles its modules.
 BUCKET_DEFAULT: Final = "lockref"
@@ -86,7 +89,8 @@ def start_backend(
         else:
             starting = _started_process(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder)
         with starting as running:
-            yield running
+            has_buckets = parse_store_uri(running.uri).scheme != "dynamodb"
+            yield dataclasses.replace(running, bucket_uri=running.uri if has_buckets else "")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -160,9 +164,10 @@ def require_known(name_or_uri: str) -> None:
         find_backend(name_or_uri)
 
 
-def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME) -> str:
+def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, naming: Naming | None = None) -> str:
     """The URI of a table on a server of ours, which is made if it is not there yet.
 
+    naming: what its key is called; default as our locks have it.
     Errors: CapabilityMissing if the server has no tables; BackendUnavailable if it does not make one.
     """
     if not find_backend(running.name).has_tables:
@@ -172,7 +177,7 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME) -> st
         )
     # Its bucket's address is the table's: servers of this kind have all services on one port.
     uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={TABLE_REGION}"
-    require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, is_ours=True)
+    require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, is_ours=True, naming=naming)
     return uri
 
 

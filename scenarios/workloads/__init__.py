@@ -20,3 +20,8 @@ RESOURCES: dict[str, Callable[[], Resource]] = {
     "log": CommitLog,
 }
 """By the name that a scenario gives as `workload.kind`; DELTA_LOG is no state machine of ours, but a store."""
+
+
+def reads_first(kind: str) -> bool:
+    """Does a client of this `workload.kind` read the resource and base its write on that?"""
+    return kind != DELTA_LOG and RESOURCES[kind]().reads_first

@@ -159,6 +159,20 @@ RESOURCE = ResourceKind()
 RESOURCE_TIMEOUT_NS = 2 * NS_PER_S
 
 
+class NoResource:
+    """In the place of a resource, for a workload whose clients go to a store of their own."""
+
+    capabilities = None
+    client = ""
+    service = RESOURCE.name
+
+    def send(self, request: Request, _timeout_ns: int) -> Reply:
+        raise AssertionError(f"{request.verb} of a resource, and this workload has none")
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
 class LocalChannel:
     """The resource in the same process, for real threads.
 

@@ -16,6 +16,8 @@ from scenarios import interrupts
 from scenarios.backends import BACKENDS, RunningBackend, resolve_backend
 from scenarios.definition.schema import Scenario
 from scenarios.definition.thresholds import judged_thresholds
+from scenarios.workloads import DELTA_LOG
+from scenarios.worlds.log_server import log_places
 from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
@@ -80,6 +82,8 @@ def contend_on(
     require_undisturbed(scenario)
     require_counts(clients=clients, processes=processes)
     is_ours = backend in BACKENDS
+    is_log = scenario.workload.kind == DELTA_LOG
+    has_rows = scenario.workload.protocol == "helping"
     if is_ours:
         progress(f"starting {backend} (the first start on a machine installs it)")
     with resolve_backend(backend, via=via, stands_on=spec.stands_on) as running:
@@ -96,6 +100,7 @@ def contend_on(
             processes=processes,
             folder=folder,
             raise_if_interrupted=interrupts.raise_if_heard,
+            places=log_places(running, has_rows=has_rows) if is_log else None,
         )
     measured = running.measured
     store_notices = [f"the store {finding.sentence}" for finding in measured.ignored] if measured else []

@@ -4,7 +4,9 @@ All clients of a process are threads on one ThreadRuntime; they make their
 locks, meet at a barrier, and start together. The protected resource lives in
 the process that called `run_real`: for its own threads behind a mutex, for
 those of worker processes at the end of a pipe. So the EFFECT rows are written
-by the resource at the instant of application, in one order, in every case.
+by the resource at the instant of application, in one order, in every case. A Delta
+log lies in a real store instead; `scenarios.workloads.delta.landings` tells who
+writes its EFFECT rows.
 
 True time is the host's monotonic clock, which its processes share; a run that
 spans hosts cannot be recorded in this way.
@@ -19,8 +21,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,10 +31,11 @@ import pyarrow.compute as pc
 
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
-from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, OutcomeUnknown
 from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Recorder, detail, digests, runs_table
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
+from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
@@ -41,9 +44,12 @@ from reports.history_files import write_runs
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
 from scenarios.workloads import DELTA_LOG, RESOURCES
-from scenarios.workloads.resource import LocalChannel, ResourceHost
+from scenarios.workloads.delta.landings import settle
+from scenarios.workloads.delta.log_files import Log
+from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
+from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost
 from scenarios.worlds.mixture import Mixture
-from scenarios.worlds.threads import ClientThreads, Job
+from scenarios.worlds.threads import LOG_TIMEOUT_NS, ClientThreads, Job
 from scenarios.worlds.workers import LostWorker, Reports, Workers
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
@@ -75,6 +81,7 @@ def run_real(
     seed: int = 0,
     folder: Path | None = None,
     raise_if_interrupted: Callable[[], None] = lambda: None,
+    places: LogPlaces | None = None,
 ) -> RealOutcome:
     """Run a scenario without faults against the store at `store_uri`.
 
@@ -84,12 +91,16 @@ def run_real(
     raise_if_interrupted: asked every second while the clients contend; raises a KeyboardInterrupt that Python dropped.
     folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
         which `write_history` replaces. Default a temporary one.
+    places: of the logs, where the clients commit to such. Default beside the locks.
     Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
     store or count; BackendUnavailable if the store does not answer.
     KeyboardInterrupt while the clients contend cuts the run off.
     """
     count = scenario.clients if clients is None else clients
     shared_uri = _usable(scenario, store_uri, clients=count, processes=processes)
+    is_log = scenario.workload.kind == DELTA_LOG
+    if is_log and places is None:
+        places = places_beside(shared_uri)
     runtime = ThreadRuntime()
     run_id = runtime.token_bytes(6).hex()
     key = f"lockref-{run_id}/.hoodie/.locks/table_lock.json"
@@ -108,6 +119,7 @@ def run_real(
             names=names[part::processes],
             seed=seed,
             first_number=1 + part * REQUESTS_PER_PROCESS,
+            places=places,
         )
         for part in range(processes)
     ]
@@ -126,6 +138,8 @@ def run_real(
         reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted)
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
         _record_crashes(recorder, reports.lost)
+        if places is not None and is_log:
+            _settle(places, {table_of(scenario.workload, name, key) for name in names}, recorder, spool)
         end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
         events = read_spool(spool)
     return _outcome(row, events, reports, end_ns)
@@ -144,11 +158,7 @@ def _contend(
 
     row: describes the run. It is written into `kept` before a client is made, and again when the clients are let go.
     """
-    job = jobs[0]
-    host = ResourceHost(
-        RESOURCES[job.scenario.workload.kind](), recorder=recorder, true_ns=runtime.monotonic_ns, lock=job.key
-    )
-    resource = LocalChannel(host, runtime.mutex())
+    resource = _resource(jobs[0], recorder, runtime)
 
     def began(request_timeout_ns: int) -> int:
         start_ns = runtime.monotonic_ns()
@@ -158,10 +168,28 @@ def _contend(
 
     write_runs(kept, runs_table([row]))
     if len(jobs) == 1:
-        threads = ClientThreads(job, recorder=recorder, resource=resource, runtime=runtime)
+        threads = ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime)
         return _alone(threads, began, raise_if_interrupted)
     with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
         return workers.run(began(workers.gather()))
+
+
+def _resource(job: Job, recorder: SpoolRecorder, runtime: ThreadRuntime) -> Channel:
+    """What the clients of all processes share."""
+    if job.scenario.workload.kind == DELTA_LOG:
+        return NoResource()
+    resource = RESOURCES[job.scenario.workload.kind]()
+    host = ResourceHost(resource, recorder=recorder, true_ns=runtime.monotonic_ns, lock=job.key)
+    return LocalChannel(host, runtime.mutex())
+
+
+def _settle(places: LogPlaces, tables: Iterable[str], recorder: SpoolRecorder, spool: Path) -> None:
+    """Record what the clients could not know of their logs. Errors: BackendUnavailable if a log cannot be read."""
+    with closing(open_store(places.objects, request_timeout_ns=LOG_TIMEOUT_NS)) as store:
+        try:
+            settle(recorder, read_spool(spool), [Log(store, table) for table in sorted(tables)])
+        except OutcomeUnknown as error:
+            raise BackendUnavailable(f"a log cannot be read after the run: {error}") from error
 
 
 def _outcome(row: dict[str, object], events: pa.Table, reports: Reports, end_ns: int) -> RealOutcome:
@@ -241,8 +269,17 @@ def require_undisturbed(scenario: Scenario) -> None:
 
     Raises ConfigError for one with services or nodes that no real run has.
     """
+    # The helping log store's table, and nothing else.
+    is_log = scenario.workload.kind == DELTA_LOG
     for what, names in (
-        ("services", [name for name in scenario.services if name != DEFAULT_STORE]),
+        (
+            "services",
+            [
+                name
+                for name, service in scenario.services.items()
+                if name != DEFAULT_STORE and not (is_log and service.kind == TABLE.name)
+            ],
+        ),
         ("nodes", list(scenario.nodes)),
     ):
         if names:
@@ -250,11 +287,6 @@ def require_undisturbed(scenario: Scenario) -> None:
                 f"scenario {scenario.name!r} declares the {what} {', '.join(names)}; "
                 "only the simulated world has such: run it with `lockref sim`"
             )
-    if scenario.workload.kind == DELTA_LOG:
-        raise CapabilityMissing(
-            f"scenario {scenario.name!r} commits to a Delta log, which only the simulated world has so far: "
-            "run it with `lockref sim`"
-        )
     if scenario.disturbs:
         raise CapabilityMissing(
             f"scenario {scenario.name!r} injects faults, which only the simulated world can: "

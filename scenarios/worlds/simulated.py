@@ -33,6 +33,7 @@ from scenarios.workloads.client_profile import ClientProfile, forked_child
 from scenarios.workloads.delta.committer import Committer
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.log_service import DeltaLogService
+from scenarios.workloads.delta.places import lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected, ResourceHost
 from scenarios.worlds.attribution import attributed, is_providers_fault
@@ -133,7 +134,7 @@ class _Laboratory:
             node=node.name,
             runtime=process.runtime,
             client_runtime=process.client_runtime,
-            settings=replace(self.settings, key=self._lock_key(node.name)),
+            settings=replace(self.settings, key=lock_key_of(self.scenario.workload, node.name, self.settings.key)),
             open_store=ports.open_store,
             open_port=ports.open_port,
             open_resource=lambda: self._resource(node),
@@ -243,14 +244,6 @@ class _Laboratory:
         self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
         return self.world.connect(node, name, kind, timeout_ns=timeout_ns)
 
-    def _table(self, client: str) -> str:
-        """The table that this client writes to: they take turns. The first one has the name of the run's lock."""
-        number = (int(client.removeprefix("n").partition("-")[0]) - 1) % self.scenario.workload.tables
-        return f"{number + 1}/{self.settings.key}" if number else self.settings.key
-
-    def _lock_key(self, client: str) -> str:
-        return self._table(client) if self.scenario.workload.lock_key == "table" else self.settings.key
-
     def _resource(self, node: Node) -> Protected:
         if self.scenario.workload.kind != DELTA_LOG:
             return self.world.connect(node, RESOURCE.name, RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
@@ -259,7 +252,8 @@ class _Laboratory:
         return Committer(
             Writer(
                 log=Log(
-                    connect(node, RESOURCE.name, OBJECT_STORE, timeout_ns=RESOURCE_TIMEOUT_NS), self._table(node.name)
+                    connect(node, RESOURCE.name, OBJECT_STORE, timeout_ns=RESOURCE_TIMEOUT_NS),
+                    table_of(workload, node.name, self.settings.key),
                 ),
                 runtime=process.client_runtime,
                 rows=None if rows is None else connect(node, rows, TABLE, timeout_ns=RESOURCE_TIMEOUT_NS),

@@ -24,8 +24,14 @@ from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.definition.draw import DrawnScenario, profile_of
 from scenarios.definition.schema import Scenario
-from scenarios.workloads import RESOURCES
-from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
+from scenarios.workloads import DELTA_LOG, reads_first
+from scenarios.workloads.delta.committer import Committer
+from scenarios.workloads.delta.landings import LandingChannel
+from scenarios.workloads.delta.log_files import Log
+from scenarios.workloads.delta.log_rows import open_rows
+from scenarios.workloads.delta.places import LogPlaces, lock_key_of, table_of
+from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.client_process import ClientProcess, Surroundings
 from scenarios.worlds.mixture import Mixture
@@ -35,6 +41,8 @@ P = TypeVar("P")
 
 START_TIMEOUT_NS = 60 * NS_PER_S
 POOL_MAX = 1024
+LOG_TIMEOUT_NS = 20 * NS_PER_S
+"""Of one request to a Delta log or to its rows: a small server answers a crowd late, and nobody throttles it."""
 GRACE_S = 15
 """How long after the end of the run its calls may still take; then it counts as cut off."""
 LOOK_NS = NS_PER_S
@@ -43,7 +51,10 @@ LOOK_NS = NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What one process is to do; crosses to worker processes by pickling."""
+    """What one process is to do; crosses to worker processes by pickling.
+
+    places: of the logs, where the clients commit to such.
+    """
 
     scenario: Scenario
     drawn: DrawnScenario
@@ -53,6 +64,7 @@ class Job:
     names: tuple[str, ...]
     seed: int
     first_number: int
+    places: LogPlaces | None = None
 
 
 class ClientThreads:
@@ -115,22 +127,64 @@ class ClientThreads:
             raise self.failures[0]
 
     def _channel(self, kind: str, request_timeout_ns: int) -> Channel:
-        """Equal timeouts share a client, and so its connections."""
-        pool_size = min(POOL_MAX, 2 * len(self.job.names))
+        """Of a lock."""
+
+        def opened(pool_size: int) -> Channel:
+            uri = self.job.store_uri
+            if kind == TABLE.name:
+                return table_channel(parse_store_uri(uri), request_timeout_ns=request_timeout_ns, pool_size=pool_size)
+            return StoreChannel(open_store(uri, request_timeout_ns=request_timeout_ns, pool_size=pool_size))
+
         with self._mutex:
             self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
-            asked = kind, request_timeout_ns
+        return self._shared(kind, request_timeout_ns, opened)
+
+    def _shared(self, what: str, request_timeout_ns: int, opened: Callable[[int], Channel]) -> Channel:
+        """Equal timeouts share a client, and so its connections. opened: makes one for so many connections."""
+        asked = what, request_timeout_ns
+        with self._mutex:
             if asked not in self._channels:
-                self._channels[asked] = (
-                    table_channel(
-                        parse_store_uri(self.job.store_uri), request_timeout_ns=request_timeout_ns, pool_size=pool_size
-                    )
-                    if kind == TABLE.name
-                    else StoreChannel(
-                        open_store(self.job.store_uri, request_timeout_ns=request_timeout_ns, pool_size=pool_size)
-                    )
-                )
+                self._channels[asked] = opened(min(POOL_MAX, 2 * len(self.job.names)))
             return self._channels[asked]
+
+    def _resource(self, name: str, journal: Journal) -> Protected:
+        """One client's way to what its lock protects."""
+        job, runtime = self.job, self.runtime
+        workload, places = job.scenario.workload, job.places
+        if workload.kind != DELTA_LOG:
+            return RESOURCE.over(self.resource, RESOURCE_TIMEOUT_NS)
+        assert places is not None, "a run with a Delta log says where that is"
+        objects = self._shared(
+            "log",
+            LOG_TIMEOUT_NS,
+            lambda pool_size: StoreChannel(
+                open_store(places.objects, request_timeout_ns=LOG_TIMEOUT_NS, pool_size=pool_size)
+            ),
+        )
+        landing = LandingChannel(objects, self.recorder, runtime.monotonic_ns, client=name)
+        rows = None
+        if workload.protocol == "helping":
+            channel = self._shared(
+                "rows",
+                LOG_TIMEOUT_NS,
+                lambda pool_size: open_rows(
+                    places, wall_ns=runtime.wall_ns, request_timeout_ns=LOG_TIMEOUT_NS, pool_size=pool_size
+                ),
+            )
+            rows = TABLE.over(channel, LOG_TIMEOUT_NS)
+        checkpoints = stream(job.seed, f"workload/{name}/checkpoint")
+        return Committer(
+            Writer(
+                log=Log(OBJECT_STORE.over(landing, LOG_TIMEOUT_NS), table_of(workload, name, job.key)),
+                runtime=runtime,
+                rows=rows,
+            ),
+            PROTOCOLS[workload.protocol],
+            recorder=self.recorder,
+            stamp=journal.stamp,
+            next_number=journal.next_number,
+            checkpoint_delay_ns=lambda: workload.checkpoint_delay.draw(checkpoints),
+        )
 
     def _port(self, kind: PortKind[P], timeout_ns: int, service: str, *, journal: Journal, mixture: Mixture) -> P:
         """What a client's process opens. Errors: CapabilityMissing for what no real run has."""
@@ -187,11 +241,11 @@ class ClientThreads:
             node=name,
             runtime=_ListeningRuntime(runtime, self, name),
             client_runtime=runtime,
-            settings=job.drawn.lock_settings(job.scenario.lock, key=job.key),
+            settings=job.drawn.lock_settings(job.scenario.lock, key=lock_key_of(job.scenario.workload, name, job.key)),
             open_store=lambda timeout_ns: open_port(OBJECT_STORE, timeout_ns, ""),
             open_port=open_port,
-            open_resource=lambda: RESOURCE.over(self.resource, RESOURCE_TIMEOUT_NS),
-            reads_first=RESOURCES[job.scenario.workload.kind]().reads_first,
+            open_resource=lambda: self._resource(name, journal),
+            reads_first=reads_first(job.scenario.workload.kind),
             recorder=self.recorder,
             stamp=stamp,
             next_number=journal.next_number,

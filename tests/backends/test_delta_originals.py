@@ -16,6 +16,7 @@ from scenarios.backends.faultproxy import FaultProxy
 from scenarios.peers.delta.__main__ import ALL
 from scenarios.peers.delta.findings import Experiment, appends, committed, not_acquirable
 from scenarios.peers.delta.lake import Lake
+from scenarios.peers.delta.log_store import LOG_STORE_RELEASE, they_finish, turns
 from scenarios.peers.delta.originals import ORIGINALS, find_original
 from sim.faults.answers import Error
 from sim.faults.network import Delay
@@ -52,6 +53,17 @@ def test_two_processes_of_the_original_lose_nothing_under_its_lock(run):
 def test_the_original_honours_a_row_that_nobody_may_take(run):
     have("0.13.0")
     assert not_acquirable(run, "0.13.0")
+
+
+def test_a_helping_log_store_as_released_and_ours_take_turns_on_one_table(run):
+    """Their rows have the same attributes, and each goes on where the other has stopped."""
+    have(LOG_STORE_RELEASE)
+    assert turns(run)
+
+
+def test_a_helping_log_store_as_released_finishes_what_ours_left(run):
+    have(LOG_STORE_RELEASE)
+    assert they_finish(run)
 
 
 def test_a_dead_peer_is_told_of_with_its_name(run):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lockref import host_processes, open_lock
-from lockref.dynamodb.boto import DynamoChannel
+from lockref.dynamodb.boto import DynamoChannel, HashKey
 from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
@@ -236,7 +236,7 @@ def test_a_table_with_another_key_is_refused(table: DynamoChannel) -> None:
     """Bad input: what its key is, and what is expected."""
     address = table._made.meta.endpoint_url
     other = DynamoChannel(
-        f"other-{next(_numbers)}", key_attribute="lock_key", endpoint=address, region="us-east-1",
+        f"other-{next(_numbers)}", naming=HashKey("lock_key"), endpoint=address, region="us-east-1",
         request_timeout_ns=TIMEOUT_NS,
     )  # fmt: skip
     other.create_table()

@@ -13,13 +13,15 @@ import sys
 import time
 
 from lockref.errors import BackendUnavailable
+from scenarios.peers.delta.comparison import COMPARISON
 from scenarios.peers.delta.danger import DANGERS
 from scenarios.peers.delta.findings import FINDINGS, Experiment
 from scenarios.peers.delta.lake import started_lake
+from scenarios.peers.delta.log_store import LOG_STORES
 from scenarios.peers.delta.today import TODAY
 from scenarios.peers.delta.turns import TURNS
 
-ALL = {**FINDINGS, **TURNS, **DANGERS, **TODAY}
+ALL = {**FINDINGS, **TURNS, **DANGERS, **LOG_STORES, **TODAY, **COMPARISON}
 
 
 def main() -> int:

@@ -14,18 +14,24 @@ from typing import Final
 
 from lockref.dynamodb.boto import DynamoChannel
 from lockref.dynamodb.options import DEFAULT_TABLE_NAME
-from lockref.dynamodb.table import TABLE, Item, TableClient
+from lockref.dynamodb.place import require_table
+from lockref.dynamodb.table import TABLE, Item, TableClient, text
 from lockref.runtime import NS_PER_S
 from lockref.stores.aws import aws_client
 from lockref.stores.uri import parse_store_uri
 from scenarios.backends import start_backend
 from scenarios.backends.faultproxy import FaultProxy
 from scenarios.peers.delta.process import Peer
+from scenarios.workloads.delta.log_rows import FILE_NAME, TABLE_PATH, LogRows, open_rows
+from scenarios.workloads.delta.places import LogPlaces
+from scenarios.worlds.log_server import ROWS_TABLE
 
 REGION: Final = "us-east-1"
 _REQUEST_TIMEOUT_NS: Final = 20 * NS_PER_S
 _POLL_S: Final = 0.02
 _WRITER: Final = Path(__file__).with_name("writer.py")
+LOG_STORE: Final[Mapping[str, str]] = {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}
+"""Options of a writer with the helping log store; its table is `delta_log`."""
 UNSAFE: Final[Mapping[str, str]] = {"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
 """Options of an old writer without any lock."""
 
@@ -44,6 +50,18 @@ def lock_options(key: str, *, owner: str, lease_s: int, additional_s: int = 1) -
         "DYNAMO_LOCK_REFRESH_PERIOD_MILLIS": "1000",
         "DYNAMO_LOCK_ADDITIONAL_TIME_TO_WAIT_MILLIS": str(1000 * additional_s),
     }
+
+
+def add_action(label: str) -> bytes:
+    """The line of a log entry that adds one file with this label; the file is not there, for nobody reads it."""
+    add = {
+        "path": f"label={label}/{label}.parquet",
+        "partitionValues": {"label": label},
+        "size": 1,
+        "modificationTime": 0,
+        "dataChange": True,
+    }
+    return json.dumps({"add": add}).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +88,49 @@ class Lake:
         self._s3 = aws_client(
             "s3", endpoint=endpoint, region=REGION, request_timeout_ns=_REQUEST_TIMEOUT_NS, pool_size=4
         )
+        self._dynamodb = aws_client(
+            "dynamodb", endpoint=endpoint, region=REGION, request_timeout_ns=_REQUEST_TIMEOUT_NS, pool_size=4
+        )
         self._channel = DynamoChannel(
             DEFAULT_TABLE_NAME, endpoint=endpoint, region=REGION, request_timeout_ns=_REQUEST_TIMEOUT_NS
         )
         self._channel.create_table()
+        self._create_rows_table()
         self._numbers = collections.Counter[str]()
 
     @property
     def table(self) -> TableClient:
         """The lock table."""
         return TABLE.over(self._channel, _REQUEST_TIMEOUT_NS)
+
+    @property
+    def lock_uri(self) -> str:
+        """The lock table, for our locks."""
+        return self._table_uri(DEFAULT_TABLE_NAME)
+
+    def _table_uri(self, table: str) -> str:
+        return f"dynamodb://{table}?endpoint={self.endpoint}&region={REGION}"
+
+    def places(self, bucket: str) -> LogPlaces:
+        """That bucket for logs of ours, and the rows table that they share with the originals."""
+        objects = f"s3://{bucket}?endpoint={self.endpoint}&region={REGION}"
+        return LogPlaces(objects=objects, rows=self._table_uri(ROWS_TABLE))
+
+    def rows(self, bucket: str) -> TableClient:
+        """The rows of the logs in that bucket, as our helping log store sees them."""
+        channel = open_rows(self.places(bucket), wall_ns=time.time_ns, request_timeout_ns=_REQUEST_TIMEOUT_NS)
+        return TABLE.over(channel, _REQUEST_TIMEOUT_NS)
+
+    def log_row(self, table: str, file_name: str) -> Item | None:
+        """The row of a version as the table has it. table: `s3://BUCKET/NAME`."""
+        key = {TABLE_PATH: text(table), FILE_NAME: text(file_name)}
+        found: Item | None = self._dynamodb.get_item(TableName=ROWS_TABLE, Key=key, ConsistentRead=True).get("Item")
+        return found
+
+    def _create_rows_table(self) -> None:
+        naming = LogRows("", time.time_ns)
+        address = parse_store_uri(self._table_uri(ROWS_TABLE))
+        require_table(address, request_timeout_ns=_REQUEST_TIMEOUT_NS, is_ours=True, naming=naming)
 
     def proxy(self) -> FaultProxy:
         """A network between one client and the server, for faults. Not started yet."""
@@ -135,28 +186,21 @@ class Lake:
             number, _, suffix = found["Key"].rpartition("/")[2].partition(".")
             if suffix != "json" or not number.isdecimal():
                 continue
-            text = self._s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read().decode()
-            actions = [json.loads(line) for line in text.splitlines()]
+            entry = self._s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read().decode()
+            actions = [json.loads(line) for line in entry.splitlines()]
             versions[int(number)] = tuple(
                 action["add"]["partitionValues"]["label"] for action in actions if "add" in action
             )
-        return Log(versions)
+        return Log(dict(sorted(versions.items())))
 
     def put_version(self, table: str, version: int, label: str) -> None:
-        """Commit without a condition: one add action, whose file is not there, for nobody reads it."""
+        """Commit without a condition."""
         bucket, _, name = table.removeprefix("s3://").partition("/")
-        add = {
-            "path": f"label={label}/{label}.parquet",
-            "partitionValues": {"label": label},
-            "size": 1,
-            "modificationTime": 0,
-            "dataChange": True,
-        }
-        body = json.dumps({"add": add}).encode()
-        self._s3.put_object(Bucket=bucket, Key=f"{name}/_delta_log/{version:020}.json", Body=body)
+        self._s3.put_object(Bucket=bucket, Key=f"{name}/_delta_log/{version:020}.json", Body=add_action(label))
 
     def close(self) -> None:
         self._channel.close()
+        self._dynamodb.close()
         self._s3.close()
 
 

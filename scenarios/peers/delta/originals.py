@@ -51,6 +51,7 @@ ORIGINALS: Final[dict[str, Original]] = {
     "0.14.0": _deltalake(
         "0.14.0", "dynamodb_lock 0.6.0: a dead holder's lease never ends (B1)", beside=_OLD_ARROW, python_max=(3, 12)
     ),
+    "1.2.1": _deltalake("1.2.1", "the helping log store: a row in DynamoDB decides", beside=(), python_max=(3, 13)),
     "1.6.6": _deltalake("1.6.6", "no lock: conditional put", beside=(), python_max=(3, 14)),
     "python_dynamodb_lock": Original(
         name="python-dynamodb-lock",

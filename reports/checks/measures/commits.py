@@ -1,0 +1,79 @@
+"""Figures of the commits to Delta logs: how many, how they ended, how long they took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockref.history import Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks.facts.columns import Events, Ints
+from reports.checks.facts.commits import Commits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFigures:
+    """Of all runs of a history together.
+
+    acknowledged, refused, unknown: commits by what their writers were told. taken: versions that were tried in vain.
+    lost, twice: acknowledged commits that stand in no version, or in several (DL1). landed: refused ones that landed
+    (DL5). first_ns, last_ns: the first call and the last answer, 0 without any.
+    lasted_ns: of each acknowledged commit, from the call to the answer; under a lock from the call of the lock.
+    """
+
+    acknowledged: int
+    refused: int
+    unknown: int
+    taken: int
+    lost: int
+    twice: int
+    landed: int
+    first_ns: int
+    last_ns: int
+    lasted_ns: Ints
+
+
+def commit_figures(events: Events, commits: Commits) -> CommitFigures:
+    """Read the figures off a history. A client commits in one task."""
+    told, landings = commits.tellings, commits.landings
+    identities = np.concatenate((landings.identity, told.identity))
+    count = int(identities.max()) + 1 if len(identities) else 0
+    places = np.bincount(landings.identity[landings.stands], minlength=count)[told.identity]
+    landed = np.bincount(landings.identity, minlength=count)[told.identity] > 0
+    is_told = told.is_acknowledged
+    first_ns, lasted_ns = _lasted(events, told.row)
+    return CommitFigures(
+        acknowledged=int(is_told.sum()),
+        refused=int(told.is_error.sum()),
+        unknown=int((told.outcome == Outcome.AMBIGUOUS).sum()),
+        taken=int(np.maximum(events.integers("attempt")[told.row] - 1, 0).sum()),
+        lost=int((is_told & (places == 0)).sum()),
+        twice=int((is_told & (places > 1)).sum()),
+        landed=int((told.is_error & landed).sum()),
+        first_ns=first_ns,
+        last_ns=int(told.at_ns.max(initial=0)),
+        lasted_ns=lasted_ns[is_told],
+    )
+
+
+def _lasted(events: Events, told: Ints) -> tuple[int, Ints]:
+    """The first call of all, and how long each of these commits took."""
+    calls = events.rows(Kind.CALL)
+    op = events.numbers("op")[calls]
+    calls = calls[(op == Op.ACQUIRE) | (op == Op.COMMIT)]
+    at, node, run = events.integers("at_ns"), events.codes("node"), events.run
+    began: dict[tuple[int, int], int] = {}
+    lasted = {}
+    is_telling = np.zeros(events.count, dtype=np.bool_)
+    is_telling[told] = True
+    for row in np.union1d(calls, told).tolist():
+        who = int(run[row]), int(node[row])
+        if is_telling[row]:
+            lasted[row] = int(at[row]) - began.pop(who)
+        elif events.numbers("op")[row] == Op.ACQUIRE:
+            began[who] = int(at[row])
+        else:
+            began.setdefault(who, int(at[row]))
+    first_ns = int(at[calls].min()) if len(calls) else 0
+    return first_ns, np.array([lasted[int(row)] for row in told], dtype=np.int64)
