@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -179,6 +180,28 @@ def test_the_lease_on_a_real_table(table: DynamoChannel) -> None:
     assert (token, second.fencing_token) == (1, 2)
     second.close()
     first.close()
+
+
+@pytest.mark.parametrize("table", [on("ministack"), on("dynalite")], indirect=True)
+def test_a_grant_costs_what_the_document_says_by_the_servers_own_count(table: DynamoChannel) -> None:
+    """docs/delta.md: a row is one unit, so two writes a cycle, and two reads and one mark before the first."""
+    units: Counter[str] = Counter()
+    events = table._made.meta.events
+    for operation in ("GetItem", "PutItem"):
+        events.register(
+            f"provide-client-params.dynamodb.{operation}",
+            lambda params, **_: {**params, "ReturnConsumedCapacity": "TOTAL"},
+        )
+        events.register(
+            f"after-call.dynamodb.{operation}",
+            lambda parsed, model, **_: units.update({model.name: parsed["ConsumedCapacity"]["CapacityUnits"]}),
+        )
+    lock = DynamoLock(TableClient(table, TIMEOUT_NS), "s3://bucket/t", LeaseOptions.from_properties({}))
+    for _ in range(4):
+        assert lock.try_lock()
+        lock.unlock()
+    lock.close()
+    assert units == {"GetItem": 2, "PutItem": 1 + 2 * 4}
 
 
 HOLDS_UNTIL_KILLED = """
