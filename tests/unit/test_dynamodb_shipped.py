@@ -11,8 +11,9 @@ from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.shipped.crate import Crate, CrateWithFix, CrateWithTimeToLive
 from lockref.dynamodb.shipped.java_client import JavaClient
 from lockref.dynamodb.shipped.python_client import IN_DANGER, PythonClient
-from lockref.dynamodb.table import KEY, TABLE, VERSION, TableClient, number, text
-from lockref.errors import LockError, LockNotAcquirable, LockNotHeld, OutcomeUnknown, StoreRejected
+from lockref.dynamodb.shipped.row_lock import AnotherAttempt
+from lockref.dynamodb.table import KEY, TABLE, VERSION, TableClient, flag, number, text
+from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld, OutcomeUnknown, StoreRejected
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_S
@@ -309,3 +310,124 @@ def test_python_never_renews_what_was_in_danger():
     beat(machine, lock, 5)
     assert "put" not in machine.table.log
     assert lock.holds()
+
+
+# ---- what the recorded traces of the originals told ----
+
+
+@pytest.mark.parametrize("build", CRATES)
+def test_only_the_text_1_marks_a_row_as_released(build):
+    """Any `isReleased` is seen, but the put asks for the text "1": another value keeps everybody out."""
+    machine = Machine()
+    machine.plant(isReleased=flag(True))
+    assert not machine.lock(build).lock(60)
+    assert machine.row()["ownerName"] == text("other")
+
+
+def test_with_the_fix_text_is_read_no_longer():
+    """PR #6 looks at the number: a lease of 0.4.3 never ends for it, as one of 0.6.1 never ends for 0.4.3 (B8)."""
+    machine = Machine()
+    machine.plant()
+    assert not machine.lock(CrateWithFix).lock(3600)
+    assert machine.lock(CrateWithTimeToLive).lock(60)
+
+
+@pytest.mark.parametrize("build", CRATES)
+def test_a_row_without_owner_or_version_is_an_error(build):
+    """`InvalidItemSchema`: nothing is written, whoever's row it is."""
+    for attribute in ("ownerName", VERSION):
+        machine = Machine()
+        machine.plant(isReleased=text("1"))
+        row = {name: value for name, value in machine.row().items() if name not in (attribute, KEY)}
+        machine.client.put(ROW, row)
+        with pytest.raises(CorruptRecord, match=attribute):
+            machine.lock(build).try_lock()
+        assert machine.row() == {KEY: text(ROW), **row}
+
+
+@pytest.mark.parametrize("build", [Crate, CrateWithTimeToLive])
+def test_a_lease_of_other_words_is_an_error(build):
+    machine = Machine()
+    machine.plant(text("soon"))
+    with pytest.raises(CorruptRecord, match="leaseDuration is 'soon'"):
+        machine.lock(build).try_lock()
+
+
+@pytest.mark.parametrize("build", CRATES)
+def test_a_throttled_attempt_is_one_that_timed_out(build):
+    """The crate says "not acquired, try again", and no error; a throttled release is an error."""
+    machine = Machine()
+    lock = machine.lock(build)
+    throttled = Reply(Outcome.THROTTLED, status=400, reason="ProvisionedThroughputExceededException")
+    machine.table.answer = lambda _reply: throttled
+    with pytest.raises(AnotherAttempt, match="ProvisionedThroughput"):
+        lock.acquire(may_wait=True, until_ns=machine.runtime.monotonic_ns() + 60 * NS_PER_S)
+    machine.client.delete(ROW)
+    assert lock.try_lock()
+    machine.table.answer = lambda _reply: throttled
+    with pytest.raises(OutcomeUnknown):
+        lock.unlock()
+
+
+def test_a_wall_clock_that_goes_back_takes_a_live_lock():
+    """B4: a released build subtracts unsigned numbers, and the difference is near the largest."""
+    machine = Machine()
+    machine.plant()
+    jumps = iter([-5 * NS_PER_S])
+
+    def jump() -> None:
+        machine.runtime.wall += next(jumps, 0)
+
+    machine.runtime.on_advance = jump
+    began_ns = machine.runtime.monotonic_ns()
+    assert machine.lock(Crate).lock(30)
+    assert machine.runtime.monotonic_ns() - began_ns == NS_PER_S
+
+
+def test_an_attempt_ends_by_the_monotonic_clock_and_loses_its_fraction():
+    """B3: 1.9 s beside a lease of 10 s are 11 s; the wall clock, which goes back all the time, does not count."""
+    machine = Machine()
+    machine.plant()
+    versions = iter(range(1000))
+
+    def live_and_go_back() -> None:
+        machine.runtime.wall -= 2 * NS_PER_S
+        machine.plant(version=f"live-{next(versions)}")
+
+    machine.runtime.on_advance = live_and_go_back
+    lock = machine.lock(Crate)
+    lock.additional_ns = 1_900_000_000
+    began_ns = machine.runtime.monotonic_ns()
+    with pytest.raises(AnotherAttempt, match="timed out"):
+        lock.acquire(may_wait=True, until_ns=began_ns + 3600 * NS_PER_S)
+    assert machine.runtime.monotonic_ns() - began_ns == 12 * NS_PER_S
+
+
+@pytest.mark.parametrize("build", CRATES)
+def test_the_row_carries_the_intent_of_its_holder_or_of_the_dead_one(build):
+    """A new and a released row get the holder's own data; only a row that was taken over keeps the dead holder's."""
+    machine = Machine()
+    lock = machine.lock(build)
+    lock.intent = "mine"
+    for released in ({}, {"isReleased": text("1"), "data": text("theirs")}):
+        if released:
+            machine.plant(**released)
+        assert lock.try_lock()
+        assert (machine.row()["data"], lock.took_over) == (text("mine"), False)
+        before = lock.held
+        lock.update_data("changed")
+        assert (machine.row()["data"], lock.held != before) == (text("changed"), True)
+        lock.unlock()
+        assert machine.row() is None
+    with pytest.raises(LockNotHeld):
+        lock.update_data("late")
+
+
+def test_an_update_of_a_stolen_row_is_an_error():
+    machine = Machine()
+    lock = machine.lock(Crate)
+    assert lock.try_lock()
+    machine.plant(version="stolen")
+    with pytest.raises(LockError, match="another's by now"):
+        lock.update_data("late")
+    assert machine.row()[VERSION] == text("stolen")

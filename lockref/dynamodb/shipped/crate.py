@@ -1,4 +1,4 @@
-"""dynamodb_lock, the crate that delta-rs used: 0.5, 0.6.1, and 0.6.1 with the proposed fix.
+"""dynamodb_lock, the crate that delta-rs used: 0.4.3 (here `0.5`), 0.6.1, and 0.6.1 with the proposed fix.
 
 One attempt: read; no row: put if absent; released: put if still released; otherwise remember the first holder and add
 its lease to the time to wait; take over if the version stood still and counts as expired; else sleep and read again.
@@ -7,10 +7,14 @@ There is no heartbeat. Release deletes the row if version and owner match.
 | build | leaseDuration | expired |
 |---|---|---|
 | 0.5 | S, seconds | wall clock: a lease after the version was first seen (B4) |
-| 0.6.1 | N, the epoch second of its end | never: it is read as S, which it is not (B1) |
-| 0.6.1 with PR #6 | the same, read as N | always: epoch seconds are compared with milliseconds (B2, B3) |
+| 0.6.1 | N, the epoch second of its end | never: it is read as S, which it is not (B1); a lease as S counts as in 0.5 |
+| 0.6.1 with PR #6 | the same, read as N | always: epoch seconds are compared with milliseconds (B2, B3); S never |
 
-Source: delta-incubator/dynamodb-lock-rs 562263f, src/lib.rs (`acquire_lock`, `is_expired`, `release_lock`); PR #6.
+0.5 was never published: the crate went from 0.4.3, whose protocol this is, to 0.6.0. Requests and answers of all three
+are those of the crate itself: recorded, and compared in tests/conformance/test_delta_recorded.py.
+
+Source: dynamodb_lock 0.4.3 and 0.6.1, src/lib.rs (`acquire_lock`, `get_lock`, `is_expired`, `release_lock`); PR #6 of
+delta-incubator/dynamodb-lock-rs, "fix get_lock to look at the numeric property for lease duration".
 """
 
 from __future__ import annotations
@@ -21,27 +25,45 @@ from typing import Any
 from lockref.dynamodb.item import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, number_in, version_in, words_in
 from lockref.dynamodb.table import KEY, VERSION, Attribute, Clause, absent, equals, exists, number, text
-from lockref.errors import LockNotAcquirable
+from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld
+from lockref.ports import Reply
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.stores.port import Outcome
 
 ADDITIONAL_WAIT_NS = NS_PER_S
-"""`additional_time_to_wait_for_lock` of 0.5. 0.6.1 waits ten seconds; scenarios here are shorter than that."""
+"""`additional_time_to_wait_for_lock` of 0.4.3. 0.6.1 waits ten seconds; scenarios here are shorter than that."""
+
+RELEASED_MARK = text("1")
+"""What `isReleased` must be for a put. Any other value is seen as released, and the put is refused for ever."""
+
+YEAR_S = 365 * 86400
+"""0.6.1 takes a longer lease for an epoch second."""
+
+_WRAP_MS = 2**128
+"""Instants are unsigned numbers of this size: a clock that went back makes a difference near the largest (B4)."""
 
 
 @dataclass(slots=True)
 class _Sighting:
-    """The holder that an attempt saw: its version, and when by the wall clock, in milliseconds."""
+    """The holder that an attempt saw: its version and lease, and when by the wall clock, in milliseconds."""
 
     version: str
+    lease_s: int | None
     at_ms: int
 
 
 class Crate(RowLock):
-    """0.5: the lease is text, and counted by the waiter, on its wall clock."""
+    """0.5: the lease is text, and counted by the waiter, on its wall clock.
+
+    intent: what the holder is about to do, which its rows carry as `data`. data: what the row says, which is a dead
+    holder's intent after a take-over.
+    """
 
     def __init__(self, context: LockContext) -> None:
         super().__init__(context)
+        self.additional_ns = ADDITIONAL_WAIT_NS
+        self.intent: str | None = None
         self.data: str | None = None
         self.took_over = False
 
@@ -50,67 +72,109 @@ class Crate(RowLock):
         return text(str(self.lease_ns // NS_PER_S))
 
     def lease_s(self, row: dict[str, Any]) -> int | None:
-        """What a reader understands of `leaseDuration`; None: nothing."""
+        """What a reader understands of `leaseDuration`; None: nothing. Raises CorruptRecord for other words."""
         words = words_in(row, DURATION)
-        return int(words) if words is not None and words.isdecimal() else None
+        if words is None:
+            return None
+        if not (words.isascii() and words.isdigit()):
+            raise CorruptRecord(f"locking {self.key}: {DURATION} is {words!r}; expected whole seconds")
+        return int(words)
 
     def is_expired(self, lease_s: int | None, seen_ms: int) -> bool:
         """`is_expired`: without a lease it never is."""
-        return lease_s is not None and self._wall_ms() - seen_ms > lease_s * 1000
+        return lease_s is not None and (self._wall_ms() - seen_ms) % _WRAP_MS > lease_s * 1000
 
     def _wall_ms(self) -> int:
         return self.runtime.wall_ns() // NS_PER_MS
 
+    def row(self) -> dict[str, Any] | None:
+        """The row. Raises CorruptRecord for one without an owner or a version; AnotherAttempt if throttled."""
+        reply = self.table.get(self.key)
+        self._require_room(reply)
+        self.require_answer(reply)
+        if reply.body is None:
+            return None
+        row = dict(reply.body)
+        self.lease_s(row)
+        for attribute in (OWNER, VERSION):
+            if words_in(row, attribute) is None:
+                raise CorruptRecord(f"locking {self.key}: the row has no {attribute} of type S")
+        return row
+
     def acquire(self, *, may_wait: bool, until_ns: int) -> bool:
-        began_ms, timeout_ms = self._wall_ms(), ADDITIONAL_WAIT_NS // NS_PER_MS
+        """One attempt, see RowLock. Raises AnotherAttempt when its own time is over, or when it is throttled."""
+        began_ns, timeout_ns = self.runtime.monotonic_ns(), self.additional_ns
         seen: _Sighting | None = None
         while True:
             row = self.row()
             if row is None:
-                if self._put(None, absent(KEY)):
+                if self._put(self.intent, absent(KEY)):
                     return True
             elif NOT_ACQUIRABLE in row:
                 raise LockNotAcquirable(f"locking {self.key}: the row is marked {NOT_ACQUIRABLE}")
             elif RELEASED in row:
-                if self._put(row, exists(RELEASED)):
+                if self._put(self.intent, exists(KEY), equals(RELEASED, RELEASED_MARK)):
                     return True
-            else:
-                lease_s = self.lease_s(row)
-                if seen is None:
-                    # Only the first holder's lease is waited for (B7); epoch seconds are 54 years (B3).
-                    timeout_ms += (lease_s or 0) * 1000
-                    seen = _Sighting(version_in(row), self._wall_ms())
-                elif seen.version != version_in(row):
-                    seen = _Sighting(version_in(row), self._wall_ms())
-                elif self.is_expired(lease_s, seen.at_ms) and self._put(row, equals(VERSION, text(seen.version))):
-                    self.took_over = True
-                    return True
+            elif seen is None:
+                seen = self._sighting(row)
+                # Only the first holder's lease is waited for (B7), epoch seconds are 54 years, and what was below a
+                # second is lost (B3).
+                lease_s = self.lease_ns // NS_PER_S if seen.lease_s is None else seen.lease_s
+                timeout_ns = (timeout_ns // NS_PER_S + lease_s) * NS_PER_S
+            elif seen.version != version_in(row):
+                seen = self._sighting(row)
+            elif self.is_expired(seen.lease_s, seen.at_ms) and self._take_over(row, seen.version):
+                return True
             if not may_wait or self.runtime.monotonic_ns() + self.poll_ns > until_ns:
                 return False
-            if self._wall_ms() - began_ms > timeout_ms and not self._waits_for_ever(row):
+            # B1: while a holder without a lease that can be read was seen, an attempt never ends.
+            is_endless = seen is not None and seen.lease_s is None
+            if self.runtime.monotonic_ns() - began_ns > timeout_ns and not is_endless:
                 raise AnotherAttempt(f"locking {self.key}: timed out")
             self.runtime.sleep(self.poll_ns)
 
-    def _waits_for_ever(self, _row: dict[str, Any] | None) -> bool:
-        """Does a holder keep the attempt's own timeout from firing?"""
-        return False
+    def _sighting(self, row: dict[str, Any]) -> _Sighting:
+        return _Sighting(version_in(row), self.lease_s(row), self._wall_ms())
 
-    def _put(self, before: dict[str, Any] | None, *clauses: Clause) -> bool:
-        """Write the row as ours. What a dead holder was about to do is copied forward (B12)."""
+    def _take_over(self, row: dict[str, Any], version: str) -> bool:
+        """What a dead holder was about to do is copied forward, also where there is nothing (B12)."""
+        self.took_over = self._put(words_in(row, DATA), exists(KEY), equals(VERSION, text(version)))
+        return self.took_over
+
+    def _put(self, data: str | None, *clauses: Clause) -> bool:
+        """Write the row as ours. False if the condition failed. Raises AnotherAttempt if throttled."""
         version = self.new_version()
-        self.data = None if before is None else words_in(before, DATA)
         row = {OWNER: text(self.owner), VERSION: text(version), DURATION: self.lease_attribute()}
-        if self.data is not None:
-            row[DATA] = text(self.data)
-        if not self.is_ours(self.table.put(self.key, row, *clauses)):
+        if data is not None:
+            row[DATA] = text(data)
+        reply = self.table.put(self.key, row, *clauses)
+        self._require_room(reply)
+        if not self.is_ours(reply):
             return False
-        self.held, self.took_over = version, False
+        self.held, self.data, self.took_over = version, data, False
         return True
+
+    def _require_room(self, reply: Reply) -> None:
+        """A throttled attempt counts as one that timed out."""
+        if reply.outcome is Outcome.THROTTLED:
+            raise AnotherAttempt(f"locking {self.key}: {reply.reason}")
+
+    def update_data(self, data: str) -> None:
+        """`update_data`: the row again with other data and a new version, which is the crate's only renewal.
+
+        Raises LockNotHeld; LockError if the row is another's by now or there is no definite answer.
+        """
+        if self.held is None:
+            raise LockNotHeld(f"updating {self.key}: nothing is held")
+        if not self._put(data, *self._ours(self.held)):
+            raise LockError(f"updating {self.key}: the row is another's by now")
+
+    def _ours(self, version: str) -> tuple[Clause, ...]:
+        return (exists(KEY), equals(VERSION, text(version)), equals(OWNER, text(self.owner)))
 
     def release(self, version: str) -> bool:
         """Delete the row; whatever counted in it is gone (T9)."""
-        clauses = (equals(OWNER, text(self.owner)), equals(VERSION, text(version)))
-        return self.is_ours(self.table.delete(self.key, *clauses))
+        return self.is_ours(self.table.delete(self.key, *self._ours(version)))
 
 
 class CrateWithTimeToLive(Crate):
@@ -119,21 +183,15 @@ class CrateWithTimeToLive(Crate):
     def lease_attribute(self) -> Attribute:
         return number((self.runtime.wall_ns() + self.lease_ns) // NS_PER_S)
 
-    def _waits_for_ever(self, row: dict[str, Any] | None) -> bool:
-        """B1: while somebody holds, an attempt never times out."""
-        return row is not None and self.lease_s(row) is None
+    def is_expired(self, lease_s: int | None, seen_ms: int) -> bool:
+        """Longer than a year is an epoch second, compared with milliseconds: always over (B2)."""
+        if lease_s is None or lease_s < YEAR_S:
+            return super().is_expired(lease_s, seen_ms)
+        return lease_s < seen_ms
 
 
 class CrateWithFix(CrateWithTimeToLive):
-    """0.6.1 with PR #6: the number is read, and compared with what it is not."""
+    """0.6.1 with PR #6: the number is read, and text no longer. What it says is compared as before."""
 
     def lease_s(self, row: dict[str, Any]) -> int | None:
-        found = number_in(row, DURATION)
-        return super().lease_s(row) if found is None else found
-
-    def is_expired(self, lease_s: int | None, seen_ms: int) -> bool:
-        """Epoch seconds against milliseconds: always (B2)."""
-        return lease_s is not None and seen_ms > lease_s
-
-    def _waits_for_ever(self, row: dict[str, Any] | None) -> bool:
-        return False
+        return number_in(row, DURATION)

@@ -84,7 +84,10 @@ class RowLock:
         return self.held is not None
 
     def try_lock(self) -> bool:
-        return self.acquire(may_wait=False, until_ns=self.runtime.monotonic_ns())
+        try:
+            return self.acquire(may_wait=False, until_ns=self.runtime.monotonic_ns())
+        except AnotherAttempt:
+            return False
 
     def lock(self, timeout_s: float) -> bool:
         until_ns = self.runtime.monotonic_ns() + round(timeout_s * NS_PER_S)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from scenarios.peers.delta.findings import ANSWER_S, HOUR_NS, Experiment, await_strike
 from scenarios.peers.delta.lake import REGION
-from scenarios.peers.delta.process import Peer
+from scenarios.peers.delta.process import Peer, in_its_python
 from sim.faults.answers import Error
 from sim.faults.network import Delay
 
@@ -30,7 +30,8 @@ def _holder(run: Experiment, table: str, name: str, *, endpoint: str = "") -> Pe
         "AWS_DEFAULT_REGION": REGION, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",
         "AWS_EC2_METADATA_DISABLED": "true",
     }  # fmt: skip
-    return Peer("python_dynamodb_lock", _HOLDER, told, env=env, log_folder=run.lake.log_folder, name=name)
+    command = in_its_python("python_dynamodb_lock", _HOLDER)
+    return Peer("python_dynamodb_lock", command, told, env=env, log_folder=run.lake.log_folder, name=name)
 
 
 def _ask(peer: Peer, do: str, **how: object) -> dict[str, Any]:

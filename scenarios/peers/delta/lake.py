@@ -21,7 +21,7 @@ from lockref.stores.aws import aws_client
 from lockref.stores.uri import parse_store_uri
 from scenarios.backends import start_backend
 from scenarios.backends.faultproxy import FaultProxy
-from scenarios.peers.delta.process import Peer
+from scenarios.peers.delta.process import Peer, in_its_python
 from scenarios.workloads.delta.log_rows import FILE_NAME, TABLE_PATH, LogRows, open_rows
 from scenarios.workloads.delta.places import LogPlaces
 from scenarios.worlds.log_server import ROWS_TABLE
@@ -161,7 +161,8 @@ class Lake:
             "AWS_EC2_METADATA_DISABLED": "true",
             **options,
         }
-        return Peer(original, _WRITER, {"table": table, "options": env}, env=env, log_folder=self.log_folder, name=name)
+        command = in_its_python(original, _WRITER)
+        return Peer(original, command, {"table": table, "options": env}, env=env, log_folder=self.log_folder, name=name)
 
     def row(self, key: str) -> Item | None:
         """The lock's row now."""

@@ -8,7 +8,7 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,26 +21,33 @@ _END_TIMEOUT_S: Final = 10
 _TAIL: Final = 600
 
 
+def in_its_python(original: str, script: Path) -> list[str]:
+    """The command that runs `script` in the environment of an original, by its name in `originals.ORIGINALS`.
+
+    Errors: BackendUnavailable if the environment cannot be had.
+    """
+    return [str(find_original(original).python()), "-I", str(script)]
+
+
 class Peer:
     """A running original. A context manager; its end kills the process.
 
-    original: its name in `originals.ORIGINALS`. script: what it runs. told: the script's argument. env: added to ours.
+    original: what to call it. command: the program. told: its argument, as JSON. env: added to ours.
     log_folder: where its error output stays.
-    Errors: BackendUnavailable if its environment cannot be had or it does not start.
+    Errors: BackendUnavailable if it does not start.
     """
 
     def __init__(
-        self, original: str, script: Path, told: Mapping[str, object], *, env: Mapping[str, str], log_folder: Path,
-        name: str,
+        self, original: str, command: Sequence[str], told: Mapping[str, object], *, env: Mapping[str, str],
+        log_folder: Path, name: str,
     ) -> None:  # fmt: skip
         self.name = name
         self.original = original
         self._log_path = log_folder / f"{name}.log"
-        python = find_original(original).python()
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "AWS_", "DYNAMO_"))}
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [str(python), "-I", str(script), json.dumps(told)],
+                [*command, json.dumps(told)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

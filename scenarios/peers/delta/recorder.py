@@ -1,0 +1,194 @@
+"""Records what an original asks a real table and what it is told, one situation after another.
+
+Between the original and the server stands a small HTTP server: it lets the script of the situation do its part (a row
+that changes, an answer that is lost), forwards the request, and writes both down in the form of `traces`.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+from lockref.dynamodb.boto import DynamoChannel
+from lockref.dynamodb.table import TABLE, Item
+from lockref.errors import BackendUnavailable
+from lockref.runtime import NS_PER_S
+from scenarios.peers.delta.crates import crate_driver
+from scenarios.peers.delta.lake import REGION, Lake
+from scenarios.peers.delta.process import Peer
+from scenarios.peers.delta.situations import (
+    CRATE,
+    KEY_VALUE,
+    LOST,
+    LOST_BEFORE,
+    OWNER_NAME,
+    THROTTLED,
+    Situation,
+)
+from scenarios.peers.delta.traces import Script, Trace, clauses_of
+
+FOLDER: Final = Path(__file__).resolve().parents[3] / "tests" / "data" / "delta_traces"
+"""Where the recorded traces are kept, one file for each original."""
+
+_CALL_S: Final = 120
+_REQUEST_S: Final = 20
+_TARGET: Final = "X-Amz-Target"
+_TOO_MANY: Final = b'{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}'
+_AT_ONCE: Final = 5
+_TRIES_MAX: Final = 6
+
+
+def request_in(operation: str, body: dict[str, Any]) -> Trace:
+    """A request in the form of a trace. operation: `GetItem` and its like."""
+    names, values = body.get("ExpressionAttributeNames", {}), body.get("ExpressionAttributeValues", {})
+    told: Trace = {"op": operation.removesuffix("Item").lower()}
+    if operation == "GetItem":
+        told["is_consistent"] = bool(body.get("ConsistentRead"))
+    if "Item" in body:
+        told["item"] = body["Item"]
+    if body.get("ConditionExpression"):
+        told["condition"] = clauses_of(body["ConditionExpression"], names, values)
+    return told
+
+
+def answer_in(operation: str, status: int, body: dict[str, Any]) -> Trace:
+    """An answer in the form of a trace."""
+    if status != http.HTTPStatus.OK:
+        return {"refused": str(body.get("__type", status)).rpartition("#")[2]}
+    return {"item": body.get("Item")} if operation == "GetItem" else {"done": True}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection of the original."""
+
+    protocol_version = "HTTP/1.1"
+    script: Script
+    upstream: tuple[str, int]
+    turn: threading.Lock
+
+    def do_POST(self) -> None:
+        """Let the script act, forward, write down, answer."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        operation = self.headers[_TARGET].rpartition(".")[2]
+        with self.turn:
+            request = request_in(operation, json.loads(body))
+            fate = self.script.arrives(request, now_ns=time.monotonic_ns(), wall_s=time.time())
+            status, answer = (400, _TOO_MANY) if fate == THROTTLED else (0, b"")
+            if fate not in (THROTTLED, LOST_BEFORE):
+                status, answer = self._forward(body)
+            is_lost = fate in (LOST, LOST_BEFORE)
+            self.script.answered({"lost": True} if is_lost else answer_in(operation, status, json.loads(answer)))
+        if is_lost:
+            self.close_connection = True
+            return
+        self.send_response(status)
+        self.send_header("Content-Type", "application/x-amz-json-1.0")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def _forward(self, body: bytes) -> tuple[int, bytes]:
+        with contextlib.closing(http.client.HTTPConnection(*self.upstream, timeout=_REQUEST_S)) as server:
+            kept = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+            server.request("POST", self.path, body, kept)
+            reply = server.getresponse()
+            return reply.status, reply.read()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+        """Requests are in the trace."""
+
+
+@contextlib.contextmanager
+def recording(script: Script, upstream: str) -> Iterator[str]:
+    """The endpoint of a recorder in front of `upstream`."""
+    host, _, port = upstream.removeprefix("http://").partition(":")
+    handler = type("Handler", (_Handler,), {"script": script, "upstream": (host, int(port)), "turn": threading.Lock()})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, name="recorder", daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def record_crate(lake: Lake, build: str, situation: Situation) -> Trace:
+    """The crate dynamodb_lock in one situation, on a table of its own. build: see `crates`."""
+    table = f"{build}-{situation.name}-{lake.new_key()}"
+    timeout_ns = _REQUEST_S * NS_PER_S
+    channel = DynamoChannel(table, endpoint=lake.endpoint, region=REGION, request_timeout_ns=timeout_ns)
+    with contextlib.closing(channel):
+        channel.create_table()
+        client = TABLE.over(channel, timeout_ns)
+
+        def plant(row: Item | None) -> None:
+            reply = client.delete(KEY_VALUE) if row is None else client.put(KEY_VALUE, row)
+            assert reply.status == http.HTTPStatus.OK, "the server refused a row of the script"
+
+        script = Script(situation, plant, int(time.time()))
+        options = {
+            "DYNAMO_LOCK_TABLE_NAME": table,
+            "DYNAMO_LOCK_PARTITION_KEY_VALUE": KEY_VALUE,
+            "DYNAMO_LOCK_OWNER_NAME": OWNER_NAME,
+            "DYNAMO_LOCK_LEASE_DURATION": str(situation.lease_s),
+            "DYNAMO_LOCK_REFRESH_PERIOD_MILLIS": str(situation.refresh_ms),
+            "DYNAMO_LOCK_ADDITIONAL_TIME_TO_WAIT_MILLIS": str(situation.additional_ms),
+        }
+        env = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": REGION}
+        with recording(script, lake.endpoint) as endpoint:
+            told = {"build": build, "endpoint": endpoint, "options": options}
+            with Peer(
+                f"dynamodb_lock {build}", [str(crate_driver())], told, env=env, log_folder=lake.log_folder, name=table
+            ) as peer:
+                _play(peer, script)
+    return script.trace()
+
+
+def _play(peer: Peer, script: Script) -> None:
+    for call in script.situation.calls:
+        peer.ask(**call)
+        script.called(call, peer.answer(_CALL_S))
+
+
+def settled(record: Callable[[Situation], Trace], situation: Situation) -> Trace:
+    """A trace that came out the same twice running: a machine that stalls for half a second changes what a waiter sees.
+
+    Errors: BackendUnavailable if no two of several were the same.
+    """
+    before = None
+    for _ in range(_TRIES_MAX):
+        trace = record(situation)
+        if trace == before:
+            return trace
+        before = trace
+    raise BackendUnavailable(f"{situation.name}: {_TRIES_MAX} recordings, none like the one before; busy machine?")
+
+
+def record_all(situations: Sequence[Situation], record: Callable[[Situation], Trace]) -> list[Trace]:
+    """The settled traces of all, in order. They mostly sleep, so several are recorded at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(functools.partial(settled, record), situations))
+
+
+RECORDED: Final[dict[str, tuple[tuple[Situation, ...], Callable[[Lake, Situation], Trace]]]] = {
+    "dynamodb_lock-0.4.3": (CRATE, lambda lake, situation: record_crate(lake, "0.4.3", situation)),
+    "dynamodb_lock-0.6.1": (CRATE, lambda lake, situation: record_crate(lake, "0.6.1", situation)),
+    "dynamodb_lock-0.6.1-pr6": (CRATE, lambda lake, situation: record_crate(lake, "0.6.1-pr6", situation)),
+}
+"""What can be recorded: situations, and who plays one. The name is that of the file."""
+
+
+def traces_file(original: str) -> Path:
+    """Where the traces of an original are kept."""
+    return FOLDER / f"{original}.jsonl"

@@ -1,0 +1,164 @@
+"""Our models of the shipped locks in the situations in which the originals were recorded, in virtual time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lockref.dynamodb.memory import MemoryTable
+from lockref.dynamodb.shipped.crate import Crate
+from lockref.dynamodb.shipped.row_lock import AnotherAttempt
+from lockref.dynamodb.table import GET, PUT, TABLE, Condition, Item, TableClient
+from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, OutcomeUnknown
+from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.provider import LockContext, LockSettings
+from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.stores.port import Outcome
+from scenarios.peers.delta.situations import KEY_VALUE, LOST, LOST_BEFORE, OWNER_NAME, THROTTLED, Situation
+from scenarios.peers.delta.traces import Script, Trace, clauses_in
+from tests.hardened_rig import ManualRuntime
+
+_LONG_NS: Final = 24 * 3600 * NS_PER_S
+_REFUSED: Final = {
+    Outcome.PRECONDITION_FAILED: "ConditionalCheckFailedException",
+    Outcome.THROTTLED: "ProvisionedThroughputExceededException",
+}
+_TOO_MANY: Final = Reply(Outcome.THROTTLED, status=400, reason=_REFUSED[Outcome.THROTTLED])
+
+
+class ScriptedTable:
+    """The table of one situation: the script acts at each request and writes it down."""
+
+    capabilities = None
+    client, service = "", "table"
+
+    def __init__(self, situation: Situation, runtime: ManualRuntime) -> None:
+        self._runtime = runtime
+        self._table = MemoryTable(runtime=runtime)
+        self._hand = TableClient(self._table, NS_PER_S)
+        self.script = Script(situation, self._plant, runtime.wall_ns() // NS_PER_S)
+
+    def _plant(self, row: Item | None) -> None:
+        if row is None:
+            self._hand.delete(KEY_VALUE)
+        else:
+            self._hand.put(KEY_VALUE, row)
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        now_ns, wall_s = self._runtime.monotonic_ns(), self._runtime.wall_ns() / NS_PER_S
+        fate = self.script.arrives(_told(request), now_ns=now_ns, wall_s=wall_s)
+        if fate == THROTTLED:
+            reply = _TOO_MANY
+        elif fate == LOST_BEFORE:
+            reply = TIMED_OUT
+        else:
+            reply = self._table.send(request, timeout_ns)
+        if fate == LOST:
+            reply = TIMED_OUT
+        self.script.answered(_heard(request, reply))
+        return reply
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _told(request: Request) -> Trace:
+    told: Trace = {"op": request.verb}
+    if request.verb == GET:
+        told["is_consistent"] = True
+    if request.verb == PUT:
+        told["item"] = json.loads(request.body)
+    if isinstance(request.condition, Condition):
+        told["condition"] = clauses_in(request.condition)
+    return told
+
+
+def _heard(request: Request, reply: Reply) -> Trace:
+    if reply is TIMED_OUT:
+        return {"lost": True}
+    if reply.outcome is not Outcome.APPLIED:
+        return {"refused": _REFUSED[reply.outcome]}
+    if request.verb == GET:
+        return {"item": None if reply.body is None else json.loads(reply.body)}
+    return {"done": True}
+
+
+def play_crate(build: type[Crate], situation: Situation) -> Trace:
+    """What our model of a crate does and says in this situation, in the original's words."""
+    runtime = ManualRuntime()
+    table = ScriptedTable(situation, runtime)
+    settings = LockSettings(
+        key=KEY_VALUE,
+        validity_ns=situation.lease_s * NS_PER_S,
+        poll_interval_ns=situation.refresh_ms * NS_PER_MS,
+        options={"owner_name": OWNER_NAME},
+    )
+
+    def no_store(_timeout_ns: int) -> Any:
+        raise AssertionError("these locks stand on a table")
+
+    context = LockContext(
+        runtime=runtime,
+        open_store=no_store,
+        settings=settings,
+        open_port=lambda _kind, timeout_ns, _service: TABLE.over(table, timeout_ns),
+    )
+    lock = build.from_context(context)
+    lock.additional_ns = situation.additional_ms * NS_PER_MS
+    for call in situation.calls:
+        table.script.called(call, _CALLS[call["do"]](lock, call))
+    return table.script.trace()
+
+
+def _acquire(lock: Crate, call: Mapping[str, Any]) -> Trace:
+    lock.intent = call["data"]
+    try:
+        is_acquired = lock.acquire(may_wait=True, until_ns=lock.runtime.monotonic_ns() + _LONG_NS)
+    except AnotherAttempt:
+        return {"acquired": False}
+    except LockNotAcquirable:
+        return {"error": "NonAcquirableLock"}
+    except CorruptRecord:
+        return {"error": "InvalidItemSchema"}
+    except OutcomeUnknown:
+        return {"error": "no answer"}
+    assert is_acquired, "an attempt of the crate ends by itself"
+    return {"acquired": True, "took_over": lock.took_over, "data": lock.data}
+
+
+def _update(lock: Crate, call: Mapping[str, Any]) -> Trace:
+    try:
+        lock.update_data(call["data"])
+    except LockError:
+        return {"error": "ConditionalCheckFailed"}
+    return {"updated": True}
+
+
+def _release(lock: Crate, _call: Mapping[str, Any]) -> Trace:
+    try:
+        lock.unlock()
+    except OutcomeUnknown:
+        return {"error": "no answer"}
+    except LockError:
+        return {"released": False}
+    return {"released": True}
+
+
+_CALLS: Final[dict[str, Callable[[Crate, Mapping[str, Any]], Trace]]] = {
+    "acquire": _acquire,
+    "update": _update,
+    "release": _release,
+}
+
+_NO_ANSWER: Final = ("GetItemError", "PutItemError", "DeleteItemError")
+"""What the crate calls every failure of a request that it does not know; for us one error."""
+
+
+def in_our_words(trace: Trace) -> Trace:
+    """A recorded trace with the crate's names of unanswered requests made one."""
+    calls = [
+        {**call, "answer": {"error": "no answer"}} if call["answer"].get("error") in _NO_ANSWER else call
+        for call in trace["calls"]
+    ]
+    return {**trace, "calls": calls}
