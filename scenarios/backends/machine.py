@@ -123,6 +123,7 @@ def examine() -> list[Inspection]:
         _distribution("jpype1", "the comparison with Hudi's own class"),
         _program(("chromium", "chromium-browser", "google-chrome"), "Chromium", "the test that opens the report"),
         _uv(),
+        _program(("npm",), "Node with npm", "the server dynalite, a second opinion for tables"),
         _docker(),
         *_credentials(),
     ]
