@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.shipped.crate import Crate
-from lockref.dynamodb.shipped.row_lock import AnotherAttempt
+from lockref.dynamodb.shipped.python_client import PythonClient
+from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock
 from lockref.dynamodb.table import GET, PUT, TABLE, Condition, Item, TableClient
 from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, OutcomeUnknown
 from lockref.ports import TIMED_OUT, Reply, Request
@@ -84,8 +86,8 @@ def _heard(request: Request, reply: Reply) -> Trace:
     return {"done": True}
 
 
-def play_crate(build: type[Crate], situation: Situation) -> Trace:
-    """What our model of a crate does and says in this situation, in the original's words."""
+def play(build: type[RowLock], situation: Situation) -> Trace:
+    """What our model of an original does and says in this situation, in the original's words."""
     runtime = ManualRuntime()
     table = ScriptedTable(situation, runtime)
     settings = LockSettings(
@@ -105,9 +107,13 @@ def play_crate(build: type[Crate], situation: Situation) -> Trace:
         open_port=lambda _kind, timeout_ns, _service: TABLE.over(table, timeout_ns),
     )
     lock = build.from_context(context)
-    lock.additional_ns = situation.additional_ms * NS_PER_MS
+    if isinstance(lock, Crate):
+        lock.additional_ns = situation.additional_ms * NS_PER_MS
+        calls: Mapping[str, Callable[[Any, Mapping[str, Any]], Trace]] = _CALLS
+    else:
+        calls = _PORT_CALLS
     for call in situation.calls:
-        table.script.called(call, _CALLS[call["do"]](lock, call))
+        table.script.called(call, calls[call["do"]](lock, call))
     return table.script.trace()
 
 
@@ -150,6 +156,39 @@ _CALLS: Final[dict[str, Callable[[Crate, Mapping[str, Any]], Trace]]] = {
     "update": _update,
     "release": _release,
 }
+
+
+def _acquire_port(lock: PythonClient, call: Mapping[str, Any]) -> Trace:
+    until_ns = lock.runtime.monotonic_ns() + call["timeout_s"] * NS_PER_S
+    try:
+        return {"acquired": True} if lock.acquire(may_wait=True, until_ns=until_ns) else {"error": "ACQUIRE_TIMEOUT"}
+    except OutcomeUnknown:
+        return {"error": "UNKNOWN"}
+
+
+def _release_port(lock: PythonClient, _call: Mapping[str, Any]) -> Trace:
+    try:
+        lock.unlock()
+    except OutcomeUnknown:
+        return {"error": "UNKNOWN"}
+    except LockError:
+        return {"error": "LOCK_STOLEN"}
+    return {"released": "RELEASED"}
+
+
+_PORT_CALLS: Final[dict[str, Callable[[PythonClient, Mapping[str, Any]], Trace]]] = {
+    "acquire": _acquire_port,
+    "release": _release_port,
+}
+
+
+def with_leases_as_text(trace: Trace) -> Trace:
+    """A trace of python_dynamodb_lock, whose leases are numbers, as our rows have them."""
+    told: Trace = json.loads(_LEASE_AS_NUMBER.sub(r'"leaseDuration": {"S":', json.dumps(trace)))
+    return told
+
+
+_LEASE_AS_NUMBER: Final = re.compile(r'"leaseDuration": \{"N":')
 
 _NO_ANSWER: Final = ("GetItemError", "PutItemError", "DeleteItemError")
 """What the crate calls every failure of a request that it does not know; for us one error."""

@@ -11,12 +11,13 @@ from functools import partial
 import pytest
 
 from lockref.dynamodb.shipped.crate import Crate, CrateWithFix, CrateWithTimeToLive
+from lockref.dynamodb.shipped.python_client import PythonClient
 from lockref.errors import BackendUnavailable
 from scenarios.peers.delta.lake import started_lake
 from scenarios.peers.delta.recorder import RECORDED, record_all, traces_file
-from scenarios.peers.delta.situations import CRATE
+from scenarios.peers.delta.situations import CRATE, PORT
 from scenarios.peers.delta.traces import clauses_of, from_lines
-from tests.conformance.delta_traces import in_our_words, play_crate
+from tests.conformance.delta_traces import in_our_words, play, with_leases_as_text
 
 BUILDS = {
     "dynamodb_lock-0.4.3": Crate,
@@ -35,7 +36,14 @@ def recorded(original):
 def test_the_model_asks_and_answers_as_the_crate_did(original, situation):
     """Operations, conditions, attributes with their types, the time between requests, and what the caller hears."""
     expected = in_our_words(recorded(original)[situation.name])
-    assert play_crate(BUILDS[original], situation) == expected
+    assert play(BUILDS[original], situation) == expected
+
+
+@pytest.mark.parametrize("situation", PORT, ids=lambda situation: situation.name)
+def test_the_model_asks_and_answers_as_the_python_port_did(situation):
+    """The same between two heartbeats: what it takes, on which condition, and how it gives back."""
+    expected = with_leases_as_text(recorded("python_dynamodb_lock-0.9.1")[situation.name])
+    assert play(PythonClient, situation) == expected
 
 
 @pytest.mark.parametrize("original", RECORDED)
@@ -51,7 +59,7 @@ def test_the_builds_differ_in_the_recorded_traces():
         for other in BUILDS.values():
             if other is not build:
                 traces = recorded(original)
-                differing = [each.name for each in CRATE if play_crate(other, each) != in_our_words(traces[each.name])]
+                differing = [each.name for each in CRATE if play(other, each) != in_our_words(traces[each.name])]
                 assert "dead-number" in differing or "free" in differing
                 assert len(differing) >= 3
 

@@ -431,3 +431,21 @@ def test_an_update_of_a_stolen_row_is_an_error():
     with pytest.raises(LockError, match="another's by now"):
         lock.update_data("late")
     assert machine.row()[VERSION] == text("stolen")
+
+
+def test_python_tries_a_refused_put_again_with_the_same_version():
+    """One call of `acquire_lock` draws one version, however often it puts."""
+    machine = Machine()
+    refused = Reply(Outcome.PRECONDITION_FAILED, status=400, reason="ConditionalCheckFailedException")
+    machine.table.answer = lambda _reply: refused
+    lock = machine.lock(PythonClient)
+    versions: list[str] = []
+
+    def drop() -> None:
+        versions.append(machine.row()[VERSION]["S"])
+        machine.client.delete(ROW)
+        machine.runtime.on_advance = None
+
+    machine.runtime.on_advance = drop
+    assert lock.lock(30)
+    assert versions == [lock.held]

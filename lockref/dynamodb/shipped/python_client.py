@@ -5,7 +5,8 @@ older than the safe period, and tells the application. The sender skips what is 
 holder works on (B15). Renewals are stamped after the answer, later than the row's truth.
 
 Its rows have other names in the original (`lock_key`, `sort_key`, `owner_name`, a separate `expiry_time` for garbage).
-Here the row is named as everywhere and put as a whole; the answers are its own.
+Here the row is named as everywhere, its lease is text, and it is put as a whole. What it asks and answers between two
+heartbeats is held to recorded traces of the original (tests/conformance/test_delta_recorded.py).
 
 Source: mohankishore/python_dynamodb_lock be57d31, `DynamoDBLockClient` (`_send_heartbeat_loop`,
 `_check_heartbeat_loop`, `acquire_lock`, `release_lock`).
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from lockref.dynamodb.item import DURATION, OWNER
 from lockref.dynamodb.shipped.row_lock import RowLock, version_in, words_in
-from lockref.dynamodb.table import KEY, VERSION, Clause, Item, absent, equals, text
+from lockref.dynamodb.table import KEY, VERSION, Clause, Item, absent, equals, exists, text
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S, Event
 from lockref.stores.port import Outcome
@@ -39,7 +40,8 @@ class PythonClient(RowLock):
         return self.held is not None and self.status != INVALID
 
     def acquire(self, *, may_wait: bool, until_ns: int) -> bool:
-        watched, since_ns = "", 0
+        # One call is one version: what a refused put carried, the next one carries again.
+        version, watched, since_ns = self.new_version(), "", 0
         while True:
             row = self.row()
             now_ns = self.runtime.monotonic_ns()
@@ -49,8 +51,8 @@ class PythonClient(RowLock):
             elif version_in(row) != watched:
                 watched, since_ns = version_in(row), now_ns
             elif now_ns - since_ns > int(words_in(row, DURATION) or "0") * NS_PER_S:
-                condition = (equals(VERSION, text(watched)),)
-            if condition and self._put(condition):
+                condition = (exists(KEY), equals(VERSION, text(watched)))
+            if condition and self._put(version, condition):
                 return True
             if not may_wait or self.runtime.monotonic_ns() + self.poll_ns > until_ns:
                 return False
@@ -59,8 +61,7 @@ class PythonClient(RowLock):
     def _row(self, version: str) -> Item:
         return {OWNER: text(self.owner), VERSION: text(version), DURATION: text(str(self.lease_ns // NS_PER_S))}
 
-    def _put(self, condition: tuple[Clause, ...]) -> bool:
-        version = self.new_version()
+    def _put(self, version: str, condition: tuple[Clause, ...]) -> bool:
         if not self.is_ours(self.table.put(self.key, self._row(version), *condition)):
             return False
         self.held, self.status, self.updated_ns = version, LOCKED, self.runtime.monotonic_ns()
@@ -74,7 +75,7 @@ class PythonClient(RowLock):
             if self.status != LOCKED or self.held is None:
                 continue
             version = self.new_version()
-            ours = (equals(OWNER, text(self.owner)), equals(VERSION, text(self.held)))
+            ours = (exists(KEY), equals(VERSION, text(self.held)))
             reply = self.table.put(self.key, self._row(version), *ours)
             if ended.is_set():
                 return
@@ -92,7 +93,7 @@ class PythonClient(RowLock):
         if self._ended is not None:
             self._ended.set()
         self.status = INVALID
-        ours = (equals(OWNER, text(self.owner)), equals(VERSION, text(version)))
+        ours = (exists(KEY), equals(VERSION, text(version)))
         return self.is_ours(self.table.delete(self.key, *ours))
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ def _holder(run: Experiment, table: str, name: str, *, endpoint: str = "") -> Pe
     told = {
         "endpoint": endpoint, "table": table, "owner": name,
         "heartbeat_s": run.lease_s / 4, "safe_s": run.lease_s / 2, "lease_s": float(run.lease_s),
+        "retry_s": run.lease_s / 16,
     }  # fmt: skip
     env = {
         "AWS_DEFAULT_REGION": REGION, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",

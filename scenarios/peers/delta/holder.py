@@ -1,7 +1,7 @@
 """What runs inside the environment of `python_dynamodb_lock`: one client, which locks as its parent says.
 
 A program of its own: it imports nothing of this project. Its argument is JSON: `endpoint`, `table`, `owner`, and the
-client's periods `heartbeat_s`, `safe_s`, `lease_s`. Lines of its input, each answered by one line:
+client's periods `heartbeat_s`, `safe_s`, `lease_s`, `retry_s`. Lines of its input, each answered by one line:
 
     {"do": "create"}                       makes the table, by the library's own call
     {"do": "acquire", "key": KEY, "timeout_s": S}  `{"acquired": true}`, or `{"error": CODE}`
@@ -46,7 +46,7 @@ class _Holder:
             safe_period=_seconds(told["safe_s"]),
             lease_duration=_seconds(told["lease_s"]),
         )
-        self._retry = _seconds(told["heartbeat_s"] / 4)
+        self._retry = _seconds(told["retry_s"])
         self._lock: Any = None
         self._told: list[str] = []
 

@@ -19,18 +19,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from lockref.dynamodb.boto import DynamoChannel
-from lockref.dynamodb.table import TABLE, Item
+from lockref.dynamodb.item import DURATION, OWNER
+from lockref.dynamodb.table import KEY, TABLE, VERSION, Item
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
+from lockref.stores.aws import aws_client
 from scenarios.peers.delta.crates import crate_driver
 from scenarios.peers.delta.lake import REGION, Lake
-from scenarios.peers.delta.process import Peer
+from scenarios.peers.delta.process import Peer, in_its_python
 from scenarios.peers.delta.situations import (
     CRATE,
     KEY_VALUE,
     LOST,
     LOST_BEFORE,
     OWNER_NAME,
+    PORT,
     THROTTLED,
     Situation,
 )
@@ -74,19 +77,22 @@ class _Handler(BaseHTTPRequestHandler):
     script: Script
     upstream: tuple[str, int]
     turn: threading.Lock
+    renamed: Callable[[dict[str, Any]], dict[str, Any]]
 
     def do_POST(self) -> None:
         """Let the script act, forward, write down, answer."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         operation = self.headers[_TARGET].rpartition(".")[2]
         with self.turn:
-            request = request_in(operation, json.loads(body))
+            request = request_in(operation, self.renamed(json.loads(body)))
             fate = self.script.arrives(request, now_ns=time.monotonic_ns(), wall_s=time.time())
             status, answer = (400, _TOO_MANY) if fate == THROTTLED else (0, b"")
             if fate not in (THROTTLED, LOST_BEFORE):
                 status, answer = self._forward(body)
             is_lost = fate in (LOST, LOST_BEFORE)
-            self.script.answered({"lost": True} if is_lost else answer_in(operation, status, json.loads(answer)))
+            self.script.answered(
+                {"lost": True} if is_lost else answer_in(operation, status, self.renamed(json.loads(answer)))
+            )
         if is_lost:
             self.close_connection = True
             return
@@ -108,10 +114,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def recording(script: Script, upstream: str) -> Iterator[str]:
-    """The endpoint of a recorder in front of `upstream`."""
+def recording(
+    script: Script, upstream: str, renamed: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> Iterator[str]:
+    """The endpoint of a recorder in front of `upstream`. renamed: a request or answer with our names of attributes."""
     host, _, port = upstream.removeprefix("http://").partition(":")
-    handler = type("Handler", (_Handler,), {"script": script, "upstream": (host, int(port)), "turn": threading.Lock()})
+    handler = type(
+        "Handler",
+        (_Handler,),
+        {"script": script, "upstream": (host, int(port)), "turn": threading.Lock(), "renamed": staticmethod(renamed)},
+    )
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, name="recorder", daemon=True)
@@ -155,6 +167,76 @@ def record_crate(lake: Lake, build: str, situation: Situation) -> Trace:
     return script.trace()
 
 
+_OUR_NAMES: Final = {
+    "lock_key": KEY,
+    "owner_name": OWNER,
+    "record_version_number": VERSION,
+    "lease_duration": DURATION,
+}
+_THEIRS_ALONE: Final = ("sort_key", "expiry_time")
+
+
+def _port_renamed(body: dict[str, Any]) -> dict[str, Any]:
+    """A request or answer of python_dynamodb_lock with our names, without the sort key and the date for garbage."""
+    told = dict(body)
+    for part in ("Item", "Key"):
+        if part in told:
+            kept = {name: value for name, value in told[part].items() if name not in _THEIRS_ALONE}
+            told[part] = {_OUR_NAMES[name]: value for name, value in kept.items()}
+    if "ExpressionAttributeNames" in told:
+        names = told["ExpressionAttributeNames"]
+        told["ExpressionAttributeNames"] = {short: _OUR_NAMES.get(name, name) for short, name in names.items()}
+        told["ConditionExpression"] = told["ConditionExpression"].replace(" AND attribute_exists(#sk)", "")
+    return told
+
+
+def record_port(lake: Lake, situation: Situation) -> Trace:
+    """python_dynamodb_lock in one situation, on a table of its own. Its first heartbeat is due a minute later."""
+    table = f"port-{situation.name}-{lake.new_key()}"
+    made = aws_client(
+        "dynamodb", endpoint=lake.endpoint, region=REGION, request_timeout_ns=_REQUEST_S * NS_PER_S, pool_size=1
+    )
+
+    def plant(row: Item | None) -> None:
+        key = {"lock_key": {"S": KEY_VALUE}, "sort_key": {"S": "-"}}
+        if row is None:
+            made.delete_item(TableName=table, Key=key)
+            return
+        item = {theirs: row[ours] for theirs, ours in _OUR_NAMES.items() if ours != KEY}
+        lease = {"N": row[DURATION]["S"]}
+        made.put_item(TableName=table, Item={**key, **item, "lease_duration": lease, "expiry_time": {"N": "1"}})
+
+    with contextlib.closing(made):
+        told = {
+            "table": table, "owner": OWNER_NAME, "heartbeat_s": 60.0, "safe_s": 50.0,
+            "lease_s": float(situation.lease_s), "retry_s": situation.refresh_ms / 1000,
+        }  # fmt: skip
+        env = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": REGION}
+        command = in_its_python("python_dynamodb_lock", Path(__file__).with_name("holder.py"))
+        made.create_table(
+            TableName=table,
+            KeySchema=[
+                {"AttributeName": "lock_key", "KeyType": "HASH"},
+                {"AttributeName": "sort_key", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "lock_key", "AttributeType": "S"},
+                {"AttributeName": "sort_key", "AttributeType": "S"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        script = Script(situation, plant, int(time.time()))
+        with (
+            recording(script, lake.endpoint, _port_renamed) as endpoint,
+            Peer(
+                "python_dynamodb_lock", command, {**told, "endpoint": endpoint}, env=env,
+                log_folder=lake.log_folder, name=table,
+            ) as peer,
+        ):  # fmt: skip
+            _play(peer, script)
+    return script.trace()
+
+
 def _play(peer: Peer, script: Script) -> None:
     for call in script.situation.calls:
         peer.ask(**call)
@@ -185,6 +267,7 @@ RECORDED: Final[dict[str, tuple[tuple[Situation, ...], Callable[[Lake, Situation
     "dynamodb_lock-0.4.3": (CRATE, lambda lake, situation: record_crate(lake, "0.4.3", situation)),
     "dynamodb_lock-0.6.1": (CRATE, lambda lake, situation: record_crate(lake, "0.6.1", situation)),
     "dynamodb_lock-0.6.1-pr6": (CRATE, lambda lake, situation: record_crate(lake, "0.6.1-pr6", situation)),
+    "python_dynamodb_lock-0.9.1": (PORT, record_port),
 }
 """What can be recorded: situations, and who plays one. The name is that of the file."""
 

@@ -159,3 +159,58 @@ CRATE: Final[tuple[Situation, ...]] = (
     ),
 )  # fmt: skip
 """For the crate dynamodb_lock. Looks are 1.5 s apart."""
+
+
+def _within(timeout_s: int) -> Mapping[str, Any]:
+    return {"do": "acquire", "key": KEY_VALUE, "timeout_s": timeout_s}
+
+
+PORT: Final[tuple[Situation, ...]] = (
+    Situation(name="free", told="no row: taken, and deleted at the release", calls=(_within(4), _RELEASE)),
+    Situation(
+        name="released-later", told="a live holder deletes its row before the third look",
+        row=_theirs(lease=text("20")), calls=(_within(10), _RELEASE), before={3: None},
+    ),
+    Situation(
+        name="dead", told="a dead holder's row is taken at the third look", row=_theirs(), calls=(_within(4), _RELEASE)
+    ),
+    Situation(
+        name="live", told="a holder's longer lease outlasts the caller's time", row=_theirs(lease=text("20")),
+        calls=(_within(4),),
+    ),
+    Situation(
+        name="changed-and-over", told="the version changes; the caller's time ends before the count does",
+        row=_theirs(), calls=(_within(4),), before={3: _theirs("v2")},
+    ),
+    Situation(
+        name="changed-and-taken", told="the same with more time: the count begins anew",
+        row=_theirs(), calls=(_within(7), _RELEASE), before={3: _theirs("v2")},
+    ),
+    Situation(
+        name="rival-was-faster", told="a rival puts its row before ours; our next write has the same version",
+        calls=(_within(7), _RELEASE), before={2: _theirs()},
+    ),
+    Situation(
+        name="rival-took-over", told="a rival takes the dead holder's row over between our look and our write",
+        row=_theirs(), calls=(_within(4),), before={4: _theirs("v2")},
+    ),
+    Situation(
+        name="stolen-before-release", told="the row is another's at the release", calls=(_within(4), _RELEASE),
+        before={3: _theirs()},
+    ),
+    Situation(
+        name="gone-before-release", told="there is no row at the release", calls=(_within(4), _RELEASE),
+        before={3: None},
+    ),
+    Situation(
+        name="put-answer-lost", told="the write lands, its answer does not; the next call meets its own row (B6)",
+        calls=(_within(4), _within(4), _RELEASE), fates={2: LOST},
+    ),
+    Situation(name="get-answer-lost", told="the answer to a read is lost", calls=(_within(4),), fates={1: LOST}),
+    Situation(
+        name="release-answer-lost", told="the answer to the release is lost", calls=(_within(4), _RELEASE),
+        fates={3: LOST},
+    ),
+    Situation(name="put-throttled", told="a write is throttled", calls=(_within(4),), fates={2: THROTTLED}),
+)  # fmt: skip
+"""For python_dynamodb_lock, between two heartbeats. Looks are 1.5 s apart. Its leases are numbers, here text."""

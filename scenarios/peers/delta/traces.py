@@ -32,6 +32,8 @@ def clauses_of(expression: str, names: Mapping[str, str], values: Mapping[str, A
 
     Errors: ValueError for an expression of another form.
     """
+    if expression.startswith("NOT(") and " AND " not in expression:
+        return clauses_of(expression[4:-1].replace("_exists", "_not_exists"), names, values)
     found: Clauses = []
     for term in expression.split(" AND "):
         match = _TERM.fullmatch(term.strip())
