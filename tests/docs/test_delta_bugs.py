@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from lockref.lab.loading import BUILT_IN, load_provider
-from reports.checks import judge
+from reports.checks import judge, measure
 from scenarios.batch import simulate_many
-from scenarios.definition.load import load_scenario
+from scenarios.definition.load import load_scenario, parse_scenario
 from tests.docs import ROOT
 
 ROW = re.compile(
@@ -52,3 +54,26 @@ def test_a_bug_is_found_at_the_seed_that_the_table_names(row: dict[str, str]) ->
     verdicts = judge(batch.events, batch.runs).verdicts.to_pylist()
     broken = {each["run"] for each in verdicts if each["clause"] == clause and each["verdict"] == "violated"}
     assert broken == {first}
+
+
+FIXED_SLEEPS = """
+version: 1
+name: fixed-sleeps
+about: Writers of one table that come back soon.
+clients: 8
+duration: 60s
+lock: {validity: 20s, renew_every: 5s, poll_every: 1s}
+workload: {kind: list, cycles: 1000000, think: 500ms..2s, hold: 20ms..50ms, writes: 1, wait: 20s}
+"""
+
+
+@pytest.mark.parametrize("build", ["dynamodb-lock-0.5", "dynamodb"])
+def test_what_fixed_sleeps_cost_is_what_the_page_says(build: str) -> None:
+    """B13: looks at fixed times leave the lock idle between a release and the next grant."""
+    batch = simulate_many(parse_scenario(FIXED_SLEEPS), load_provider(build), range(1, 6))
+    measured = measure(batch.events, batch.runs)
+    after_release = measured.handoffs.filter(pc.equal(measured.handoffs["after"], "release"))
+    granted = pc.and_(pc.equal(measured.calls["op"], "acquire"), pc.equal(measured.calls["outcome"], "applied"))
+    waits_ns = measured.calls.filter(granted)["wait_ns"].to_numpy()
+    handoff_ms = np.median(after_release["handoff_ns"].to_numpy()) / 10**6
+    assert f"| `{build}` | {len(waits_ns)} | {handoff_ms:.0f} ms | {waits_ns.max() / 10**9:.1f} s |" in TEXT

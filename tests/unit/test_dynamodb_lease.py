@@ -300,3 +300,22 @@ def test_a_refused_write_is_told():
     with pytest.raises(Exception, match="AccessDenied"):
         machine.lock().try_lock()
     assert machine.client.get(ROW).body is None
+
+
+def test_a_second_holder_that_dies_is_waited_for_once():
+    """B7: it is first seen at 2 s or later; one watch time after that the lease is over, whatever was seen before."""
+    machine = Machine()
+    machine.plant()
+    start_ns = machine.runtime.monotonic_ns()
+    has_changed = False
+
+    def second_holder() -> None:
+        nonlocal has_changed
+        if not has_changed and machine.runtime.monotonic_ns() - start_ns >= 2 * NS_PER_S:
+            has_changed = True
+            machine.plant(recordVersionNumber=text("second"))
+
+    machine.runtime.on_advance = second_holder
+    assert machine.lock().lock(60)
+    took_ns = machine.runtime.monotonic_ns() - start_ns
+    assert WATCH_NS + 2 * NS_PER_S <= took_ns <= WATCH_NS + 4 * NS_PER_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -33,9 +34,12 @@ class Table(MemoryTable):
         super().__init__(runtime=runtime)
         self.log: list[str] = []
         self.answer: Callable[[Reply], Reply] | None = None
+        self.on_get: Callable[[], None] = lambda: None
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
         self.log.append(request.verb)
+        if request.verb == "get":
+            self.on_get()
         reply = super().send(request, timeout_ns)
         if self.answer is not None and request.verb != "get":
             answer, self.answer = self.answer, None
@@ -401,6 +405,85 @@ def test_an_attempt_ends_by_the_monotonic_clock_and_loses_its_fraction():
     with pytest.raises(AnotherAttempt, match="timed out"):
         lock.acquire(may_wait=True, until_ns=began_ns + 3600 * NS_PER_S)
     assert machine.runtime.monotonic_ns() - began_ns == 12 * NS_PER_S
+
+
+def test_a_wait_below_a_second_adds_nothing_to_an_attempt():
+    """B3: 900 ms beside a lease of 10 s are 10 s, so the first look after 10 s ends the attempt."""
+    assert ends_after_s(Crate, lambda _machine: text("10"), additional_ns=900_000_000) == 11
+
+
+def test_with_the_fix_an_attempt_is_to_last_for_half_a_century():
+    """B3: the first sight adds an epoch second to the time of an attempt; 0.5 ends it at its second look."""
+    poll_s = 10**7
+    machine = Machine()
+    due_s = machine.epoch_s() + LEASE_S + 1
+    took_s = ends_after_s(CrateWithFix, lambda machine: number(machine.epoch_s() + LEASE_S), poll_s=poll_s)
+    assert took_s == (due_s // poll_s + 1) * poll_s
+    assert took_s > 50 * 365 * 86400
+    assert ends_after_s(Crate, lambda _machine: text("10"), poll_s=poll_s) == poll_s
+
+
+def ends_after_s(
+    build: type, lease: Callable[[Machine], Any], *, additional_ns: int = NS_PER_S, poll_s: int = 1
+) -> int:
+    """After how many seconds one attempt gives up on a row whose holder renews it before every look."""
+    machine = Machine()
+    first = lease(machine)
+    machine.plant(first)
+    versions = iter(range(1000))
+    machine.runtime.on_advance = lambda: machine.plant(first, version=f"live-{next(versions)}")
+    lock = machine.lock(build)
+    lock.additional_ns, lock.poll_ns = additional_ns, poll_s * NS_PER_S
+    began_ns = machine.runtime.monotonic_ns()
+    with pytest.raises(AnotherAttempt, match="timed out"):
+        lock.acquire(may_wait=True, until_ns=began_ns + 10**10 * NS_PER_S)
+    return (machine.runtime.monotonic_ns() - began_ns) // NS_PER_S
+
+
+def test_the_time_of_an_attempt_grows_for_the_first_holder_alone():
+    """B7: three healthy holders within 12 s, and the attempt gives up on the third, which has held for 4 s."""
+    machine = Machine()
+    machine.plant()
+    ticks = iter(range(1, 1000))
+
+    def hand_over() -> None:
+        tick = next(ticks)
+        if tick % 4 == 0:
+            machine.plant(version=f"holder-{tick // 4}")
+
+    machine.runtime.on_advance = hand_over
+    lock = machine.lock(Crate)
+    began_ns = machine.runtime.monotonic_ns()
+    with pytest.raises(AnotherAttempt, match="timed out"):
+        lock.acquire(may_wait=True, until_ns=began_ns + 3600 * NS_PER_S)
+    assert machine.runtime.monotonic_ns() - began_ns == 12 * NS_PER_S
+
+
+def test_a_second_holder_that_dies_is_waited_for_almost_twice():
+    """B7: it dies at 2 s. The first attempt ends at 12 s, the next one counts anew: taken at 23 s, not 13 s."""
+    machine = Machine()
+    machine.plant()
+    ticks = iter(range(1, 1000))
+
+    def second_holder() -> None:
+        if next(ticks) == 2:
+            machine.plant(version="second")
+
+    machine.runtime.on_advance = second_holder
+    began_ns = machine.runtime.monotonic_ns()
+    assert machine.lock(Crate).lock(60)
+    assert machine.runtime.monotonic_ns() - began_ns == 23 * NS_PER_S
+
+
+def test_the_crate_sleeps_the_same_time_between_all_its_looks():
+    """B13: every look of every waiter is one refresh period after the one before, without jitter."""
+    machine = Machine()
+    machine.plant()
+    looks: list[int] = []
+    machine.table.on_get = lambda: looks.append(machine.runtime.monotonic_ns())
+    assert not machine.lock(Crate).lock(8)
+    assert len(looks) == 9
+    assert {later - earlier for earlier, later in pairwise(looks)} == {NS_PER_S}
 
 
 @pytest.mark.parametrize("build", CRATES)
