@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from lockref.errors import CapabilityMissing
 from lockref.ports import PortKind
@@ -61,6 +61,30 @@ class RecordView:
     valid_until_ns: WallNs | None = None
     is_released: bool = False
     nonce: str | None = None
+
+
+@runtime_checkable
+class CarriesData(Protocol):
+    """What a lock may offer beside `LockProvider`: its record tells what the holder is about to do.
+
+    So whoever takes over from a dead holder can finish that first. The text is the holder's own; the lock reads none.
+
+    intent: what the next acquiring write tells, unless it takes over from somebody who left something to finish.
+    data: what the record of the present grant tells. took_over: that is a dead holder's, and is to be finished first.
+    Source: dynamodb_lock, `data`, `acquired_expired_lock`, `update_data`.
+    """
+
+    intent: str | None
+
+    @property
+    def data(self) -> str | None: ...
+
+    @property
+    def took_over(self) -> bool: ...
+
+    def update_data(self, data: str) -> None:
+        """The dead holder's work is done: from now on the record tells `data`. Raises LockError."""
+        ...
 
 
 RecordDecoder = Callable[[bytes], RecordView | None]

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from lockref.cli.options import WRITER_RANGE, duration_ns
 
 CLOSED_LOOP = "closed-loop"
+PROTOCOLS = click.Choice(["lock", "shared-key", "rename-only", "optimistic"])
 
 
 @click.group(name="delta")
@@ -28,11 +29,7 @@ def command() -> None:
 @click.option("--order", default="fair", show_default=True, metavar="fair|unfair|closed-loop|FILE", help="The queue.")
 @click.option("--coalesce", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="Versions made one.")
 @click.option(
-    "--protocol",
-    type=click.Choice(["lock", "shared-key", "rename-only", "optimistic"]),
-    default="lock",
-    show_default=True,
-    help="rename-only: the load before the lock.",
+    "--protocol", type=PROTOCOLS, default="lock", show_default=True, help="rename-only: load before the lock."
 )
 @click.option("--poll", metavar="DURATION", help="Attempts of who waits; default: waiters queue.")
 @click.option("--gap", metavar="DURATION", help="From the end of a commit until the lock is free; default none.")
@@ -86,11 +83,8 @@ def plan_command(
         if ctx.get_parameter_source("commit") is not ParameterSource.DEFAULT:
             raise click.UsageError("--from-run takes the times of commits from the run; leave --commit away")
         from scenarios.delta.measured import hold_times_ns
-        from scenarios.runs import open_run, require_recorded
 
-        measured = open_run(from_run).path
-        require_recorded(measured)
-        commit_ns = hold_times_ns(measured)
+        commit_ns = hold_times_ns(from_run)
     else:
         commit_ns = (duration_ns(commit, "--commit"),)
 

@@ -199,14 +199,12 @@ def _account(
     """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
     from lockref.cli.results import campaign_results, say_results
     from reports.account import write_run
-    from reports.checks.spec import NOT_APPLICABLE
     from scenarios.failures import FailureStore
 
     scenario = result.scenario
     results = campaign_results(result, FailureStore(scenario, campaign.spec, source=source), about=about)
     reference = scenario.reference_of(campaign.spec.stands_on)
-    judged = {clause for clause, counts in result.summary.verdicts.items() if set(counts) != {NOT_APPLICABLE}}
-    not_kept = scenario.not_demanded(campaign.spec.stands_on) & judged
+    not_kept = scenario.not_demanded(campaign.spec.stands_on) & result.summary.judged
     if not_kept - campaign.not_demanded:
         results.notices.append(
             f"the {reference} lock is not known to keep {', '.join(sorted(not_kept))} here; "

@@ -21,7 +21,7 @@ record (`item.py`), the store (`rows.py`), and when a lease may be taken over (`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -49,11 +49,38 @@ def is_lapsed(write: Attempt[LeaseItem], now: Moment, terms: LeaseTerms) -> bool
     return now.mono_ns >= write.sent.mono_ns + terms.validity_ns
 
 
+@dataclass(slots=True)
+class Carried:
+    """What a row tells of its holder's work.
+
+    intent: what the holder is about to do. update: what the next renewal tells instead of what the row tells now;
+    None: the same.
+    """
+
+    intent: str | None = None
+    update: str | None = None
+
+    @property
+    def intended(self) -> str:
+        """What a row of ours tells."""
+        return self.intent or NOTHING_TO_FINISH
+
+
 class LeaseItemWriter:
-    """Makes the writes of one owner. owner: its name, a slash, and which process of that name it is."""
+    """Makes the writes of one owner.
+
+    owner: its name, a slash, and which process of that name it is. carried: what the row tells of the work.
+    """
 
     def __init__(
-        self, owner: str, *, terms: LeaseTerms, rules: Rules, runtime: Runtime, new_nonce: Callable[[], str]
+        self,
+        owner: str,
+        *,
+        terms: LeaseTerms,
+        rules: Rules,
+        runtime: Runtime,
+        new_nonce: Callable[[], str],
+        carried: Carried | None = None,
     ) -> None:
         self.owner = owner
         self._name, _, self._incarnation = owner.rpartition("/")
@@ -63,11 +90,14 @@ class LeaseItemWriter:
         self.rules = rules
         self.runtime = runtime
         self.new_nonce = new_nonce
+        self._carried = carried or Carried()
 
     def attempt(self, known: Stored[LeaseItem], reserved: Reserved) -> Attempt[LeaseItem]:
         """The acquiring write on `known`. What a dead holder was about to do stays in the row, to be finished (B12)."""
         sent = self._now()
-        before = known.record
+        before, self._carried.update = known.record, None
+        is_left = before is not None and not before.is_released and before.owner != self.owner
+        left = before.data if before is not None and is_left and before.data != NOTHING_TO_FINISH else None
         record = LeaseItem(
             name=self._name,
             incarnation=self._incarnation,
@@ -76,15 +106,16 @@ class LeaseItemWriter:
             duration_s=-(-self.terms.validity_ns // NS_PER_S),
             token=reserved.token,
             mark=reserved.mark,
-            data=(None if before is None else before.data) or NOTHING_TO_FINISH,
+            data=left or self._carried.intended,
             others={} if before is None else before.others,
         )
         return self._sent(record, sent, known)
 
     def renewal(self, current: Lease[LeaseItem]) -> Attempt[LeaseItem]:
-        """The write that extends `current`: only its version is new."""
+        """The write that extends `current`: only its version is new, and `data` where that was updated."""
         sent = self._now()
-        record = replace(current.attempt.record, nonce=self.new_nonce())
+        before = current.attempt.record
+        record = replace(before, nonce=self.new_nonce(), data=self._carried.update or before.data)
         return self._sent(record, sent, current)
 
     def _now(self) -> Moment:
@@ -152,10 +183,12 @@ class DynamoLock:
         self.terms = options.terms()
         lapses_ns = stands_for_ns(-(-options.lease_ns // NS_PER_S), options.rate_ratio_ppm)
         self._patience_ns = options.request_timeout_ns + lapses_ns + options.additional_wait_ns
+        self._carried = Carried()
         incarnation = self.parts.owner(runtime)
         self.owner = f"{options.owner_name or incarnation}/{incarnation}"
         parts = replace(
             self.parts,
+            writer=partial(self.parts.writer, carried=self._carried),
             acquisition=partial(self.acquisition, watch=type(self).watch(), rate_ratio_ppm=options.rate_ratio_ppm),
             tokens=partial(self._tokens, self.parts.tokens, table),
         )
@@ -214,6 +247,32 @@ class DynamoLock:
     def loss(self) -> Event:
         """Set when the latest grant is lost; each grant has an event of its own."""
         return self.gated.client.loss
+
+    # ---- what the holder is about to do (`lockref.provider.CarriesData`) ----
+
+    @property
+    def intent(self) -> str | None:
+        return self._carried.intent
+
+    @intent.setter
+    def intent(self, intent: str | None) -> None:
+        self._carried.intent = intent
+
+    @property
+    def data(self) -> str | None:
+        """What the row tells; None where nothing is held."""
+        tenure = self.gated.tenure
+        return None if tenure is None else tenure.lease.attempt.record.data
+
+    @property
+    def took_over(self) -> bool:
+        """True while the row tells what a dead holder was about to do."""
+        return self._carried.update is None and self.data not in (None, self._carried.intended)
+
+    def update_data(self, data: str) -> None:
+        """The row tells this from the next renewal on; until then a successor finds the work done, and skips it."""
+        self.assert_held()
+        self._carried.update = data
 
     # ---- its calls ----
 

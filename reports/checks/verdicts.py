@@ -20,7 +20,17 @@ from typing import Any, Final
 from reports.checks.demands import parse_demand
 from reports.checks.measures.outages import is_lost, outage_doubts, outage_notices
 from reports.checks.measures.turnout import turnout_doubts, turnout_notices
-from reports.checks.spec import CLAUSES, FAIRNESS, HELD, INCONCLUSIVE, LIVENESS, SAFETY, VIOLATED, Verdict
+from reports.checks.spec import (
+    CLAUSES,
+    FAIRNESS,
+    HELD,
+    INCONCLUSIVE,
+    LIVENESS,
+    NOT_APPLICABLE,
+    SAFETY,
+    VIOLATED,
+    Verdict,
+)
 
 GRANT: Final = "grant"
 COMMIT: Final = "commit"
@@ -82,6 +92,11 @@ class Counts:
         unsafe = [f"unsafe timing, which the scenario asks for: {timing}" for timing in self.unsafe]
         cut = [f"{counted(self.cut_off, 'run')} ended early: judged up to there"] if self.cut_off else []
         return [*unsafe, *damage, *cut, *outage_notices(self.answers), *turnout_notices(self.speeds)]
+
+    @property
+    def judged(self) -> set[str]:
+        """The clauses that applied to some run."""
+        return {name for name, found in self.verdicts.items() if set(found) != {NOT_APPLICABLE}}
 
     @property
     def reach(self) -> dict[str, Occurred]:

@@ -233,7 +233,7 @@ class Workload(Model):
     """
 
     kind: Literal["list", "counter", "register", "log", "delta_log"] = "register"
-    protocol: Literal["put", "rename", "create", "create_identity", "helping"] = "put"
+    protocol: Literal["put", "rename", "rename_identity", "create", "create_identity", "helping"] = "put"
     tables: Annotated[int, Field(ge=1, le=64)] = 1
     lock_key: Literal["table", "shared"] = "table"
     checkpoint_delay: Duration = constant(0, "0s")

@@ -155,6 +155,7 @@ class Client:
         is_nested: the client holds already. A no then says that this lock is
         not re-entrant, and nothing about anybody else.
         """
+        self._resource.prepare(self.node, self.task, self.provider)
         number = self._next_number()
         self._given_back = None
         self._event(_KIND_CALL, _OP_ACQUIRE, request=number)
@@ -225,14 +226,19 @@ class Client:
         """Stop believing, then call `unlock`; also after a loss, as a `with` block would."""
         self.disbelieve(_OP_RELEASE)
         tenure, self.tenure = self.tenure, None
+        if self._resource.keeps_lock:
+            self._resource.conclude(is_released=False)
+            return
         number = self._next_number()
         self._event(_KIND_CALL, _OP_RELEASE, request=number)
         try:
             self.provider.unlock()
         except LockError as error:
             self._event(_KIND_RETURN, _OP_RELEASE, _outcome(error), number)
+            self._resource.conclude(is_released=False)
         else:
             self._event(_KIND_RETURN, _OP_RELEASE, _OUTCOME_APPLIED, number)
+            self._resource.conclude(is_released=True)
         self._given_back = tenure
 
     def close(self) -> None:

@@ -103,6 +103,19 @@ class Protected(Protocol):
         """
         ...
 
+    @property
+    def keeps_lock(self) -> bool:
+        """True after a write whose writer goes away without giving its lock back."""
+        ...
+
+    def prepare(self, node: str, task: str, lock: object) -> None:
+        """Before the lock is asked: what can be done without it. lock: the provider."""
+        ...
+
+    def conclude(self, *, is_released: bool) -> None:
+        """After the unlock. is_released: it raised nothing."""
+        ...
+
 
 class ResourceClient:
     """One client's port to the resource.
@@ -112,10 +125,17 @@ class ResourceClient:
     """
 
     __slots__ = ("_channel", "_timeout_ns")
+    keeps_lock = False
 
     def __init__(self, channel: Channel, timeout_ns: int) -> None:
         self._channel = channel
         self._timeout_ns = timeout_ns
+
+    def prepare(self, node: str, task: str, lock: object) -> None:
+        """Nothing: a write is one request under the lock."""
+
+    def conclude(self, *, is_released: bool) -> None:
+        """Nothing: its answer came with the request."""
 
     def state(self) -> str:
         """What the resource holds, as text."""

@@ -12,7 +12,6 @@ from lockref.cli.main import run
 from scenarios.delta.measured import hold_times_ns
 from scenarios.delta.orders import coalesced, read_order
 from scenarios.delta.planning import nearest_rank
-from scenarios.runs import open_run
 
 
 def planned(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
@@ -85,7 +84,7 @@ def test_commit_times_from_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sim", "contention", "--provider", "hardened", "--seeds", "1..1"]) == 0
     capsys.readouterr()
     row = planned(capsys, "--from-run", "latest", "--tables", "1", "--versions", "50", "--writers", "1")["rows"][0]
-    held_ns = hold_times_ns(open_run("latest").path)
+    held_ns = hold_times_ns("latest")
     assert 50 * held_ns[0] <= row["makespan_s"] * 1e9 <= 50 * held_ns[-1]
     assert row["makespan_s"] != 50
     assert run(["delta", "plan", "--from-run", "nowhere"]) == 2

@@ -2,8 +2,9 @@
 
 `put`            load the state, then write the next entry unconditionally. Alone, it lets Alpha and Bravo both write
                  version 2 (W16). Under a lock it is what the post describes: load and write in the critical section.
-`rename`         delta-rs with dynamodb_lock: the state was loaded before; in the critical section look whether the next
-                 entry is there, and copy it into its place. A taken version is loaded and tried anew (D2).
+`rename`         delta-rs with dynamodb_lock: the entry lies ready under a temporary name, and the lock guards only its
+                 copy into its place (D2); see `renaming.py`.
+`rename_identity`  the same, corrected.
 `create`         conditional create of the next entry, as object_store and delta-rs do it today: a request without an
                  answer is sent again, and a refusal means that a rival was first (B19).
 `create_identity`  the same, but a refusal or silence is looked up: the entry tells whose it is.
@@ -23,9 +24,11 @@ from typing import Final, Protocol
 
 from lockref.dynamodb.table import KEY, VERSION, TableClient, absent, equals, flag, text
 from lockref.errors import OutcomeUnknown
+from lockref.provider import CarriesData
 from lockref.runtime import NS_PER_MS, Runtime
 from lockref.stores.port import Outcome
 from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit
+from scenarios.workloads.delta.renaming import Rename, Renaming
 
 ATTEMPTS_MAX: Final = 15
 """After so many taken versions a writer gives up, as delta-rs does."""
@@ -42,13 +45,14 @@ class Told:
 
     outcome: APPLIED: it is in `version`. PRECONDITION_FAILED: it is in none, rivals were always first. REJECTED: it is
     in none, the lock was lost or a request refused. AMBIGUOUS: nobody can say. gets: log objects read. attempts:
-    versions tried.
+    versions tried. is_lock_kept: the writer went away without giving its lock back (B12).
     """
 
     outcome: Outcome
     version: int | None = None
     gets: int = 0
     attempts: int = 0
+    is_lock_kept: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +60,7 @@ class Writer:
     """What a protocol works with: one table's log, the rows of a log store where there are such, and the lock's guard.
 
     may_write: asked right before each write that the lock protects. known: the newest version that it has seen.
+    lock, prepared: of a rename: the lock, if its record carries data, and what is to be renamed.
     """
 
     log: Log
@@ -65,6 +70,8 @@ class Writer:
     known: int = -1
     gets: int = 0
     attempts: int = 0
+    lock: CarriesData | None = None
+    prepared: Renaming | None = None
 
     def load(self) -> int:
         """Read the state; the version that comes next."""
@@ -77,10 +84,10 @@ class Writer:
         """Between two attempts, with jitter (B21)."""
         self.runtime.sleep(_PAUSE_NS + self.runtime.random.randrange(_PAUSE_NS))
 
-    def told(self, outcome: Outcome, version: int | None = None) -> Told:
+    def told(self, outcome: Outcome, version: int | None = None, *, is_lock_kept: bool = False) -> Told:
         if version is not None:
             self.known = max(self.known, version)
-        return Told(outcome=outcome, version=version, gets=self.gets, attempts=self.attempts)
+        return Told(outcome=outcome, version=version, gets=self.gets, attempts=self.attempts, is_lock_kept=is_lock_kept)
 
 
 class CommitProtocol(Protocol):
@@ -97,22 +104,6 @@ def put(writer: Writer, commit: Commit) -> Told:
         return writer.told(Outcome.REJECTED)
     written = writer.log.store.put(entry_key(writer.log.table, version), commit.to_bytes())
     return writer.told(written.outcome, version if written.outcome is Outcome.APPLIED else None)
-
-
-def rename(writer: Writer, commit: Commit) -> Told:
-    """Look, then copy: the state was loaded before the lock was taken, and only a taken version is loaded anew."""
-    version = writer.known + 1
-    while writer.attempts < ATTEMPTS_MAX:
-        writer.attempts += 1
-        key = entry_key(writer.log.table, version)
-        if writer.log.read(key) is not None:
-            version = writer.load()
-            continue
-        if not writer.may_write():
-            return writer.told(Outcome.REJECTED)
-        written = writer.log.store.put(key, commit.to_bytes())
-        return writer.told(written.outcome, version if written.outcome is Outcome.APPLIED else None)
-    return writer.told(Outcome.PRECONDITION_FAILED)
 
 
 def create(writer: Writer, commit: Commit) -> Told:
@@ -221,7 +212,8 @@ def _is_finished(writer: Writer, version: int) -> bool:
 
 PROTOCOLS: Final[Mapping[str, CommitProtocol]] = {
     "put": put,
-    "rename": rename,
+    "rename": Rename(compares=False),
+    "rename_identity": Rename(compares=True),
     "create": create,
     "create_identity": create_with_identity,
     "helping": help_each_other,
