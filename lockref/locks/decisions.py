@@ -65,10 +65,7 @@ def next_token(stored: Stored[Any], token_max: int) -> int:
 
 def recognise(record: R | None, attempts: Iterable[Attempt[R]]) -> Attempt[R] | None:
     """Which of our attempts wrote `record`? Owner, expiry and nonce must all agree (H5, A4)."""
-    for attempt in attempts:
-        if attempt.record == record:
-            return attempt
-    return None
+    return next((attempt for attempt in attempts if attempt.record == record), None)
 
 
 def sight(
