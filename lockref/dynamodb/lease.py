@@ -65,6 +65,14 @@ class Carried:
         """What a row of ours tells."""
         return self.intent or NOTHING_TO_FINISH
 
+    def intend(self, intent: str | None) -> None:
+        """From the next acquiring write on."""
+        self.intent = intent
+
+    def change(self, data: str | None) -> None:
+        """From the next renewal on."""
+        self.update = data
+
 
 class LeaseItemWriter:
     """Makes the writes of one owner.
@@ -95,7 +103,8 @@ class LeaseItemWriter:
     def attempt(self, known: Stored[LeaseItem], reserved: Reserved) -> Attempt[LeaseItem]:
         """The acquiring write on `known`. What a dead holder was about to do stays in the row, to be finished (B12)."""
         sent = self._now()
-        before, self._carried.update = known.record, None
+        before = known.record
+        self._carried.change(None)
         is_left = before is not None and not before.is_released and before.owner != self.owner
         left = before.data if before is not None and is_left and before.data != NOTHING_TO_FINISH else None
         record = LeaseItem(
@@ -256,7 +265,7 @@ class DynamoLock:
 
     @intent.setter
     def intent(self, intent: str | None) -> None:
-        self._carried.intent = intent
+        self._carried.intend(intent)
 
     @property
     def data(self) -> str | None:
@@ -272,7 +281,7 @@ class DynamoLock:
     def update_data(self, data: str) -> None:
         """The row tells this from the next renewal on; until then a successor finds the work done, and skips it."""
         self.assert_held()
-        self._carried.update = data
+        self._carried.change(data)
 
     # ---- its calls ----
 
