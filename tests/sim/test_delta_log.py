@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from lockref.dynamodb.shipped.crate import Crate
 from lockref.errors import ConfigError, LockLost
 from lockref.history import to_table
 from lockref.lab.loading import load_provider
@@ -250,6 +251,56 @@ def test_a_dead_writer_s_rename_is_finished_first(protocol, how, log):
         told = committed(protocol, writer)
     assert (told.outcome, log_of(store)) == (Outcome.APPLIED, log)
     assert store.read(f"{TABLE}/_delta_log/.tmp/dead-0").body is None
+
+
+@pytest.mark.parametrize("protocol", ["rename", "rename_identity"])
+def test_a_repair_writes_over_nobody(protocol):
+    """The dead writer's version was taken by another commit meanwhile: its rename is dropped."""
+    store = MemoryStore()
+    row = dead(store)
+    store.put(entry_key(TABLE, 0), Commit(identity="rival", node="n2", task="main").to_bytes())
+    committed(protocol, Writer(log=Log(store, TABLE), runtime=Hasty(), lock=row))
+    assert log_of(store) == ["rival", "mine"]
+
+
+def test_what_landed_meanwhile_is_found_before_the_next_attempt():
+    """B10, corrected: the guard said no, a successor finished the rename, and the next attempt finds it there."""
+    store = MemoryStore()
+    writer = Writer(log=Log(store, TABLE), runtime=Hasty(), may_write=lambda: False)
+    assert committed("rename_identity", writer).outcome is Outcome.PRECONDITION_FAILED
+    store.put(writer.prepared.destination, Commit(identity="mine", node="n1", task="main").to_bytes())
+    told = committed("rename_identity", writer)
+    assert (told.outcome, told.version, log_of(store)) == (Outcome.APPLIED, 0, ["mine"])
+
+
+class WithoutData(Crate):
+    """A program whose rows carry no data."""
+
+    @property
+    def intent(self) -> None:
+        return None
+
+    @intent.setter
+    def intent(self, _intent: str | None) -> None:
+        """Forgets it."""
+
+
+@pytest.mark.parametrize(("provider", "has_commits"), [("dynamodb-lock-0.5", False), ("dynamodb", True)])
+def test_a_dead_holder_s_row_without_data_stops_every_shipped_writer(provider, has_commits):
+    """B12: each takes the row over, finds nothing to finish, and keeps the lock; corrected, there is nothing to do."""
+    scenario = parse_scenario(
+        "version: 1\nname: dataless\nclients: 3\nduration: 120s\n"
+        "providers: {n1: tests.sim.test_delta_log:WithoutData}\n"
+        "workload: {kind: delta_log, protocol: rename, cycles: 99, start: 1s..2s, hold: 100ms, writes: 1, wait: 90s,"
+        " clients: {n1: {start: 0s}}}\n"
+        "faults: [{kind: crash, client: n1, when: {client: n1, op: acquire, cut: c4}}]\n"
+    )
+    rows = to_table([run_simulated(scenario, load_provider(provider), 1).recorder]).to_pylist()
+    told = [row["outcome"] for row in rows if row["kind"] == "return" and row["op"] == "commit"]
+    given_back = [row for row in rows if row["kind"] == "call" and row["op"] == "release"]
+    assert len(told) > 1
+    assert set(told) == {"applied" if has_commits else "rejected"}
+    assert bool(given_back) is has_commits, "a shipped writer goes away with the lock"
 
 
 @pytest.mark.parametrize("data", [None, "", "no json", "[]", '{"source": "x"}'])

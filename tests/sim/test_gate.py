@@ -74,7 +74,7 @@ def test_the_gate_tells_what_it_does_not_demand(
 def test_a_scenario_that_is_asked_for_by_name_is_judged_by_everything(capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever names a scenario asks what happens there; that no lock keeps a clause is said beside the verdict."""
     assert run(["sim", "e05", "--seeds", "1..3"]) == 1
-    assert "the hardened lock is not known to keep" in capsys.readouterr().out
+    assert "the hardened lock is not known to keep S3, S5 here" in capsys.readouterr().out
 
 
 def test_two_protocols_on_one_object_are_no_scenario_for_either(capsys: pytest.CaptureFixture[str]) -> None:

@@ -206,6 +206,13 @@ def test_d2_the_time_under_the_lock_does_not_depend_on_the_version() -> None:
     assert held_ns(Protocol.LOCK) == [S + gets(version) * S // 10 for version in range(11)]
 
 
+def test_d2_the_load_is_no_waiting() -> None:
+    """Who waits is who has asked for the lock: two writers load at once, and the second waits for one commit."""
+    outcome = ran(2, "nn", protocol=Protocol.RENAME_ONLY, get_ns=S // 10, attempts=None)
+    assert outcome.commits[0].waited_ns == 0
+    assert outcome.commits[1].age_ns == 100 * S // 1000 + S + S // 10 + 2 * S // 10 + S
+
+
 def test_d2_a_writer_gives_up_after_its_attempts() -> None:
     """Ten writers with three attempts each: three versions land, and the lock is free for whoever is left."""
     outcome = ran(10, "n" * 10, protocol=Protocol.RENAME_ONLY, attempts=3)

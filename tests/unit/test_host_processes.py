@@ -67,6 +67,21 @@ def test_a_name_that_means_nothing_has_not_ended(mark: str) -> None:
     assert not host_processes.has_ended(mark)
 
 
+def test_a_process_that_may_not_be_asked_lives(
+    other: tuple[subprocess.Popen[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another user's process the kernel says that it is there; where its start time cannot be read, it lives."""
+
+    def refused(_number: int, _signal: int) -> None:
+        raise PermissionError
+
+    _, mark = other
+    monkeypatch.setattr("lockref.host_processes.os.kill", refused)
+    assert not host_processes.has_ended(mark)
+    monkeypatch.setattr("lockref.host_processes._start_time", lambda *_asked: "")
+    assert not host_processes.has_ended(mark)
+
+
 def test_a_foreign_proc_names_nobody(tmp_path: Path) -> None:
     """Of another namespace's /proc the numbers mean others: no name, and no claim."""
     (tmp_path / "self").symlink_to(str(os.getpid() + 1))
