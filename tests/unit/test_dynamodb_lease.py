@@ -12,7 +12,7 @@ from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.table import KEY, VERSION, TableClient, number, text, to_bytes
-from lockref.errors import LockLost, LockNotAcquirable
+from lockref.errors import LockLost, LockNotAcquirable, LockNotHeld
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_S
@@ -319,3 +319,60 @@ def test_a_second_holder_that_dies_is_waited_for_once():
     assert machine.lock().lock(60)
     took_ns = machine.runtime.monotonic_ns() - start_ns
     assert WATCH_NS + 2 * NS_PER_S <= took_ns <= WATCH_NS + 4 * NS_PER_S
+
+
+def test_the_row_tells_what_its_holder_is_about_to_do():
+    """B12: a successor of a dead holder sees what that one left; once it is done, the next renewal tells ours."""
+    machine = Machine()
+    dead, successor = machine.lock(), machine.lock()
+    beats: list[Any] = []
+    made = successor.gated.client.new_heartbeat
+
+    def kept(*arguments: Any, **parts: Any) -> Any:
+        beats.append(made(*arguments, **parts))
+        return beats[-1]
+
+    successor.gated.client.new_heartbeat = kept
+    dead.intent, successor.intent = "the dead one's", "ours"
+    assert dead.try_lock()
+    assert (dead.data, dead.took_over) == ("the dead one's", False)
+    assert not successor.try_lock()
+    machine.runtime.mono += WATCH_NS
+    assert successor.try_lock()
+    assert (successor.data, successor.took_over, machine.row().data) == ("the dead one's", True, "the dead one's")
+    successor.update_data("ours")
+    assert not successor.took_over
+    beats[-1].renew()
+    assert machine.row().data == "ours"
+    successor.unlock()
+    assert machine.row().data is None
+    with pytest.raises(LockNotHeld):
+        successor.update_data("again")
+
+
+@pytest.mark.parametrize("left", [{"isReleased": text("1")}, {"data": text(NOTHING_TO_FINISH)}, {"data": None}])
+def test_nothing_is_left_by_who_gave_back_or_told_nothing(left):
+    """A released row, and rows that name nothing: the new holder's own intent stands at once."""
+    machine = Machine()
+    machine.plant(**{"data": text("old"), **left})
+    lock = machine.lock()
+    lock.intent = "ours"
+    if not lock.try_lock():
+        machine.runtime.mono += WATCH_NS
+        assert lock.try_lock()
+    assert (lock.data, lock.took_over) == ("ours", False)
+
+
+def test_a_second_grant_starts_without_what_the_first_one_updated():
+    """What was told of one take-over says nothing of the next one."""
+    machine = Machine()
+    lock = machine.lock()
+    lock.intent = "ours"
+    assert lock.try_lock()
+    lock.update_data("done")
+    lock.unlock()
+    machine.plant(data=text("left"))
+    assert not lock.try_lock()
+    machine.runtime.mono += WATCH_NS
+    assert lock.try_lock()
+    assert (lock.data, lock.took_over) == ("left", True)
