@@ -59,13 +59,15 @@ def deadline_after(sent: Moment, terms: LeaseTerms) -> Deadline:
 
 def next_token(stored: Stored[Any], token_max: int) -> int:
     """The token after the record's and after every one that we have seen, where the record carries one (H21)."""
-    token = stored.record.token if stored.record is not None else None
-    return max(token or 0, token_max) + 1
+    return max(0 if stored.record is None else stored.record.token or 0, token_max) + 1
 
 
 def recognise(record: R | None, attempts: Iterable[Attempt[R]]) -> Attempt[R] | None:
     """Which of our attempts wrote `record`? Owner, expiry and nonce must all agree (H5, A4)."""
-    return next((attempt for attempt in attempts if attempt.record == record), None)
+    for attempt in attempts:  # No generator: what a Ctrl-C raises in one that is being closed is lost.
+        if attempt.record == record:
+            return attempt
+    return None
 
 
 def sight(
