@@ -29,6 +29,7 @@ _KIND_REPLIED = Kind.REPLIED
 _KIND_SENT = Kind.SENT
 _OP_ACQUIRE = Op.ACQUIRE
 _OP_DELETE = Op.DELETE
+_OP_NONE = Op.NONE
 _OP_READ = Op.READ
 _OP_RELEASE = Op.RELEASE
 _OP_RENEW = Op.RENEW
@@ -91,7 +92,7 @@ def looking(decode: StateDecoder) -> Look:
 
 
 class RecordingChannel:
-    """A channel that writes down every request before it leaves and after it is answered.
+    """A channel that writes down every request about a state before it leaves and after it is answered.
 
     A body that tells of several locks leaves a row for each of them, with one request number.
     look: what the bodies of this service say about locks.
@@ -141,6 +142,9 @@ class RecordingChannel:
         client, service, verb, key, condition, body, op, _, _ = request
         if op is _OP_READ:
             return self._read(request, timeout_ns)
+        if op is _OP_NONE:
+            # About a connection, not about a state: a session that is kept alive, a list of names.
+            return self._send(request, timeout_ns)
         journal = self._journal
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
         content, views = ("", ()) if body is None else self._look(key, body)

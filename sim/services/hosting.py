@@ -21,6 +21,7 @@ from sim.services.service import Service
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _KIND_APPLIED = Kind.APPLIED
+_OP_NONE = Op.NONE
 _OP_READ = Op.READ
 _OUTCOME_APPLIED = Outcome.APPLIED
 
@@ -38,8 +39,8 @@ class HostedService:
     """
 
     __slots__ = (
-        "_decode", "_kernel", "_lock_rows", "_push", "_recorder", "_seen", "apply", "call_at", "name", "refuse",
-        "service",
+        "_decode", "_kernel", "_lock_rows", "_push", "_recorder", "_seen", "apply", "call_at", "is_ordered", "name",
+        "refuse", "service",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +58,8 @@ class HostedService:
         self.apply = service.apply
         self.refuse = service.refuse
         self.call_at = kernel.call_at
+        # What it pushes to a client and what it answers to it arrive in one order, as over one connection.
+        self.is_ordered: bool = getattr(service, "is_ordered", False)
         self._kernel = kernel
         self._recorder = recorder
         self._push = push
@@ -121,7 +124,7 @@ class HostedService:
 
     def record(self, request: Request, reply: Reply, applications: int) -> None:
         """Write down what came of applying a request, for the n-th time. A read changes nothing and leaves no row."""
-        if request.op is _OP_READ or self._decode is None:
+        if request.op is _OP_READ or request.op is _OP_NONE or self._decode is None:
             return
         # A service that changes part of a state answers with the whole of it.
         body = request.body if reply.body is None else reply.body

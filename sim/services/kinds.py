@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lockref.errors import ConfigError, did_you_mean
+from lockref.runtime import NS_PER_MS
+from sim.services.coordination import CoordinationService
 from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from sim.services.service import Service
@@ -24,7 +26,21 @@ def _table(_dialect: str, options: Mapping[str, str]) -> Service:
     return TableService()
 
 
-SERVICE_KINDS: Mapping[str, Make] = {"object_store": _object_store, "table": _table}
+def _coordination(_dialect: str, options: Mapping[str, str]) -> Service:
+    """servers: how many; lag_ms: how late each but the first applies what others wrote; tick_ms: of their clock."""
+    require_options("coordination", options, known=("servers", "lag_ms", "tick_ms"))
+    servers = _whole("servers", options.get("servers", "1"), least=1, most=9)
+    lag_ms = _whole("lag_ms", options.get("lag_ms", "50"), least=0, most=60_000)
+    tick_ms = _whole("tick_ms", options.get("tick_ms", "100"), least=1, most=10_000)
+    lags_ns = (0,) + (lag_ms * NS_PER_MS,) * (servers - 1)
+    return CoordinationService(lags_ns=lags_ns, tick_ns=tick_ms * NS_PER_MS)
+
+
+SERVICE_KINDS: Mapping[str, Make] = {
+    "object_store": _object_store,
+    "table": _table,
+    "coordination": _coordination,
+}
 """By the name of the port that speaks to it (`lockref.ports.PortKind.name`)."""
 
 
@@ -38,6 +54,13 @@ def make_service(kind: str, *, dialect: str = "", options: Mapping[str, str] | N
         expected = ", ".join(SERVICE_KINDS)
         raise ConfigError(f"service kind is {kind!r}; expected one of {expected}.{did_you_mean(kind, SERVICE_KINDS)}")
     return make(dialect, {} if options is None else options)
+
+
+def _whole(option: str, text: str, *, least: int, most: int) -> int:
+    """An option that is a whole number. Raises ConfigError."""
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise ConfigError(f"option {option} is {text!r}; expected a whole number from {least} to {most}")
+    return int(text)
 
 
 def require_options(kind: str, options: Mapping[str, str], *, known: tuple[str, ...]) -> None:

@@ -132,6 +132,8 @@ class Wire:
         kernel = self._kernel
         if not in_flight.is_reply_lost:
             due_ns = kernel.now_ns + in_flight.to_client_ns
+            if in_flight.hosted.is_ordered:
+                due_ns = self._in_order(in_flight.hosted, in_flight.client, due_ns)
             kernel.call_at(due_ns, partial(self._deliver, in_flight, reply))
         if injector is not None:
             injector.at_c3(in_flight)
@@ -140,6 +142,12 @@ class Wire:
         in_flight.reply = reply
         # Nothing happens if its caller has gone on: that wait, by its epoch, is over.
         self._kernel.resume(in_flight.task, in_flight.epoch)
+
+    def _in_order(self, hosted: HostedService, node: str, due_ns: int) -> int:
+        """When what leaves now arrives at that node, if what left earlier on the same connection arrives before it."""
+        box = self._mailboxes[hosted.name, node]
+        box.due_ns = max(box.due_ns + 1, due_ns)
+        return box.due_ns
 
     # Pushes.
 
@@ -157,8 +165,8 @@ class Wire:
         stops it. It is dropped if no process of the node is connected when it
         leaves; nobody takes it if that process is dead when it arrives. The
         pushes of one connection arrive in the order in which they left, as over
-        TCP: one that is held back holds back those behind it. Nothing orders
-        them with replies.
+        TCP: one that is held back holds back those behind it. They are ordered
+        with replies where the service says so (`HostedService.is_ordered`).
         """
         box = self._mailboxes.get((hosted.name, node))
         if box is None:
@@ -167,7 +175,8 @@ class Wire:
         box.pushed += 1
         is_cut = self._injector is not None and self._injector.is_cut(hosted.name, node)
         if not (draw.is_reply_lost or is_cut):
-            box.due_ns = max(box.due_ns, self._kernel.now_ns + draw.to_client_ns)
+            due_ns = self._kernel.now_ns + draw.to_client_ns
+            box.due_ns = max(box.due_ns, due_ns) if not hosted.is_ordered else self._in_order(hosted, node, due_ns)
             box.under_way.append(message)
             self._kernel.call_at(box.due_ns, box.arrive)
 

@@ -1,0 +1,241 @@
+"""The coordination port: znodes under paths, sessions that own some of them, and watches that tell of changes.
+
+The requests are Apache ZooKeeper's. What a request asks for beside path, body and version travels in its body
+(`Call`), and what an answer tells of a znode beside its version travels in the version (`Stat`), so that the recorder,
+the wire and the faults see what they see of every service: a key, bytes, a condition, a version.
+
+A session is kept by whoever holds it: see `lockref.coordination.session`. Some channels stand on a library that keeps
+it alive by itself (kazoo); the requests are the same.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from lockref.ports import Channel, Reply
+from lockref.stores.port import Outcome
+
+if TYPE_CHECKING:
+    from lockref.coordination.session import Session
+
+CONNECT, PING, CLOSE = "connect", "ping", "close"
+"""Verbs about the session itself."""
+
+GET, EXISTS, CHILDREN, SYNC = "get", "exists", "children", "sync"
+"""Verbs that change nothing. A read may show an older state than another client has written; `sync` forbids that for
+the reads behind it in the same session."""
+
+CREATE, SET, DELETE, CHECK, MULTI = "create", "set", "delete", "check", "multi"
+"""Verbs that change znodes; `check` compares a version only, and stands in a `multi`, which happens as a whole or not
+at all."""
+
+ANY_VERSION: Final = -1
+"""As the version of a condition: none."""
+
+ZNODE_BYTES_MAX: Final = 1_048_575
+"""ZooKeeper's default limit of one request (jute.maxbuffer)."""
+
+
+class Operation(NamedTuple):
+    """One change of one znode, alone or as a part of a `multi`.
+
+    version: what the znode must have, of SET, DELETE and CHECK. is_ephemeral: the znode ends with the session that
+    creates it. is_sequential: the server adds ten digits to the path.
+    """
+
+    verb: str
+    path: str
+    body: bytes = b""
+    version: int = ANY_VERSION
+    is_ephemeral: bool = False
+    is_sequential: bool = False
+
+
+def create(path: str, body: bytes = b"", *, is_ephemeral: bool = False, is_sequential: bool = False) -> Operation:
+    """Make a znode. Fails if there is one, or no parent."""
+    return Operation(CREATE, path, body, is_ephemeral=is_ephemeral, is_sequential=is_sequential)
+
+
+def change(path: str, body: bytes, version: int = ANY_VERSION) -> Operation:
+    """Write the body of a znode. Fails if there is none, or if it has another version."""
+    return Operation(SET, path, body, version)
+
+
+def delete(path: str, version: int = ANY_VERSION) -> Operation:
+    """Remove a znode. Fails if there is none, if it has another version, or if it has children."""
+    return Operation(DELETE, path, b"", version)
+
+
+def check(path: str, version: int = ANY_VERSION) -> Operation:
+    """Only compare: for a `multi` that must not happen unless the znode is there, with this version."""
+    return Operation(CHECK, path, b"", version)
+
+
+class Call(bytes):
+    """What a request asks for. As bytes it is what a history sees: the body that its first write gives.
+
+    session: the identity of the session, 0 for none yet. operations: of a write. is_watching: of a read, tell the next
+    change. timeout_ms: of CONNECT, how long the session may be silent. password: of CONNECT, of the session to resume.
+    """
+
+    session: int
+    operations: tuple[Operation, ...]
+    is_watching: bool
+    timeout_ms: int
+    password: bytes
+
+    def __new__(
+        cls,
+        session: int,
+        operations: tuple[Operation, ...] = (),
+        *,
+        is_watching: bool = False,
+        timeout_ms: int = 0,
+        password: bytes = b"",
+    ) -> Self:
+        self = super().__new__(cls, next((each.body for each in operations if each.verb in (CREATE, SET)), b""))
+        self.session = session
+        self.operations = operations
+        self.is_watching = is_watching
+        self.timeout_ms = timeout_ms
+        self.password = password
+        return self
+
+
+class Stat(str):
+    """What a server says of a znode. As a string it is what tells two states of the znode apart.
+
+    created_zxid: the transaction that created it (czxid); it rises over the life of an ensemble, changes of leader
+    included, and is the fencing token of whatever the znode stands for. changed_zxid: the last one that wrote its body
+    (mzxid). owner: the session that it ends with, 0 for none. children: how many. path: of a created one, its name.
+    """
+
+    __slots__ = ("changed_zxid", "children", "created_zxid", "owner", "path", "version")
+
+    created_zxid: int
+    changed_zxid: int
+    version: int
+    owner: int
+    children: int
+    path: str
+
+    def __new__(
+        cls, *, created_zxid: int, changed_zxid: int, version: int, owner: int = 0, children: int = 0, path: str = ""
+    ) -> Self:
+        self = super().__new__(cls, f"{created_zxid:x}.{version}")
+        self.created_zxid = created_zxid
+        self.changed_zxid = changed_zxid
+        self.version = version
+        self.owner = owner
+        self.children = children
+        self.path = path
+        return self
+
+
+class Change(StrEnum):
+    """What a watch tells of."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    DELETED = "deleted"
+    CHILDREN = "children"
+
+
+class SessionState(StrEnum):
+    """What the client knows of its session.
+
+    SUSPENDED: no server has answered for so long that the session may end unseen. LOST: a server has said that it is
+    over; nothing of it is left. A frozen or disconnected process hears of LOST only when it is connected again (Z10).
+    """
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    LOST = "lost"
+
+
+class WatchEvent(NamedTuple):
+    """A watch has fired; it is spent. session: whose watch."""
+
+    change: Change
+    path: str
+    session: int = 0
+
+
+class Failure(StrEnum):
+    """Why a write changed nothing, and what a read did not find. The names are ZooKeeper's error codes."""
+
+    NO_NODE = "NoNode"
+    NODE_EXISTS = "NodeExists"
+    BAD_VERSION = "BadVersion"
+    NOT_EMPTY = "NotEmpty"
+    NO_CHILDREN_FOR_EPHEMERALS = "NoChildrenForEphemerals"
+    SESSION_EXPIRED = "SessionExpired"
+    TOO_LARGE = "TooLarge"
+    NO_AUTH = "NoAuth"
+    AUTH_FAILED = "AuthFailed"
+    BAD_ARGUMENTS = "BadArguments"
+    CONNECTION_LOST = "ConnectionLoss"
+    TIMEOUT = "OperationTimeout"
+    READ_ONLY = "NotReadOnly"
+    THROTTLED = "ThrottledOp"
+
+
+OUTCOMES: Final = {
+    Failure.NO_NODE: Outcome.PRECONDITION_FAILED,
+    Failure.NODE_EXISTS: Outcome.PRECONDITION_FAILED,
+    Failure.BAD_VERSION: Outcome.PRECONDITION_FAILED,
+    Failure.NOT_EMPTY: Outcome.PRECONDITION_FAILED,
+    Failure.NO_CHILDREN_FOR_EPHEMERALS: Outcome.REJECTED,
+    Failure.SESSION_EXPIRED: Outcome.REJECTED,
+    Failure.TOO_LARGE: Outcome.REJECTED,
+    Failure.NO_AUTH: Outcome.REJECTED,
+    Failure.AUTH_FAILED: Outcome.REJECTED,
+    Failure.BAD_ARGUMENTS: Outcome.REJECTED,
+    Failure.CONNECTION_LOST: Outcome.AMBIGUOUS,
+    Failure.TIMEOUT: Outcome.AMBIGUOUS,
+    Failure.READ_ONLY: Outcome.REJECTED,
+    Failure.THROTTLED: Outcome.THROTTLED,
+}
+"""May a write have taken effect? Every code that a server or its client library gives has one answer."""
+
+
+def failed(failure: Failure, path: str, *, is_read: bool = False) -> Reply:
+    """The answer to a request that changed nothing, or of which nobody knows.
+
+    A read of an absent znode is answered: there is none.
+    """
+    is_missing = failure is Failure.NO_NODE
+    outcome = Outcome.APPLIED if is_read and is_missing else OUTCOMES[failure]
+    return Reply(outcome, missing=is_missing, reason=f"{failure.value}: {path}" if path else failure.value)
+
+
+def is_failure(reply: Reply, failure: Failure) -> bool:
+    """Did the server give this reason?"""
+    return reply.reason.partition(":")[0] == failure.value
+
+
+class SessionBound(NamedTuple):
+    """The answer to CONNECT, as `Reply.body`.
+
+    timeout_ms: what the server made of the wish. expires_itself: the channel's library tells when the session is lost
+    or silent; otherwise the client finds out from its own requests.
+    """
+
+    session: int
+    timeout_ms: int
+    password: bytes
+
+
+class CoordinationKind:
+    """The kind of coordination service."""
+
+    name = "coordination"
+
+    def over(self, channel: Channel, timeout_ns: int) -> Session:
+        from lockref.coordination.session import Session
+
+        return Session(channel, timeout_ns)
+
+
+COORDINATION = CoordinationKind()

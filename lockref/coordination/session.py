@@ -1,0 +1,252 @@
+"""A client's session: its requests, its watches, and until when the server cannot have ended it.
+
+ZooKeeper ends a session that it has not heard from for the timeout, by the server's clock. The client learns of it
+only when it is connected again; a frozen process learns of it last of all (Z9, Z10). So a client that works under its
+session must know by itself when to stop. `safe_until_ns` is that instant. It counts from a stamp that was taken before
+a request was sent which the server has answered, so the server counts from a later instant.
+
+The session is kept alive by a request every quarter of the timeout, also where the channel's library pings by itself:
+kazoo does not tell when it last heard from a server, and only an answered request of one's own confirms a contact.
+
+Prior art: kazoo's states CONNECTED, SUSPENDED and LOST; Java's client learnt to expire locally in ZOOKEEPER-4508.
+Rejected: to stop work on SUSPENDED alone. That event comes from a timer of the same process, which may be frozen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from lockref.coordination.port import (
+    CHILDREN,
+    CLOSE,
+    CONNECT,
+    CREATE,
+    DELETE,
+    EXISTS,
+    GET,
+    MULTI,
+    PING,
+    SET,
+    SYNC,
+    Call,
+    Failure,
+    Operation,
+    SessionBound,
+    SessionState,
+    Stat,
+    WatchEvent,
+    is_failure,
+)  # fmt: skip
+from lockref.coordination.port import change as change_operation
+from lockref.coordination.port import create as create_operation
+from lockref.coordination.port import delete as delete_operation
+from lockref.errors import BackendUnavailable, ConfigError
+from lockref.history import IF_ABSENT, Op
+from lockref.ports import Channel, PushChannel, Reply, Request
+from lockref.runtime import MonoNs, Runtime
+from lockref.stores.port import Outcome
+
+KEEPALIVES_PER_TIMEOUT: Final = 4
+"""So many requests confirm the contact within one session timeout."""
+
+SUSPENDED_AFTER: Final = (2, 3)
+"""The share of the timeout without an answer after which the session counts as suspended, as in ZooKeeper's clients."""
+
+CONNECT_ATTEMPTS: Final = 20
+
+Event = WatchEvent | SessionState
+
+
+class Session:
+    """One client's session. Requests may be made from several tasks; events are taken by one.
+
+    request_timeout_ns: bounds each request. Made by `COORDINATION.over`; `start` opens it.
+    """
+
+    def __init__(self, channel: Channel, request_timeout_ns: int) -> None:
+        self._channel = channel
+        self._request_timeout_ns = request_timeout_ns
+        self._state = SessionState.LOST
+        self._bound = SessionBound(0, 0, b"")
+        self._confirmed_ns = MonoNs(0)
+        self._events: deque[Event] = deque()
+        self._is_closed = True
+
+    def start(self, runtime: Runtime, *, timeout_ns: int) -> None:
+        """Open a new session, and keep it alive until `close`. After LOST it may be called again.
+
+        timeout_ns: how long the server shall wait for a silent client; the server may choose another (`timeout_ns`).
+        Errors: ConfigError for a timeout that is no positive number; BackendUnavailable if no server answers.
+        """
+        if timeout_ns <= 0:
+            raise ConfigError(f"a session timeout of {timeout_ns} ns; expected a positive number of nanoseconds")
+        if self._is_closed:
+            self._runtime = runtime
+            self._mutex = runtime.mutex()
+            self._arrived = runtime.event()
+            self._ended = runtime.event()
+            self._is_closed = False
+        self._connect(timeout_ns)
+        runtime.spawn(self._keep_alive, name="session keep-alive")
+        if isinstance(self._channel, PushChannel):
+            runtime.spawn(self._take_pushes, name="session pushes")
+
+    def _connect(self, timeout_ns: int) -> None:
+        reply = None
+        for _ in range(CONNECT_ATTEMPTS):
+            sent_ns = self._runtime.monotonic_ns()
+            reply = self._send(CONNECT, "/", Call(0, timeout_ms=max(1, timeout_ns // 1_000_000)))
+            if reply.outcome is Outcome.APPLIED:
+                assert isinstance(reply.body, SessionBound), "a server answers CONNECT with a session"
+                self._bound, self._confirmed_ns = reply.body, sent_ns
+                self._state = SessionState.CONNECTED
+                return
+            if reply.outcome is Outcome.REJECTED or self._ended.wait(self._request_timeout_ns // 4):
+                break
+        raise BackendUnavailable(f"no session with {self._channel.service}: {'' if reply is None else reply.reason}")
+
+    # What is known of the session.
+
+    @property
+    def id(self) -> int:
+        """The session's identity, as znodes name their owner."""
+        return self._bound.session
+
+    @property
+    def timeout_ns(self) -> int:
+        """How long the server waits for a silent client."""
+        return self._bound.timeout_ms * 1_000_000
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    @property
+    def confirmed_ns(self) -> MonoNs:
+        """When the last request was sent that the server has answered under this session."""
+        return self._confirmed_ns
+
+    def safe_until_ns(self, *, rate_bound_ppm: int, margin_ns: int) -> MonoNs:
+        """The instant of this process's monotonic clock until which the server cannot have ended the session.
+
+        rate_bound_ppm: how much faster the server's clock may run than this one, in parts per million. margin_ns: how
+        long an act takes that begins before the deadline. Source: Z9, Z10;
+        """
+        span_ns = self.timeout_ns * 1_000_000 // (1_000_000 + rate_bound_ppm)
+        return MonoNs(self._confirmed_ns + span_ns - margin_ns)
+
+    # Requests.
+
+    def get(self, path: str, *, is_watching: bool = False) -> Reply:
+        """body: the znode's bytes; version: its `Stat`; `missing` where there is none, and then no watch."""
+        return self._send(GET, path, Call(self.id, is_watching=is_watching), Op.READ)
+
+    def exists(self, path: str, *, is_watching: bool = False) -> Reply:
+        """As `get` without the bytes; a watch is set also where there is none."""
+        return self._send(EXISTS, path, Call(self.id, is_watching=is_watching))
+
+    def children(self, path: str, *, is_watching: bool = False) -> Reply:
+        """body: the sorted names below the znode."""
+        reply = self._send(CHILDREN, path, Call(self.id, is_watching=is_watching))
+        return reply if reply.body is None else reply._replace(body=sorted(json.loads(reply.body)))
+
+    def create(self, path: str, body: bytes = b"", *, is_ephemeral: bool = False, is_sequential: bool = False) -> Reply:
+        """version.path: the name that the server gave."""
+        operation = create_operation(path, body, is_ephemeral=is_ephemeral, is_sequential=is_sequential)
+        return self._send(CREATE, path, Call(self.id, (operation,)), Op.WRITE, IF_ABSENT)
+
+    def set(self, path: str, body: bytes, expected: Stat | None = None) -> Reply:
+        """expected: what a read showed; the write fails if the znode's version is another by now."""
+        operation = change_operation(path, body) if expected is None else change_operation(path, body, expected.version)
+        return self._send(SET, path, Call(self.id, (operation,)), Op.WRITE, expected or "")
+
+    def delete(self, path: str, expected: Stat | None = None) -> Reply:
+        operation = delete_operation(path) if expected is None else delete_operation(path, expected.version)
+        return self._send(DELETE, path, Call(self.id, (operation,)), Op.DELETE, expected or "")
+
+    def multi(self, operations: Sequence[Operation]) -> Reply:
+        """All or nothing. A history sees it as a write of the first path that it creates or sets."""
+        path = next((each.path for each in operations if each.verb in (CREATE, SET)), operations[0].path)
+        return self._send(MULTI, path, Call(self.id, tuple(operations)), Op.WRITE)
+
+    def sync(self, path: str = "/") -> Reply:
+        """Reads of this session that follow see whatever any client was told before this request."""
+        return self._send(SYNC, path, Call(self.id))
+
+    def _send(self, verb: str, path: str, call: Call, op: Op = Op.NONE, condition: str = "") -> Reply:
+        body: Call = call
+        sent_ns = self._runtime.monotonic_ns()
+        request = Request(self._channel.client, self._channel.service, verb, path, condition, body, op)
+        reply = self._channel.send(request, self._request_timeout_ns)
+        if verb != CONNECT and call.session == self._bound.session:
+            if is_failure(reply, Failure.SESSION_EXPIRED):
+                self._become(SessionState.LOST)
+            elif reply.outcome is not Outcome.AMBIGUOUS and self._state is not SessionState.LOST:
+                self._confirmed_ns = max(self._confirmed_ns, sent_ns)
+                self._become(SessionState.CONNECTED)
+        return reply
+
+    # Events.
+
+    def next_event(self, timeout_ns: int | None) -> Event | None:
+        """The next watch that fired, or change of the session's state; None if none came in time, or after `close`."""
+        with self._mutex:
+            if self._events:
+                return self._events.popleft()
+            self._arrived.clear()
+        self._arrived.wait(timeout_ns)
+        with self._mutex:
+            return self._events.popleft() if self._events else None
+
+    def _put(self, event: Event) -> None:
+        with self._mutex:
+            self._events.append(event)
+            self._arrived.set()
+
+    def _become(self, state: SessionState) -> None:
+        with self._mutex:
+            if self._state in (state, SessionState.LOST):
+                return
+            self._state = state
+        self._put(state)
+
+    def _take_pushes(self) -> None:
+        channel, session = self._channel, self.id
+        assert isinstance(channel, PushChannel), "only such a channel pushes"
+        while not self._is_over(session):
+            message = channel.receive(self.timeout_ns)
+            # A client that restarted on the same node may be told of the watches of the session before.
+            if isinstance(message, WatchEvent) and message.session == session:
+                self._put(message)
+            elif isinstance(message, SessionState):
+                self._become(message)
+
+    def _keep_alive(self) -> None:
+        session = self.id
+        interval_ns = self.timeout_ns // KEEPALIVES_PER_TIMEOUT
+        share, whole = SUSPENDED_AFTER
+        while not self._is_over(session):
+            self._ended.wait(interval_ns)
+            if self._is_over(session):
+                return
+            self._send(PING, "/", Call(session))
+            if self._runtime.monotonic_ns() - self._confirmed_ns > self.timeout_ns * share // whole:
+                self._become(SessionState.SUSPENDED)
+
+    def _is_over(self, session: int) -> bool:
+        return self._is_closed or self._state is SessionState.LOST or self.id != session
+
+    def close(self) -> None:
+        """End the session at once: its ephemeral znodes go. Idempotent."""
+        if self._is_closed:
+            return
+        if self._state is not SessionState.LOST:
+            self._send(CLOSE, "/", Call(self.id))
+        self._is_closed = True
+        self._state = SessionState.LOST
+        self._ended.set()
+        self._arrived.set()
+        self._channel.close()
