@@ -16,11 +16,17 @@ from typing import Final
 PROC: Final = Path("/proc")
 _SEPARATOR: Final = ":"
 _START_TIME_FIELD: Final = 19
-"""Of the fields of `/proc/PID/stat` after the command's name, which may hold anything; see proc(5)."""
+"""Where the start time stands among the fields of `/proc/PID/stat` that follow the command's name, counted from 0.
+
+They are counted from there because the name may hold blanks and brackets. Source: proc(5).
+"""
 
 
 def mark(proc: Path = PROC) -> str:
-    """Names this process: boot, namespaces, number, start time; "" where the platform does not tell them all."""
+    """Names this process: boot, namespaces, number, start time; "" where the platform does not tell them all.
+
+    proc: the process file system; tests give another one.
+    """
     number = os.getpid()
     place, started = _place(proc), _start_time(proc, number)
     return _SEPARATOR.join((*place, str(number), started)) if place and started else ""
@@ -29,6 +35,7 @@ def mark(proc: Path = PROC) -> str:
 def has_ended(named: str, proc: Path = PROC) -> bool:
     """True if the process that `mark` named so has ended, and this process can see that.
 
+    named: what `mark` returned there. proc: as for `mark`.
     False for one that lives, that lived on another machine or before the last boot, or whose name means nothing here.
     """
     parts = named.split(_SEPARATOR)
@@ -40,13 +47,13 @@ def has_ended(named: str, proc: Path = PROC) -> bool:
     except ProcessLookupError:
         return True
     except (PermissionError, OverflowError):
-        pass
+        pass  # There is such a process, or the number is too large for one: the start time decides.
     now = _start_time(proc, int(number))
     return bool(now) and now != started
 
 
 def _place(proc: Path) -> list[str]:
-    """What makes a process number and a start time mean the same thing for two processes; [] if that is not known."""
+    """Boot and namespaces: processes with equal ones read numbers and start times alike. [] if they are not told."""
     try:
         if str((proc / "self").readlink()) != str(os.getpid()):
             return []  # This /proc shows the processes of another namespace.

@@ -1,7 +1,7 @@
 """A table on Amazon DynamoDB, and on every server that speaks its protocol, by boto3.
 
-One call is one request (A2), with one exception: a condition that failed because there is no item, as it seems, is
-followed by a read. What an answer means is in `statuses.py`.
+One call is one request (A2), with one exception: where a condition failed and the answer shows no item, a read follows.
+What an answer means is in `statuses.py`.
 """
 
 from __future__ import annotations
@@ -222,10 +222,10 @@ class DynamoChannel:
                     BillingMode="PAY_PER_REQUEST",
                 )
             except ClientError as error:
-                if status_and_code(error)[1] != "ResourceInUseException":
-                    raise BackendUnavailable(
-                        f"table {self._table!r} cannot be made: {status_and_code(error)}"
-                    ) from None
+                status, code = status_and_code(error)
+                if code != "ResourceInUseException":
+                    told = reason_text(classify(OUTCOMES, status, code), status, code)
+                    raise BackendUnavailable(f"table {self._table!r} cannot be made: {told}") from None
             except NO_ANSWER as error:
                 raise BackendUnavailable(f"table {self._table!r} cannot be made: {explain(error)[1]}") from None
             looks = max(1, self._request_timeout_ns // _CREATING_PAUSE_NS)
@@ -244,9 +244,9 @@ def _as_kept(item: Mapping[str, Any] | None) -> Item | None:
     return None if item is None else {name: _value_as_kept(value) for name, value in item.items()}
 
 
-def _as_sent(item: Item | None) -> dict[str, Any]:
+def _as_sent(item: Item) -> dict[str, Any]:
     """The reverse of `_as_kept`."""
-    return {name: _value_as_sent(value) for name, value in (item or {}).items()}
+    return {name: _value_as_sent(value) for name, value in item.items()}
 
 
 def _value_as_kept(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def _value_as_sent(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _each_binary(value: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """The value with `change` made to each binary one in it, lists and maps included."""
+    """The value, each binary one in it replaced by what `change` makes of it, in lists and maps too."""
     (kind, held), *_ = value.items()
     if kind == "B":
         return {kind: change(held)}

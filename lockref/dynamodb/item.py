@@ -8,15 +8,18 @@
 | leaseDuration       | S    | whole seconds that each waiter counts for itself (T1) |
 | data                | S    | what the holder was about to do, for whoever takes over |
 | isReleased          | S    | present: given back. The row stays, so the generation survives (T9) |
-| isNonAcquirable     | any  | present: an operator lets nobody lock |
+| isNonAcquirable     | any  | present: an operator lets nobody lock. To be set in a row that nobody holds |
 | generation          | N    | the fencing token |
 | generationMark      | N    | no token above it is in use, see `lockref/locks/fence.py` |
 | incarnation         | S    | which of several locks of one owner name wrote it |
 | process             | S    | the process of that lock, for the next one of its name: it may be seen to have ended |
 
-dynamodb_lock 0.4 and 0.5 write the first five and honour `isReleased`. 0.6 writes `leaseDuration` as N, the epoch
-second at which the lease ends, for DynamoDB's TTL to find (B1, B5, B8). Here it is a string always: TTL takes numbers
-only, so it never deletes a live row (T10). What others left in a row beside all this is kept.
+dynamodb_lock writes the first five and honours `isReleased`. Up to 0.4.3 its `leaseDuration` is as here. 0.6 writes N,
+the epoch second at which the lease ends, for DynamoDB's TTL to find (B1, B5, B8). Here it is a string always: TTL takes
+numbers only, so it never deletes a live row (T10).
+
+What others left in a row beside all this is kept by whoever takes the row. A holder writes the whole row from what it
+knows, so what others add to a row while it is held is gone with the next renewal or release.
 
 Source: delta-incubator/dynamodb-lock-rs, src/lib.rs.
 """
@@ -26,7 +29,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from lockref.dynamodb.table import KEY, VERSION, Attribute, Item, number, text, to_bytes
 from lockref.errors import CorruptRecord
@@ -34,6 +37,8 @@ from lockref.provider import LockView
 from lockref.runtime import NS_PER_S, WallNs
 
 OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE = "ownerName", "leaseDuration", "data", "isReleased", "isNonAcquirable"
+GENERATION, MARK, INCARNATION, PROCESS = "generation", "generationMark", "incarnation", "process"
+
 NOTHING_TO_FINISH: Final = json.dumps({"source": "_delta_log/none", "destination": "_delta_log/none"})
 """The `data` of a holder that has nothing to be finished for it.
 
@@ -41,13 +46,13 @@ dynamodb_lock takes over a dead holder's row only to fail with "Missing lock dat
 successor fails likewise (B12). It tries this rename, finds no source, and goes on: seen of deltalake 0.13.0 and 0.14.0.
 """
 
-GENERATION, MARK, INCARNATION, PROCESS = "generation", "generationMark", "incarnation", "process"
-
 _KNOWN: Final = frozenset(
     {KEY, VERSION, OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE, GENERATION, MARK, INCARNATION, PROCESS}
 )
-_NUMBER_MAX = 2**62
-_DURATION_S_MAX = 10 * 365 * 24 * 3600
+_NUMBER_MAX: Final = 2**62
+"""A history keeps tokens in 64 bits, with a sign."""
+
+_DURATION_S_MAX: Final = 10 * 365 * 24 * 3600
 """Ten years: more is an instant, and no duration."""
 
 
@@ -57,7 +62,7 @@ class LeaseItem:
 
     name: `ownerName`. incarnation, process: "" in a row that another program wrote. nonce: `recordVersionNumber`.
     duration_s: None where the row tells an instant instead of a duration, as 0.6 does. ends_s: that instant.
-    token, mark: None where the row has none. others: attributes that nobody here knows, which each write keeps.
+    token, mark: None where the row has none. others: attributes that nobody here knows; who takes the row keeps them.
     """
 
     name: str
@@ -113,8 +118,9 @@ def serialize(record: LeaseItem) -> bytes:
 
 
 def parse(body: bytes, *, where: str = "the row", table: str = "") -> LeaseItem:
-    """Read a row. where: its key, and table: where it lies, for the error.
+    """Read a row.
 
+    where, table: for the error: the row's key, and the name of its table, "" if nobody knows it.
     Raises CorruptRecord, which names row and attribute, for a row without a version or with a wrong type: whoever
     locked over it would take somebody's lease, so nobody can lock until it is repaired.
     """
@@ -145,11 +151,13 @@ def parse(body: bytes, *, where: str = "the row", table: str = "") -> LeaseItem:
             raise _corrupt(where, f"has {attribute} {_shown(value)}, expected a whole number (N)", body)
         return int(found)
 
+    name, nonce = words(OWNER, is_required=True) or "", words(VERSION, is_required=True) or ""
+    duration_s, ends_s = _lease_s(item.get(DURATION), where, body)
     return LeaseItem(
-        name=words(OWNER, is_required=True) or "",
-        nonce=words(VERSION, is_required=True) or "",
-        duration_s=_duration_s(item.get(DURATION), where, body),
-        ends_s=_ends_s(item.get(DURATION)),
+        name=name,
+        nonce=nonce,
+        duration_s=duration_s,
+        ends_s=ends_s,
         incarnation=words(INCARNATION) or "",
         process=words(PROCESS) or "",
         token=count(GENERATION),
@@ -161,21 +169,16 @@ def parse(body: bytes, *, where: str = "the row", table: str = "") -> LeaseItem:
     )
 
 
-def _duration_s(value: object, where: str, body: bytes) -> int | None:
-    """Seconds; None for what 0.6 writes, a number that is an instant."""
+def _lease_s(value: object, where: str, body: bytes) -> tuple[int | None, int | None]:
+    """The duration in seconds and None; or None and the epoch second at which the lease ends, as 0.6 writes it."""
     if isinstance(value, dict) and len(value) == 1:
         [(kind, found)] = value.items()
         if isinstance(found, str) and found.isdecimal():
             if kind == "S" and int(found) <= _DURATION_S_MAX:
-                return int(found)
+                return int(found), None
             if kind == "N":
-                return None
+                return None, int(found)
     raise _corrupt(where, f"has {DURATION} {_shown(value)}, expected whole seconds as text (S)", body)
-
-
-def _ends_s(value: Any) -> int | None:
-    """The epoch second at which 0.6 says that its lease ends; None in any other row."""
-    return int(value["N"]) if "N" in value else None
 
 
 def _corrupt(where: str, what: str, body: bytes) -> CorruptRecord:
@@ -204,8 +207,3 @@ def decode_state(key: str, body: bytes) -> list[LockView]:
             nonce=record.nonce,
         )
     ]
-
-
-def is_mark(item: Mapping[str, Any]) -> bool:
-    """Is it the item beside a lock's row that holds its mark?"""
-    return set(item) == {KEY, VERSION, "mark"}

@@ -45,7 +45,10 @@ from lockref.runtime import NS_PER_S, Event, Runtime, ThreadRuntime
 
 
 def is_lapsed(write: Attempt[LeaseItem], now: Moment, terms: LeaseTerms) -> bool:
-    """A write of ours in which nobody believes: from one lease after it was sent others take over by themselves."""
+    """Does a write of ours in which nobody believes keep nobody waiting any more?
+
+    Others take over by themselves one lease after it was sent. Not `decisions.is_lapsed`: this record tells no instant.
+    """
     return now.mono_ns >= write.sent.mono_ns + terms.validity_ns
 
 
@@ -53,25 +56,31 @@ def is_lapsed(write: Attempt[LeaseItem], now: Moment, terms: LeaseTerms) -> bool
 class Carried:
     """What a row tells of its holder's work.
 
-    intent: what the holder is about to do. update: what the next renewal tells instead of what the row tells now;
-    None: the same.
+    intent: what this client is about to do, which its next acquiring write tells. left: what the latest acquiring write
+    found in a dead holder's row and kept there; None: it found nothing. update: what the next renewal tells instead of
+    what the row tells now; None: the same.
     """
 
     intent: str | None = None
+    left: str | None = None
     update: str | None = None
 
-    @property
-    def intended(self) -> str:
-        """What a row of ours tells."""
-        return self.intent or NOTHING_TO_FINISH
-
     def intend(self, intent: str | None) -> None:
-        """From the next acquiring write on."""
+        """The next acquiring write tells this, unless a dead holder left something. The present row is not changed."""
         self.intent = intent
 
-    def change(self, data: str | None) -> None:
-        """From the next renewal on."""
+    def begin(self, left: str | None) -> str:
+        """An acquiring write is made, on a row in which a dead holder left this. Returns the `data` of that write."""
+        self.left, self.update = left, None
+        return left or self.intent or NOTHING_TO_FINISH
+
+    def change(self, data: str) -> None:
+        """The next renewal tells this, and what a dead holder left is done."""
         self.update = data
+
+    def is_left(self, data: str | None) -> bool:
+        """Is this, which the row tells, a dead holder's work that is still to be finished?"""
+        return self.update is None and data is not None and data == self.left
 
 
 class LeaseItemWriter:
@@ -104,7 +113,6 @@ class LeaseItemWriter:
         """The acquiring write on `known`. What a dead holder was about to do stays in the row, to be finished (B12)."""
         sent = self._now()
         before = known.record
-        self._carried.change(None)
         is_left = before is not None and not before.is_released and before.owner != self.owner
         left = before.data if before is not None and is_left and before.data != NOTHING_TO_FINISH else None
         record = LeaseItem(
@@ -115,7 +123,7 @@ class LeaseItemWriter:
             duration_s=-(-self.terms.validity_ns // NS_PER_S),
             token=reserved.token,
             mark=reserved.mark,
-            data=left or self._carried.intended,
+            data=self._carried.begin(left),
             others={} if before is None else before.others,
         )
         return self._sent(record, sent, known)
@@ -209,7 +217,7 @@ class DynamoLock:
 
     @staticmethod
     def _tokens(tokens: Callable[..., Any], table: TableClient, _rows: Rows, key: str, **how: Any) -> Any:
-        """The mark is an item of its own, beside the row."""
+        """Make the part that gives tokens. Its mark is an item of its own beside the row, so it gets another store."""
         return tokens(Marks(table), key, **how)
 
     @staticmethod
@@ -276,7 +284,7 @@ class DynamoLock:
     @property
     def took_over(self) -> bool:
         """True while the row tells what a dead holder was about to do."""
-        return self._carried.update is None and self.data not in (None, self._carried.intended)
+        return self._carried.is_left(self.data)
 
     def update_data(self, data: str) -> None:
         """The row tells this from the next renewal on; until then a successor finds the work done, and skips it."""

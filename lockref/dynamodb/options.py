@@ -30,6 +30,10 @@ NAMES: Final = (
 )  # fmt: skip
 
 DEFAULT_TABLE_NAME: Final = "delta_rs_lock_table"
+DEFAULT_LEASE_S: Final = 20
+DEFAULT_REFRESH_PERIOD_MS: Final = 1000
+DEFAULT_ADDITIONAL_WAIT_MS: Final = 1000
+"""Those of dynamodb_lock up to 0.6.0; 0.6.1 has ten seconds for both periods."""
 
 RENEWALS_PER_LEASE: Final = 4
 """How often a lease is renewed where nobody says otherwise."""
@@ -38,6 +42,8 @@ RATE_RATIO_PPM: Final = 1_100_000
 """ρ where nobody says otherwise: one clock runs at most a tenth faster than another. Quartz stays below 0.1 %."""
 
 LEASE_S_MAX: Final = 365 * 86_400
+"""A year. dynamodb_lock 0.6.1 takes a longer lease for an epoch second."""
+
 _MILLIS_MAX: Final = 24 * 3600 * 1000
 
 
@@ -57,9 +63,9 @@ class LeaseOptions:
     table_name: str = DEFAULT_TABLE_NAME
     key: str | None = None
     owner_name: str | None = None
-    lease_ns: int = 20 * NS_PER_S
-    poll_interval_ns: int = NS_PER_S
-    additional_wait_ns: int = NS_PER_S
+    lease_ns: int = DEFAULT_LEASE_S * NS_PER_S
+    poll_interval_ns: int = DEFAULT_REFRESH_PERIOD_MS * NS_PER_MS
+    additional_wait_ns: int = DEFAULT_ADDITIONAL_WAIT_MS * NS_PER_MS
     renew_interval_ns: int
     margin_ns: int
     rate_ratio_ppm: int = RATE_RATIO_PPM
@@ -105,15 +111,17 @@ class LeaseOptions:
                 raise ConfigError(
                     f"{name} is no option of the lock; expected {', '.join(NAMES)}.{did_you_mean(name, NAMES)}"
                 )
-        lease_ns = _whole(properties, LEASE_DURATION, 20, 1, LEASE_S_MAX) * NS_PER_S
+        lease_ns = _whole(properties, LEASE_DURATION, DEFAULT_LEASE_S, 1, LEASE_S_MAX) * NS_PER_S
+        poll_ms = _whole(properties, REFRESH_PERIOD_MILLIS, DEFAULT_REFRESH_PERIOD_MS, 1, _MILLIS_MAX)
+        additional_ms = _whole(properties, ADDITIONAL_TIME_TO_WAIT_MILLIS, DEFAULT_ADDITIONAL_WAIT_MS, 0, _MILLIS_MAX)
         renew_interval_ns = lease_ns // RENEWALS_PER_LEASE
         return cls(
             table_name=_text(properties, TABLE_NAME) or DEFAULT_TABLE_NAME,
             key=_text(properties, PARTITION_KEY_VALUE),
             owner_name=_text(properties, OWNER_NAME),
             lease_ns=lease_ns,
-            poll_interval_ns=_whole(properties, REFRESH_PERIOD_MILLIS, 1000, 1, _MILLIS_MAX) * NS_PER_MS,
-            additional_wait_ns=_whole(properties, ADDITIONAL_TIME_TO_WAIT_MILLIS, 1000, 0, _MILLIS_MAX) * NS_PER_MS,
+            poll_interval_ns=poll_ms * NS_PER_MS,
+            additional_wait_ns=additional_ms * NS_PER_MS,
             renew_interval_ns=renew_interval_ns,
             margin_ns=lease_ns // 10,
             request_timeout_ns=LeaseTerms.default_request_timeout_ns(renew_interval_ns),

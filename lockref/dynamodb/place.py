@@ -47,10 +47,12 @@ def table_channel(
 
 
 def require_table(
-    address: StoreAddress, *, request_timeout_ns: int, is_ours: bool = False, naming: Naming | None = None
+    address: StoreAddress, *, request_timeout_ns: int, may_create: bool = False, naming: Naming | None = None
 ) -> None:
-    """Ask the table for its key. is_ours: make the table where there is none yet.
+    """Ask the table for its key.
 
+    request_timeout_ns: bounds each request. may_create: make the table where there is none yet. naming: as for
+    `table_channel`.
     Errors: ConfigError for an object store, and for a table with another key; BackendUnavailable where there is no
     table, or no answer.
     """
@@ -61,7 +63,7 @@ def require_table(
 
     assert isinstance(channel, DynamoChannel), "only a real table has a key to be asked for"
     try:
-        if is_ours:
+        if may_create:
             channel.create_table()
         channel.require_table()
     finally:

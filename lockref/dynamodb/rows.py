@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, text, to_bytes
+from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes
 from lockref.ports import Reply
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+
+MARK: Final = "mark"
+"""The attribute that holds the fence's mark, a number, in the item beside a lock's row."""
 
 
 class Rows:
@@ -56,12 +59,12 @@ class Marks(Rows):
         found = super().read(key)
         if found.body is None:
             return found
-        mark = json.loads(found.body).get("mark", {}).get("N", "")
+        mark = json.loads(found.body).get(MARK, {}).get("N", "")
         body = json.dumps({"mark": int(mark) if mark.isdecimal() else None}).encode()
         return ReadReply(outcome=found.outcome, body=body, version=found.version, status=found.status)
 
     def item(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {VERSION: text(document["nonce"]), "mark": {"N": str(document["mark"])}}
+        return {VERSION: text(document["nonce"]), MARK: number(document["mark"])}
 
 
 def written(reply: Reply, item: Mapping[str, Any]) -> WriteReply:

@@ -28,7 +28,7 @@ def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:
     if address.scheme == "s3":
         _create_s3(address, request_timeout_ns)
     elif address.scheme == "dynamodb":
-        require_table(address, request_timeout_ns=request_timeout_ns, is_ours=True)
+        require_table(address, request_timeout_ns=request_timeout_ns, may_create=True)
     else:
         _create_gcs(address, request_timeout_ns)
 

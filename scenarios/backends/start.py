@@ -177,7 +177,7 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, namin
         )
     # Its bucket's address is the table's: servers of this kind have all services on one port.
     uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={TABLE_REGION}"
-    require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, is_ours=True, naming=naming)
+    require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, may_create=True, naming=naming)
     return uri
 
 

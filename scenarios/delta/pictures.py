@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lockref.runtime import NS_PER_S
 from scenarios.delta.loading import gets
 from scenarios.delta.orders import coalesced, fair, unfair
-from scenarios.delta.planning import NS_PER_S
 from scenarios.delta.queueing import Fleet, Grants, Outcome, simulate
 
 
@@ -46,7 +46,7 @@ class Picture:
 
 
 def _ran(writers: int, order: Sequence[str], *, gap_ns: int = 0, poll_ns: int = 0, think_ns: int = 0) -> Outcome:
-    """Commits of a second. A think time makes a closed loop of it."""
+    """Writers whose commits last a second. With a think time the writers never run out of work: a closed loop."""
     fleet = Fleet(
         writers=writers,
         commit_ns=(NS_PER_S,),

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from lockref.runtime import NS_PER_S
 from reports.checks.verdicts import counted
 from scenarios.delta.orders import coalesced
 from scenarios.delta.queueing import Commit, Fleet, Outcome, Protocol, simulate
 
-NS_PER_S = 1_000_000_000
 LATE_MAX = 10
 """Late versions that a row names; all of them are counted."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from lockref.runtime import NS_PER_S
 from scenarios.delta.orders import fair
-from scenarios.delta.planning import NS_PER_S, plan
+from scenarios.delta.planning import plan
 from scenarios.delta.queueing import Fleet
 from tests.bench.figures import Figure, seconds, warm
 

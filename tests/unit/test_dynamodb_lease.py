@@ -363,6 +363,18 @@ def test_nothing_is_left_by_who_gave_back_or_told_nothing(left):
     assert (lock.data, lock.took_over) == ("ours", False)
 
 
+def test_an_intent_for_the_next_grant_says_nothing_of_this_one():
+    """B12: a holder that already says what it will do next has no dead holder's work to finish."""
+    lock = Machine().lock()
+    lock.intent = "ours"
+    assert lock.try_lock()
+    lock.intent = "the next one"
+    assert (lock.data, lock.took_over) == ("ours", False)
+    lock.unlock()
+    assert lock.try_lock()
+    assert (lock.data, lock.took_over) == ("the next one", False)
+
+
 def test_a_second_grant_starts_without_what_the_first_one_updated():
     """What was told of one take-over says nothing of the next one."""
     machine = Machine()

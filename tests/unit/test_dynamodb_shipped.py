@@ -357,6 +357,28 @@ def test_a_lease_of_other_words_is_an_error(build):
         machine.lock(build).try_lock()
 
 
+@pytest.mark.parametrize("build", [JavaClient, PythonClient])
+@pytest.mark.parametrize("lease", [text("soon"), number(5)])
+def test_a_lease_that_cannot_be_read_is_never_over(build, lease):
+    """The originals fail on such a row; nobody takes it over."""
+    machine = Machine()
+    machine.plant(lease)
+    with pytest.raises(CorruptRecord, match="leaseDuration"):
+        machine.lock(build).lock(30)
+    assert machine.row()["ownerName"] == text("other")
+
+
+@pytest.mark.parametrize("build", ALL)
+def test_only_the_crate_keeps_its_row_when_it_is_closed(build):
+    """B12: who leaves without a release keeps the lock; the Java client and the Python port release when closed."""
+    machine = Machine()
+    lock = machine.lock(build)
+    assert lock.try_lock()
+    lock.close()
+    assert not lock.holds()
+    assert (machine.row() is None) is (build not in CRATES)
+
+
 @pytest.mark.parametrize("build", CRATES)
 def test_a_throttled_attempt_is_one_that_timed_out(build):
     """The crate says "not acquired, try again", and no error; a throttled release is an error."""

@@ -35,13 +35,13 @@ ADDITIONAL_WAIT_NS = NS_PER_S
 """`additional_time_to_wait_for_lock` of 0.4.3. 0.6.1 waits ten seconds; scenarios here are shorter than that."""
 
 RELEASED_MARK = text("1")
-"""What `isReleased` must be for a put. Any other value is seen as released, and the put is refused for ever."""
+"""The value of `isReleased` that a put asks for. A row with any other counts as released, and every put is refused."""
 
 YEAR_S = 365 * 86400
 """0.6.1 takes a longer lease for an epoch second."""
 
 _WRAP_MS = 2**128
-"""Instants are unsigned numbers of this size: a clock that went back makes a difference near the largest (B4)."""
+"""The crate's milliseconds are unsigned, 128 bits: a clock that went back gives a difference just below this (B4)."""
 
 
 @dataclass(slots=True)
@@ -90,12 +90,12 @@ class Crate(RowLock):
     def row(self) -> dict[str, Any] | None:
         """The row. Raises CorruptRecord for one without an owner or a version; AnotherAttempt if throttled."""
         reply = self.table.get(self.key)
-        self._require_room(reply)
+        self._require_unthrottled(reply)
         self.require_answer(reply)
         if reply.body is None:
             return None
         row = dict(reply.body)
-        self.lease_s(row)
+        self.lease_s(row)  # Raises for a malformed lease, also where nobody asks how long it is.
         for attribute in (OWNER, VERSION):
             if words_in(row, attribute) is None:
                 raise CorruptRecord(f"locking {self.key}: the row has no {attribute} of type S")
@@ -117,8 +117,8 @@ class Crate(RowLock):
                     return True
             elif seen is None:
                 seen = self._sighting(row)
-                # Only the first holder's lease is waited for (B7), epoch seconds are 54 years, and what was below a
-                # second is lost (B3).
+                # Only the first holder's lease makes the attempt longer (B7). A lease that is an epoch second makes it
+                # 54 years longer, and the fraction of a second that the attempt had is lost (B3).
                 lease_s = self.lease_ns // NS_PER_S if seen.lease_s is None else seen.lease_s
                 timeout_ns = (timeout_ns // NS_PER_S + lease_s) * NS_PER_S
             elif seen.version != version_in(row):
@@ -127,7 +127,7 @@ class Crate(RowLock):
                 return True
             if not may_wait or self.runtime.monotonic_ns() + self.poll_ns > until_ns:
                 return False
-            # B1: while a holder without a lease that can be read was seen, an attempt never ends.
+            # B1: once a holder was seen whose lease cannot be read, the attempt does not end by itself.
             is_endless = seen is not None and seen.lease_s is None
             if self.runtime.monotonic_ns() - began_ns > timeout_ns and not is_endless:
                 raise AnotherAttempt(f"locking {self.key}: timed out")
@@ -148,14 +148,14 @@ class Crate(RowLock):
         if data is not None:
             row[DATA] = text(data)
         reply = self.table.put(self.key, row, *clauses)
-        self._require_room(reply)
-        if not self.is_ours(reply):
+        self._require_unthrottled(reply)
+        if not self.is_applied(reply):
             return False
         self.held, self.data, self.took_over = version, data, False
         return True
 
-    def _require_room(self, reply: Reply) -> None:
-        """A throttled attempt counts as one that timed out."""
+    def _require_unthrottled(self, reply: Reply) -> None:
+        """Raise AnotherAttempt if the request was throttled: to the caller this is as if the attempt had timed out."""
         if reply.outcome is Outcome.THROTTLED:
             raise AnotherAttempt(f"locking {self.key}: {reply.reason}")
 
@@ -172,9 +172,13 @@ class Crate(RowLock):
     def _ours(self, version: str) -> tuple[Clause, ...]:
         return (exists(KEY), equals(VERSION, text(version)), equals(OWNER, text(self.owner)))
 
+    def close(self) -> None:
+        """Forget the lock. The crate gives nothing back when its objects go: who leaves early keeps the lock (B12)."""
+        self.held = None
+
     def release(self, version: str) -> bool:
-        """Delete the row; whatever counted in it is gone (T9)."""
-        return self.is_ours(self.table.delete(self.key, *self._ours(version)))
+        """Delete the row, and with it everything that a row could count from grant to grant (T9)."""
+        return self.is_applied(self.table.delete(self.key, *self._ours(version)))
 
 
 class CrateWithTimeToLive(Crate):
@@ -184,14 +188,14 @@ class CrateWithTimeToLive(Crate):
         return number((self.runtime.wall_ns() + self.lease_ns) // NS_PER_S)
 
     def is_expired(self, lease_s: int | None, seen_ms: int) -> bool:
-        """Longer than a year is an epoch second, compared with milliseconds: always over (B2)."""
+        """A lease longer than a year is an epoch second: compared with milliseconds, it is always over (B2)."""
         if lease_s is None or lease_s < YEAR_S:
             return super().is_expired(lease_s, seen_ms)
         return lease_s < seen_ms
 
 
 class CrateWithFix(CrateWithTimeToLive):
-    """0.6.1 with PR #6: the number is read, and text no longer. What it says is compared as before."""
+    """0.6.1 with PR #6: a lease as a number is read, one as text no longer. The comparison is that of 0.6.1 (B2)."""
 
     def lease_s(self, row: dict[str, Any]) -> int | None:
         return number_in(row, DURATION)

@@ -23,7 +23,10 @@ from lockref.stores.port import Outcome
 
 
 class JavaClient(RowLock):
-    """The lock of one process. A heartbeat runs from the grant to the release."""
+    """The lock of one process. A heartbeat runs from the grant to the release.
+
+    looked_up_ns: the client's own stamp, from which it counts its lease: when the latest renewal was sent.
+    """
 
     record_format = "awslabs"
 
@@ -48,6 +51,7 @@ class JavaClient(RowLock):
         return self.held is not None and self.runtime.monotonic_ns() - self.looked_up_ns <= self.lease_ns
 
     def acquire(self, *, may_wait: bool, until_ns: int) -> bool:
+        """One attempt, see RowLock, as long as its caller allows. Raises CorruptRecord for a malformed lease."""
         watched, since_ns = "", 0
         while True:
             row = self.row()
@@ -60,8 +64,7 @@ class JavaClient(RowLock):
             else:
                 if version_in(row) != watched:
                     watched, since_ns = version_in(row), now_ns
-                lease_ms = words_in(row, DURATION) or "0"
-                is_expired = now_ns - since_ns > int(lease_ms) * NS_PER_MS
+                is_expired = now_ns - since_ns > self.lease_in(row) * NS_PER_MS
                 condition = (equals(VERSION, text(watched)),) if is_expired else ()
             if condition and self._put(condition):
                 return True
@@ -74,7 +77,7 @@ class JavaClient(RowLock):
 
     def _put(self, condition: tuple[Clause, ...]) -> bool:
         version, sent_ns = self.new_version(), self.runtime.monotonic_ns()
-        if not self.is_ours(self.table.put(self.key, self._row(version), *condition)):
+        if not self.is_applied(self.table.put(self.key, self._row(version), *condition)):
             return False
         self.held, self.looked_up_ns = version, sent_ns
         self._ended = ended = self.runtime.event()
@@ -105,7 +108,7 @@ class JavaClient(RowLock):
         if self._ended is not None:
             self._ended.set()
         ours = (equals(OWNER, text(self.owner)), equals(VERSION, text(version)))
-        return self.is_ours(self.table.delete(self.key, *ours))
+        return self.is_applied(self.table.delete(self.key, *ours))
 
     def unlock(self) -> None:
         if self.held is None and self._ended is not None and not self._ended.is_set():

@@ -15,7 +15,7 @@ Source: mohankishore/python_dynamodb_lock be57d31, `DynamoDBLockClient` (`_send_
 from __future__ import annotations
 
 from lockref.dynamodb.item import DURATION, OWNER
-from lockref.dynamodb.shipped.row_lock import RowLock, version_in, words_in
+from lockref.dynamodb.shipped.row_lock import RowLock, version_in
 from lockref.dynamodb.table import KEY, VERSION, Clause, Item, absent, equals, exists, text
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S, Event
@@ -25,7 +25,10 @@ LOCKED, IN_DANGER, INVALID = "LOCKED", "IN_DANGER", "INVALID"
 
 
 class PythonClient(RowLock):
-    """The lock of one process, with its two threads. The safe period is two thirds of the lease, as by default."""
+    """The lock of one process, with its two threads.
+
+    safe_ns: the safe period, two thirds of the lease, as by default. updated_ns: when the latest renewal was answered.
+    """
 
     def __init__(self, context: LockContext) -> None:
         super().__init__(context)
@@ -36,11 +39,12 @@ class PythonClient(RowLock):
         self._ended: Event | None = None
 
     def holds(self) -> bool:
-        """LOCKED or IN_DANGER: an application that is told of danger is told nothing about the end."""
+        """LOCKED or IN_DANGER. The application is told of the danger once, and never that the lease has ended."""
         return self.held is not None and self.status != INVALID
 
     def acquire(self, *, may_wait: bool, until_ns: int) -> bool:
-        # One call is one version: what a refused put carried, the next one carries again.
+        """One attempt, see RowLock, as long as its caller allows. Raises CorruptRecord for a malformed lease."""
+        # One call draws one version: the put after a refused one carries the same.
         version, watched, since_ns = self.new_version(), "", 0
         while True:
             row = self.row()
@@ -50,7 +54,7 @@ class PythonClient(RowLock):
                 condition = (absent(KEY),)
             elif version_in(row) != watched:
                 watched, since_ns = version_in(row), now_ns
-            elif now_ns - since_ns > int(words_in(row, DURATION) or "0") * NS_PER_S:
+            elif now_ns - since_ns > self.lease_in(row) * NS_PER_S:
                 condition = (exists(KEY), equals(VERSION, text(watched)))
             if condition and self._put(version, condition):
                 return True
@@ -62,7 +66,7 @@ class PythonClient(RowLock):
         return {OWNER: text(self.owner), VERSION: text(version), DURATION: text(str(self.lease_ns // NS_PER_S))}
 
     def _put(self, version: str, condition: tuple[Clause, ...]) -> bool:
-        if not self.is_ours(self.table.put(self.key, self._row(version), *condition)):
+        if not self.is_applied(self.table.put(self.key, self._row(version), *condition)):
             return False
         self.held, self.status, self.updated_ns = version, LOCKED, self.runtime.monotonic_ns()
         self._ended = ended = self.runtime.event()
@@ -94,7 +98,7 @@ class PythonClient(RowLock):
             self._ended.set()
         self.status = INVALID
         ours = (exists(KEY), equals(VERSION, text(version)))
-        return self.is_ours(self.table.delete(self.key, *ours))
+        return self.is_applied(self.table.delete(self.key, *ours))
 
     def close(self) -> None:
         super().close()

@@ -6,11 +6,12 @@ answers from memory, unless a build has a state of its own.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 from lockref.dynamodb import item
+from lockref.dynamodb.item import DURATION
 from lockref.dynamodb.table import TABLE, VERSION, TableClient
-from lockref.errors import LockError, LockNotHeld, OutcomeUnknown, StoreRejected
+from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected
 from lockref.locks.values import LeaseTerms
 from lockref.ports import Reply
 from lockref.provider import Grant, LockContext, LockSettings
@@ -19,7 +20,7 @@ from lockref.stores.port import Outcome, Version
 
 
 class AnotherAttempt(LockError):
-    """An attempt ended without the lock, as the build's own timeout; its caller tries again."""
+    """An attempt ended without the lock, at the end of the build's own time or as throttled; its caller tries again."""
 
 
 class RowLock:
@@ -27,6 +28,7 @@ class RowLock:
 
     `try_lock` is one attempt that does not wait. `lock` repeats attempts of the build's own length until the caller's
     time is over, as delta-rs does (D7).
+    held: the version of the row while this client holds the lock, as far as it knows; None: it holds nothing.
     """
 
     decode_state = staticmethod(item.decode_state)
@@ -65,7 +67,11 @@ class RowLock:
         return self.runtime.token_bytes(16).hex()
 
     def acquire(self, *, may_wait: bool, until_ns: int) -> bool:
-        """One attempt. until_ns: no wait goes beyond this instant of the monotonic clock."""
+        """One attempt: True if granted, False if somebody else has it.
+
+        may_wait: look again until the lock is granted or the time is over; otherwise look once. until_ns: no wait goes
+        beyond this instant of the monotonic clock. Errors: AnotherAttempt where the build's own time ends before that.
+        """
         raise NotImplementedError
 
     def release(self, version: str) -> bool:
@@ -95,7 +101,7 @@ class RowLock:
             try:
                 return self.acquire(may_wait=True, until_ns=until_ns)
             except AnotherAttempt:
-                # The caller of the crate tries again at once, with a waiting clock that begins anew.
+                # The caller tries again at once. The new attempt's time and its watch of the row begin anew (B7).
                 if self.runtime.monotonic_ns() >= until_ns:
                     return False
 
@@ -108,7 +114,7 @@ class RowLock:
             raise LockError(f"releasing {self.key}: the row is another's by now")
 
     def close(self) -> None:
-        """The originals release when they are dropped or closed; their errors are logged and lost."""
+        """Give back what is held, as the Java client and the Python port do; an error of that is logged and lost."""
         if self.held is not None:
             version, self.held = self.held, None
             try:
@@ -124,19 +130,32 @@ class RowLock:
         self.require_answer(reply)
         return None if reply.body is None else dict(reply.body)
 
-    def is_ours(self, reply: Reply) -> bool:
-        """Did a conditional write apply? False if its condition failed. Raises LockError for any other answer."""
+    def lease_in(self, row: dict[str, Any]) -> int:
+        """The lease that a row tells as text, in the unit in which the build writes it.
+
+        Raises CorruptRecord for any other, on which the originals fail as well.
+        """
+        words = words_in(row, DURATION)
+        if words is None or not (words.isascii() and words.isdigit()):
+            raise CorruptRecord(
+                f"locking {self.key}: {DURATION} is {row.get(DURATION)}; expected a whole number as text"
+            )
+        return int(words)
+
+    def is_applied(self, reply: Reply) -> bool:
+        """Did a conditional write take effect? False if its condition failed. Raises LockError for any other answer."""
         if reply.outcome is Outcome.PRECONDITION_FAILED:
             return False
         self.require_answer(reply)
         return True
 
     def require_answer(self, reply: Reply) -> None:
-        """The originals hand every error of the SDK to their caller; what it means for the row, nobody asks (B6)."""
-        if reply.outcome is not Outcome.APPLIED:
-            self._fail(reply)
+        """Raise StoreRejected or OutcomeUnknown unless the request took effect.
 
-    def _fail(self, reply: Reply) -> NoReturn:
+        The originals hand every error of the SDK to their caller, and do not ask what it means for the row (B6).
+        """
+        if reply.outcome is Outcome.APPLIED:
+            return
         if reply.outcome is Outcome.REJECTED:
             raise StoreRejected(f"locking {self.key}: {reply.reason}")
         raise OutcomeUnknown(f"locking {self.key}: {reply.outcome.name.lower()} ({reply.reason})")
@@ -154,6 +173,6 @@ def words_in(row: dict[str, Any], attribute: str) -> str | None:
 
 
 def number_in(row: dict[str, Any], attribute: str) -> int | None:
-    """A number, read likewise."""
+    """A whole number, as the originals read it: None where it is absent or of another type (B8)."""
     found = row.get(attribute, {}).get("N")
     return int(found) if isinstance(found, str) else None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from scenarios.backends.faultproxy import FaultProxy
 from scenarios.peers.delta.findings import ANSWER_S, HOUR_NS, Experiment, await_strike
 from scenarios.peers.delta.lake import REGION
 from scenarios.peers.delta.process import Peer, in_its_python
@@ -40,7 +41,7 @@ def _ask(peer: Peer, do: str, **how: object) -> dict[str, Any]:
     return peer.answer(ANSWER_S + float(str(how.get("timeout_s", 0))))
 
 
-def _two(run: Experiment, stack: contextlib.ExitStack) -> tuple[Any, Peer, Peer, str]:
+def _two(run: Experiment, stack: contextlib.ExitStack) -> tuple[FaultProxy, Peer, Peer]:
     """A proxy, a holder behind it that has the lock, and another client that has been refused."""
     table = run.lake.new_key()
     proxy = stack.enter_context(run.lake.proxy())
@@ -51,13 +52,13 @@ def _two(run: Experiment, stack: contextlib.ExitStack) -> tuple[Any, Peer, Peer,
     refused = _ask(other, "acquire", key="k", timeout_s=2 * run.lease_s)
     run.say(f"another client, for two leases: {refused}")
     assert "error" in refused, "a holder that renews keeps its lock"
-    return proxy, holder, other, table
+    return proxy, holder, other
 
 
 def danger(run: Experiment) -> bool:
     """Heartbeats fail for the safe period and then could go through again: the client never sends one again."""
     with contextlib.ExitStack() as stack:
-        proxy, holder, other, _ = _two(run, stack)
+        proxy, holder, other = _two(run, stack)
         for number in range(10):
             proxy.when(_HEARTBEAT, Error(id=f"heartbeat {number}", status="reset", cut="c1"))
         status = _ask(holder, "status")
@@ -81,7 +82,7 @@ def danger(run: Experiment) -> bool:
 def silent_loss(run: Experiment) -> bool:
     """A heartbeat's answer is late: the lock is taken over, and the first holder is told nothing."""
     with contextlib.ExitStack() as stack:
-        proxy, holder, other, _ = _two(run, stack)
+        proxy, holder, other = _two(run, stack)
         proxy.when(_HEARTBEAT, Delay(id="answer", by_ns=HOUR_NS, direction="reply"))
         await_strike(proxy)
         taken = _ask(other, "acquire", key="k", timeout_s=4 * run.lease_s)

@@ -130,7 +130,7 @@ class Lake:
     def _create_rows_table(self) -> None:
         naming = LogRows("", time.time_ns)
         address = parse_store_uri(self._table_uri(ROWS_TABLE))
-        require_table(address, request_timeout_ns=_REQUEST_TIMEOUT_NS, is_ours=True, naming=naming)
+        require_table(address, request_timeout_ns=_REQUEST_TIMEOUT_NS, may_create=True, naming=naming)
 
     def proxy(self) -> FaultProxy:
         """A network between one client and the server, for faults. Not started yet."""

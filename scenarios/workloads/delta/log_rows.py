@@ -3,10 +3,10 @@
 The table has the hash key `tablePath` and the range key `fileName`. A row also has `tempPath`, relative to
 `_delta_log`, `complete` as the text "true" or "false", and, once it is complete, `expireTime` in epoch seconds (N).
 
-Our protocol speaks of one key, a truth value and a version. A row of Delta Lake has no version attribute; `tempPath` is
-another one in each row and never changes, so it stands in its place.
+Our protocol speaks of one key, a truth value and a version. A row of Delta Lake has no version attribute. `tempPath`
+stands in for one: no two rows have the same, and it never changes.
 
-Source: section 4 of the notes; delta `BaseExternalLogStore.java`; delta-rs `dynamodb_logstore`, `CommitEntry`.
+Source: delta `BaseExternalLogStore.java`; delta-rs `dynamodb_logstore`, `CommitEntry`.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_co
 from scenarios.workloads.delta.renaming import Rename, Renaming
 
 ATTEMPTS_MAX: Final = 15
-"""After so many taken versions a writer gives up, as delta-rs does."""
+"""A writer gives up after so many versions that were taken, as deltalake 0.13.0 and 0.14.0 do."""
 
 RESENDS_MAX: Final = 3
-"""So often a request without an answer is sent again."""
+"""How often one request is sent again where no answer came."""
 
 _PAUSE_NS: Final = 100 * NS_PER_MS
 
@@ -59,6 +59,7 @@ class Told:
 class Writer:
     """What a protocol works with: one table's log, the rows of a log store where there are such, and the lock's guard.
 
+    gets, attempts: of the present commit, as in `Told`.
     may_write: asked right before each write that the lock protects. known: the newest version that it has seen.
     lock, prepared: of a rename: the lock, if its record carries data, and what is to be renamed.
     """
@@ -74,7 +75,7 @@ class Writer:
     prepared: Renaming | None = None
 
     def load(self) -> int:
-        """Read the state; the version that comes next."""
+        """Read the state. Returns the version that comes next."""
         loaded = self.log.load()
         self.gets += loaded.gets
         self.known = loaded.version
@@ -97,7 +98,7 @@ class CommitProtocol(Protocol):
 
 
 def put(writer: Writer, commit: Commit) -> Told:
-    """Load, then write blindly."""
+    """Load, then write the next version without a condition."""
     version = writer.load()
     writer.attempts += 1
     if not writer.may_write():
@@ -138,7 +139,7 @@ def create_with_identity(writer: Writer, commit: Commit) -> Told:
                 return writer.told(Outcome.APPLIED, version)
             version = None
         elif outcome is Outcome.AMBIGUOUS:
-            # Nothing is there yet, but a request of ours may still be under way: nobody can say.
+            # No entry is there yet, but a request of ours may still be under way, so the fate of the commit is open.
             return writer.told(outcome)
         writer.pause()
     return writer.told(Outcome.PRECONDITION_FAILED)
@@ -156,16 +157,17 @@ def _create(writer: Writer, version: int, commit: Commit) -> Outcome:
 
 
 def help_each_other(writer: Writer, commit: Commit) -> Told:
-    """The helping log store: the row decides who has a version; its copy is everybody's business.
+    """The helping log store: a row decides whose commit a version is, and any writer copies the entry to its place.
 
-    The row names a temporary object with the entry. No owner, lease or clock is asked.
+    The row names a temporary object with the entry. No owner, lease or clock is asked. The steps: finish version N − 1,
+    upload, put the row of version N (which decides), copy, complete the row.
     """
     assert writer.rows is not None, "a helping log store has a table"
     log = writer.log
     while writer.attempts < ATTEMPTS_MAX:
         version = writer.load()
         writer.attempts += 1
-        if version and not _is_finished(writer, version - 1):
+        if version and not _finish(writer, version - 1):
             continue
         temporary = f"{log.table}/_delta_log/.tmp/{version:020}.{commit.identity}"
         if log.store.put(temporary, commit.to_bytes()).outcome is not Outcome.APPLIED:
@@ -182,18 +184,21 @@ def help_each_other(writer: Writer, commit: Commit) -> Told:
                 return writer.told(Outcome.AMBIGUOUS)
             if present.body is None or present.body["tempPath"] != row["tempPath"]:
                 # Somebody else's: finish it, and take the next version.
-                _is_finished(writer, version)
+                _finish(writer, version)
                 writer.pause()
                 continue
         elif prepared.outcome is not Outcome.APPLIED:
             return writer.told(Outcome.REJECTED)
-        _is_finished(writer, version)
+        _finish(writer, version)
         return writer.told(Outcome.APPLIED, version)
     return writer.told(Outcome.PRECONDITION_FAILED)
 
 
-def _is_finished(writer: Writer, version: int) -> bool:
-    """Finish what the row of that version stands for, if somebody has not; failures are left to the next who comes."""
+def _finish(writer: Writer, version: int) -> bool:
+    """Copy the entry that the row of this version names to its place, and complete the row, unless that is done.
+
+    True if the entry is in its place now. False if it is not, or nobody answered: whoever comes next tries again.
+    """
     assert writer.rows is not None, "a helping log store has a table"
     key = entry_key(writer.log.table, version)
     found = writer.rows.get(key)

@@ -1,13 +1,14 @@
 """delta-rs' commit under dynamodb_lock: a rename, guarded by the lock, and finished by others where its writer died.
 
 The entry is written under a temporary name first. The lock's row tells source and destination of the rename. Under the
-lock the writer looks whether the destination is taken, copies, and deletes the source. Who takes the lock over from a
-dead holder finishes that one's rename first.
+lock the writer looks whether the destination is taken, copies, and deletes the source. A writer that takes the lock
+over from a dead holder finishes the dead holder's rename first.
 
-Two forms. As shipped, the source's absence is an error, a release that finds the row taken is an error, although the
-entry landed (B11), and the caller of a commit that failed commits the same actions again (B10). Without `data`, or with
-data that nobody can read, the writer goes away and keeps the lock (B12). Corrected, the entry tells whose it is, and a
-writer that is not sure reads it before it does or says anything else; how the release ended changes nothing.
+There are two forms. As shipped: a source that is not there is an error. A release that finds the row taken is an error,
+although the entry landed (B11). The caller of a commit that failed commits the same actions again (B10). A writer that
+takes over a row without `data`, or with data that nobody can read, goes away and keeps the lock (B12). Corrected: the
+entry tells whose it is, and a writer that is not sure reads the entry before it does or says anything else. How the
+release ended changes nothing.
 
 Source: delta-rs f87afceb6^ crates/deltalake-core/src/storage/s3.rs (`rename_with_lock`).
 """
@@ -63,7 +64,7 @@ class Rename:
 
         lock: None for one whose record carries no data. Raises OutcomeUnknown if the store does not answer.
         """
-        version = (writer.known if writer.known >= 0 else writer.load() - 1) + 1
+        version = writer.known + 1 if writer.known >= 0 else writer.load()
         if self.compares and writer.prepared is not None and self._is_ours(writer, commit, writer.prepared):
             return  # An earlier attempt, or whoever finished it, has landed: the next step finds it.
         if writer.prepared is not None and writer.prepared.is_taken(writer.log):
@@ -88,7 +89,8 @@ class Rename:
             return writer.told(Outcome.PRECONDITION_FAILED)
         content = writer.log.read(renaming.source)
         if content is None:
-            # Somebody has finished this rename: between the look and now, or the entry would have been there.
+            # Somebody has finished this rename since the look, or the entry would have been there. Or the upload of
+            # `prepare` never arrived.
             return writer.told(Outcome.PRECONDITION_FAILED if self.compares else Outcome.REJECTED)
         if not writer.may_write():
             return writer.told(Outcome.PRECONDITION_FAILED if self.compares else Outcome.REJECTED)
@@ -99,7 +101,7 @@ class Rename:
         return writer.told(Outcome.APPLIED, _version_of(renaming))
 
     def _repair(self, writer: Writer, lock: CarriesData, own: Renaming) -> bool:
-        """Finish a dead holder's rename; False where a shipped writer gives up and keeps the lock (B12)."""
+        """Finish a dead holder's rename, and tell ours in its place. False: a shipped writer keeps the lock (B12)."""
         left = Renaming.from_data(lock.data)
         if left is None:
             return self.compares  # Nothing that anybody could finish.
