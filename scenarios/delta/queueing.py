@@ -70,8 +70,8 @@ class Fleet:
     are_phases_random: bool = False
     """A writer's first attempt comes after a random part of a period, instead of at once (W3)."""
     attempts: int | None = None
-    """Attempts per version before the writer gives up, where the load is outside the lock or there is none (delta-rs:
-    1 + 15 retries); None: no bound."""
+    """Attempts per version before the writer gives up, where the load is outside the lock or there is none (delta-rs
+    today: 1 + 15 retries); None: no bound."""
     first_version: int = 0
     """The version that every table has at the start."""
     checkpoint_ns: int = 0

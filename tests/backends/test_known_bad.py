@@ -1,10 +1,8 @@
 """Controls: servers known to be bad, which must be found out. A probe that passes them is no probe.
 
-K1 of the notes on backends: moto checks a condition and writes without a lock
-around both. Client threads rarely meet in between, because building and
-signing a request takes longer than the gap. So the requests are sent whole but
-for their last byte, and the last bytes together; and the server's interpreter
-is told to switch threads a thousand times more often.
+moto checks a condition and writes without a lock around both (K1). Client threads rarely meet in between, because
+building and signing a request takes longer than the gap. So the requests are sent whole but for their last byte, and
+the last bytes together; and the server's interpreter is told to switch threads a thousand times more often.
 """
 
 from __future__ import annotations

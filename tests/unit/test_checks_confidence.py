@@ -20,7 +20,7 @@ def test_few_runs_say_little():
 
 
 def test_one_of_twenty_five_spans_a_factor_of_twenty():
-    """The worked figure of the notes: 1 of 25 means 0.7 % to 19.5 %."""
+    """A worked figure: 1 of 25 means 0.7 % to 19.5 %."""
     low, high = wilson_95(1, 25)
     assert (round(low, 3), round(high, 3)) == (0.007, 0.195)
 

@@ -2,11 +2,11 @@
 
 The promise is a stamp on the holder's wall clock. Where that stamp lies in
 true time is read from the holder's own clock at the moment it sent the record.
-A thief is early in either of two ways:
+Whoever replaces it is early in either of two ways:
 
 - early in true time by more than the declared clock bound: no in-envelope
   clock explains that;
-- early in true time at all, although the thief's *own* clock showed that the
+- early in true time at all, although the writer's *own* clock showed that the
   stamp had not passed: it knew, so no clock error explains the takeover.
 
 Both are stretched by the declared rate error. The same test tells the owner of
@@ -28,28 +28,28 @@ from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
 
 
-def came_early(truth: Truth, victim: Ints, action: Ints) -> Flags:
-    """True where the chain write `action` came before the validity of the write `victim` was over.
+def came_early(truth: Truth, held: Ints, action: Ints) -> Flags:
+    """True where the chain write `action` came before the validity of the write `held` was over.
 
     The action's instant is taken as late as it can have been. A record whose
     validity is unknown is never left early.
     """
     changes, events = truth.changes, truth.events
     run = changes.run[action]
-    end = changes.valid_until_true_ns[victim]
+    end = changes.valid_until_true_ns[held]
     at = changes.at_hi_ns[action]
     all_at, all_wall = events.integers("at_ns"), events.integers("wall_ns")
-    victim_sent = np.maximum(changes.sent_row[victim], 0)
-    allowance = rate_allowance(truth.runs, run, end - all_at[victim_sent])
+    held_sent = np.maximum(changes.sent_row[held], 0)
+    allowance = rate_allowance(truth.runs, run, end - all_at[held_sent])
     drift = or_zero(truth.runs.integers("drift_bound_ns"))[run]
     is_beyond_clocks = at < end - drift - allowance
 
     sent = np.maximum(changes.sent_row[action], 0)
-    stamp = events.integers("valid_until_ns")[changes.row[victim]]
+    stamp = events.integers("valid_until_ns")[changes.row[held]]
     knows = (changes.sent_row[action] >= 0) & (stamp != ABSENT) & (all_wall[sent] != ABSENT)
     own_clock = np.where(knows, all_wall[sent], 0) + (at - all_at[sent])
     is_knowing = knows & (own_clock < stamp) & (at < end - allowance)
-    assert len(victim) == len(action), "one action for each write that it hits"
+    assert len(held) == len(action), "one action for each write that it hits"
     early: Flags = (end != ABSENT) & (is_beyond_clocks | is_knowing)
     return early
 
@@ -60,12 +60,12 @@ def are_resumed(truth: Truth, disturbances: Disturbances, taken: Ints) -> Flags:
     A client runs one process at a time. Its last write was sent before the crash, its successor's after it.
     """
     changes, grants = truth.changes, truth.grants
-    thief = grants.end[taken]
+    ending = grants.end[taken]
     resumed = np.zeros(len(taken), dtype=np.bool_)
-    for one in np.flatnonzero((changes.node[thief] == grants.node[taken]) & (changes.sent_row[thief] >= 0)).tolist():
+    for one in np.flatnonzero((changes.node[ending] == grants.node[taken]) & (changes.sent_row[ending] >= 0)).tolist():
         grant = int(taken[one])
         crashed = disturbances.last_crash_row(
-            int(grants.run[grant]), int(grants.node[grant]), before_row=int(changes.sent_row[thief[one]])
+            int(grants.run[grant]), int(grants.node[grant]), before_row=int(changes.sent_row[ending[one]])
         )
         resumed[one] = crashed > int(changes.sent_row[grants.last[grant]])
     return resumed
@@ -80,13 +80,13 @@ def check_early_takeover(truth: Truth, disturbances: Disturbances) -> Violations
     operator = events.code_of("node", OPERATOR)
     # Where a session holds the lock nothing promises a time, so nobody can be too early.
     taken = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) & grants.lapses)
-    thief = grants.end[taken]
+    ending = grants.end[taken]
     # After a hole in the record: a writer that is not on record may have given the grant back before.
-    is_thief = (
-        (changes.owner[thief] != grants.owner[taken]) & (changes.node[thief] != operator) & ~changes.is_hole[thief]
+    is_rival = (
+        (changes.owner[ending] != grants.owner[taken]) & (changes.node[ending] != operator) & ~changes.is_hole[ending]
     )
-    assert bool(np.all(thief > grants.last[taken])), "a grant is replaced after its last renewal"
-    taken = taken[is_thief]
+    assert bool(np.all(ending > grants.last[taken])), "a grant is replaced after its last renewal"
+    taken = taken[is_rival]
     taken = taken[~are_resumed(truth, disturbances, taken)]
     early = taken[came_early(truth, grants.last[taken], grants.end[taken])]
 

@@ -1,6 +1,6 @@
-"""Show one finding, or all, on originals and a server that are installed on first use.
+"""Repeat experiments on originals and a server, which are installed on first use.
 
-    python -m scenarios.peers.delta [FINDING ... | all] [--lease SECONDS] [--writers N] [--appends N]
+    python -m scenarios.peers.delta [EXPERIMENT ... | all] [--lease SECONDS] [--writers N] [--appends N]
 
 Exit code 0: seen as docs/delta-originals.md tells; 1: something else was seen; 2: an original or the server cannot be
 had.
@@ -27,16 +27,17 @@ ALL = {**FINDINGS, **TURNS, **DANGERS, **LOG_STORES, **TODAY, **COMPARISON}
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m scenarios.peers.delta", description=__doc__)
-    parser.add_argument("finding", nargs="*", choices=[*ALL, "all", []], help="none: list them")
+    # The empty list: argparse asks whether it is among the choices, too, where no name is given.
+    parser.add_argument("experiment", nargs="*", choices=[*ALL, "all", []], help="none: list them")
     parser.add_argument("--lease", type=int, default=5, metavar="SECONDS", help="of the writers (default 5)")
     parser.add_argument("--writers", type=int, default=4, metavar="N", help="processes at once (default 4)")
     parser.add_argument("--appends", type=int, default=5, metavar="N", help="of each process (default 5)")
     chosen = parser.parse_args()
-    if not chosen.finding:
+    if not chosen.experiment:
         for name in ALL:
             print(name)
         return 0
-    names = [*ALL] if "all" in chosen.finding else chosen.finding
+    names = [*ALL] if "all" in chosen.experiment else chosen.experiment
     unseen = []
     try:
         with started_lake() as lake:

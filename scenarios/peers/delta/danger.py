@@ -23,7 +23,7 @@ _POLL_S: Final = 0.1
 def _holder(run: Experiment, table: str, name: str, *, endpoint: str = "") -> Peer:
     """A client whose lease is the experiment's; heartbeats come four times a lease, as its documentation advises."""
     endpoint = endpoint or run.lake.endpoint
-    told = {
+    argument = {
         "endpoint": endpoint, "table": table, "owner": name,
         "heartbeat_s": run.lease_s / 4, "safe_s": run.lease_s / 2, "lease_s": float(run.lease_s),
         "retry_s": run.lease_s / 16,
@@ -33,7 +33,7 @@ def _holder(run: Experiment, table: str, name: str, *, endpoint: str = "") -> Pe
         "AWS_EC2_METADATA_DISABLED": "true",
     }  # fmt: skip
     command = in_its_python("python_dynamodb_lock", _HOLDER)
-    return Peer("python_dynamodb_lock", command, told, env=env, log_folder=run.lake.log_folder, name=name)
+    return Peer("python_dynamodb_lock", command, argument, env=env, log_folder=run.lake.log_folder, name=name)
 
 
 def _ask(peer: Peer, do: str, **how: object) -> dict[str, Any]:

@@ -32,13 +32,13 @@ def in_its_python(original: str, script: Path) -> list[str]:
 class Peer:
     """A running original. A context manager; its end kills the process.
 
-    original: what to call it. command: the program. told: its argument, as JSON. env: added to ours.
+    original: what to call it. command: the program. argument: of the program, as JSON. env: added to ours.
     log_folder: where its error output stays.
     Errors: BackendUnavailable if it does not start.
     """
 
     def __init__(
-        self, original: str, command: Sequence[str], told: Mapping[str, object], *, env: Mapping[str, str],
+        self, original: str, command: Sequence[str], argument: Mapping[str, object], *, env: Mapping[str, str],
         log_folder: Path, name: str,
     ) -> None:  # fmt: skip
         self.name = name
@@ -47,7 +47,7 @@ class Peer:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "AWS_", "DYNAMO_"))}
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, json.dumps(told)],
+                [*command, json.dumps(argument)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

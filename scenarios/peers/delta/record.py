@@ -20,6 +20,7 @@ from scenarios.peers.delta.traces import to_lines
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m scenarios.peers.delta.record", description=__doc__)
+    # The empty list: argparse asks whether it is among the choices, too, where no name is given.
     parser.add_argument("original", nargs="*", choices=[*RECORDED, []])
     names = parser.parse_args().original or [*RECORDED]
     FOLDER.mkdir(parents=True, exist_ok=True)

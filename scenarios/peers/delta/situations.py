@@ -24,14 +24,14 @@ LOST, LOST_BEFORE, THROTTLED = "lost", "lost-before", "throttled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """told: what it is about. row: at first; None: there is none. calls: of the client, in order.
+    """about: in words. row: at first; None: there is none. calls: of the client, in order.
 
     before: by number of a request, from 1: the row from just before that request on. fates: likewise, what becomes of
     the request. lease_s, refresh_ms, additional_ms: the client's options.
     """
 
     name: str
-    told: str
+    about: str
     row: Item | None = None
     calls: tuple[Mapping[str, Any], ...]
     before: Mapping[int, Item | None] = field(default_factory=dict)
@@ -58,104 +58,104 @@ _RELEASE: Final = {"do": "release"}
 _DEAD: Final = {DATA: text("theirs")}
 
 CRATE: Final[tuple[Situation, ...]] = (
-    Situation(name="free", told="no row: taken, and deleted at the release", calls=(_ACQUIRE, _RELEASE)),
-    Situation(name="free-without-data", told="the same without data", calls=(_ACQUIRE_ALONE, _RELEASE)),
-    Situation(name="updated", told="the holder changes its data", calls=(_ACQUIRE, _UPDATE, _RELEASE)),
+    Situation(name="free", about="no row: taken, and deleted at the release", calls=(_ACQUIRE, _RELEASE)),
+    Situation(name="free-without-data", about="the same without data", calls=(_ACQUIRE_ALONE, _RELEASE)),
+    Situation(name="updated", about="the holder changes its data", calls=(_ACQUIRE, _UPDATE, _RELEASE)),
     Situation(
-        name="released-later", told="a live holder deletes its row before the third look", row=_theirs(more=_DEAD),
+        name="released-later", about="a live holder deletes its row before the third look", row=_theirs(more=_DEAD),
         calls=(_ACQUIRE, _RELEASE), before={3: None}, lease_s=20, additional_ms=20_000,
     ),
     Situation(
-        name="dead-text", told="a dead holder's lease is text; whoever cannot read that gets the row when it goes",
+        name="dead-text", about="a dead holder's lease is text; whoever cannot read that gets the row when it goes",
         row=_theirs(more=_DEAD), calls=(_ACQUIRE, _UPDATE, _RELEASE), before={7: None},
     ),
     Situation(
-        name="dead-number", told="a dead holder's lease is a number; the row goes before the sixth look",
+        name="dead-number", about="a dead holder's lease is a number; the row goes before the sixth look",
         row=_theirs(lease=_NUMBER, more=_DEAD), calls=(_ACQUIRE, _RELEASE), before={6: None},
     ),
     Situation(
-        name="live-number", told="a live holder's lease is a number, an hour ahead; the row goes later",
+        name="live-number", about="a live holder's lease is a number, an hour ahead; the row goes later",
         row=_theirs(lease={"N": "now+3600"}, more=_DEAD), calls=(_ACQUIRE, _RELEASE), before={4: None},
     ),
     Situation(
-        name="no-lease", told="a row without a lease never expires, nor does the attempt",
+        name="no-lease", about="a row without a lease never expires, nor does the attempt",
         row=_without(_theirs(more=_DEAD), DURATION), calls=(_ACQUIRE, _RELEASE), before={6: None},
     ),
     Situation(
-        name="long-text", told="a lease of two years as text", row=_theirs(lease=text("63072000")),
+        name="long-text", about="a lease of two years as text", row=_theirs(lease=text("63072000")),
         calls=(_ACQUIRE,), before={4: None},
     ),
     Situation(
-        name="no-text", told="a lease of other words", row=_theirs(lease=text("soon")), calls=(_ACQUIRE,),
+        name="no-text", about="a lease of other words", row=_theirs(lease=text("soon")), calls=(_ACQUIRE,),
         before={4: None},
     ),
     Situation(
-        name="no-version", told="a row without a version", row=_without(_theirs(), VERSION), calls=(_ACQUIRE,)
+        name="no-version", about="a row without a version", row=_without(_theirs(), VERSION), calls=(_ACQUIRE,)
     ),
-    Situation(name="no-owner", told="a row without an owner", row=_without(_theirs(), OWNER), calls=(_ACQUIRE,)),
+    Situation(name="no-owner", about="a row without an owner", row=_without(_theirs(), OWNER), calls=(_ACQUIRE,)),
     Situation(
-        name="changed-and-over", told="the version changes; the attempt ends before the count does",
+        name="changed-and-over", about="the version changes; the attempt ends before the count does",
         row=_theirs(), calls=(_ACQUIRE,), before={3: _theirs("v2"), 6: None},
     ),
     Situation(
-        name="changed-and-taken", told="the same with a longer attempt: the count begins anew",
+        name="changed-and-taken", about="the same with a longer attempt: the count begins anew",
         row=_theirs(), calls=(_ACQUIRE, _RELEASE), before={3: _theirs("v2"), 8: None}, additional_ms=5000,
     ),
     Situation(
-        name="fraction-of-a-second", told="what an attempt may last beyond the lease is cut to whole seconds (B3)",
+        name="fraction-of-a-second", about="what an attempt may last beyond the lease is cut to whole seconds (B3)",
         row=_theirs(lease=text("3")), calls=(_ACQUIRE,), additional_ms=1900, refresh_ms=1500,
         before={2: _theirs("v2", lease=text("3")), 4: _theirs("v3", lease=text("3")), 6: None},
     ),
     Situation(
-        name="only-the-first-lease", told="the second holder's longer lease does not prolong the attempt (B7)",
+        name="only-the-first-lease", about="the second holder's longer lease does not prolong the attempt (B7)",
         row=_theirs(), calls=(_ACQUIRE,), before={2: _theirs("v2", lease=text("60")), 6: None},
     ),
     Situation(
-        name="released-mark", told="the row is marked as released, by text",
+        name="released-mark", about="the row is marked as released, by text",
         row=_theirs(more={**_DEAD, RELEASED: text("1")}),
         calls=(_ACQUIRE, _RELEASE),
     ),
     Situation(
-        name="released-flag", told="the mark is a truth value: seen, and never equal to the text of the condition",
+        name="released-flag", about="the mark is a truth value: seen, and never equal to the text of the condition",
         row=_theirs(more={RELEASED: flag(True)}), calls=(_ACQUIRE,),
     ),
     Situation(
-        name="not-acquirable", told="an operator lets nobody lock", row=_theirs(more={NOT_ACQUIRABLE: text("1")}),
+        name="not-acquirable", about="an operator lets nobody lock", row=_theirs(more={NOT_ACQUIRABLE: text("1")}),
         calls=(_ACQUIRE,),
     ),
     Situation(
-        name="rival-was-faster", told="a rival puts its row between our look and our write", calls=(_ACQUIRE,),
+        name="rival-was-faster", about="a rival puts its row between our look and our write", calls=(_ACQUIRE,),
         before={2: _theirs(), 7: None},
     ),
     Situation(
-        name="rival-took-over", told="a rival takes the dead holder's row over between our look and our write",
+        name="rival-took-over", about="a rival takes the dead holder's row over between our look and our write",
         row=_theirs(), calls=(_ACQUIRE,), before={4: _theirs("v2"), 7: None},
     ),
     Situation(
-        name="stolen-before-release", told="the row is another's at the release", calls=(_ACQUIRE, _RELEASE),
+        name="stolen-before-release", about="the row is another's at the release", calls=(_ACQUIRE, _RELEASE),
         before={3: _theirs()},
     ),
     Situation(
-        name="gone-before-release", told="there is no row at the release", calls=(_ACQUIRE, _RELEASE), before={3: None}
+        name="gone-before-release", about="there is no row at the release", calls=(_ACQUIRE, _RELEASE), before={3: None}
     ),
     Situation(
-        name="stolen-before-update", told="the row is another's when the data is to change", calls=(_ACQUIRE, _UPDATE),
+        name="stolen-before-update", about="the row is another's when the data is to change", calls=(_ACQUIRE, _UPDATE),
         before={3: _theirs()},
     ),
     Situation(
-        name="put-answer-lost", told="the write lands, its answer does not; the next attempt meets its own row (B6)",
+        name="put-answer-lost", about="the write lands, its answer does not; the next attempt meets its own row (B6)",
         calls=(_ACQUIRE, _ACQUIRE, _RELEASE), fates={2: LOST}, before={8: None},
     ),
-    Situation(name="put-lost", told="the write does not land", calls=(_ACQUIRE, _ACQUIRE), fates={2: LOST_BEFORE}),
-    Situation(name="get-answer-lost", told="the answer to a read is lost", calls=(_ACQUIRE,), fates={1: LOST}),
+    Situation(name="put-lost", about="the write does not land", calls=(_ACQUIRE, _ACQUIRE), fates={2: LOST_BEFORE}),
+    Situation(name="get-answer-lost", about="the answer to a read is lost", calls=(_ACQUIRE,), fates={1: LOST}),
     Situation(
-        name="release-answer-lost", told="the answer to the release is lost",
+        name="release-answer-lost", about="the answer to the release is lost",
         calls=(_ACQUIRE, _RELEASE), fates={3: LOST}
     ),
-    Situation(name="get-throttled", told="a read is throttled", calls=(_ACQUIRE,), fates={1: THROTTLED}),
-    Situation(name="put-throttled", told="a write is throttled", calls=(_ACQUIRE,), fates={2: THROTTLED}),
+    Situation(name="get-throttled", about="a read is throttled", calls=(_ACQUIRE,), fates={1: THROTTLED}),
+    Situation(name="put-throttled", about="a write is throttled", calls=(_ACQUIRE,), fates={2: THROTTLED}),
     Situation(
-        name="release-throttled", told="a release is throttled", calls=(_ACQUIRE, _RELEASE), fates={3: THROTTLED}
+        name="release-throttled", about="a release is throttled", calls=(_ACQUIRE, _RELEASE), fates={3: THROTTLED}
     ),
 )  # fmt: skip
 """For the crate dynamodb_lock. Looks are 1.5 s apart."""
@@ -166,51 +166,51 @@ def _within(timeout_s: int) -> Mapping[str, Any]:
 
 
 PORT: Final[tuple[Situation, ...]] = (
-    Situation(name="free", told="no row: taken, and deleted at the release", calls=(_within(4), _RELEASE)),
+    Situation(name="free", about="no row: taken, and deleted at the release", calls=(_within(4), _RELEASE)),
     Situation(
-        name="released-later", told="a live holder deletes its row before the third look",
+        name="released-later", about="a live holder deletes its row before the third look",
         row=_theirs(lease=text("20")), calls=(_within(10), _RELEASE), before={3: None},
     ),
     Situation(
-        name="dead", told="a dead holder's row is taken at the third look", row=_theirs(), calls=(_within(4), _RELEASE)
+        name="dead", about="a dead holder's row is taken at the third look", row=_theirs(), calls=(_within(4), _RELEASE)
     ),
     Situation(
-        name="live", told="a holder's longer lease outlasts the caller's time", row=_theirs(lease=text("20")),
+        name="live", about="a holder's longer lease outlasts the caller's time", row=_theirs(lease=text("20")),
         calls=(_within(4),),
     ),
     Situation(
-        name="changed-and-over", told="the version changes; the caller's time ends before the count does",
+        name="changed-and-over", about="the version changes; the caller's time ends before the count does",
         row=_theirs(), calls=(_within(4),), before={3: _theirs("v2")},
     ),
     Situation(
-        name="changed-and-taken", told="the same with more time: the count begins anew",
+        name="changed-and-taken", about="the same with more time: the count begins anew",
         row=_theirs(), calls=(_within(7), _RELEASE), before={3: _theirs("v2")},
     ),
     Situation(
-        name="rival-was-faster", told="a rival puts its row before ours; our next write has the same version",
+        name="rival-was-faster", about="a rival puts its row before ours; our next write has the same version",
         calls=(_within(7), _RELEASE), before={2: _theirs()},
     ),
     Situation(
-        name="rival-took-over", told="a rival takes the dead holder's row over between our look and our write",
+        name="rival-took-over", about="a rival takes the dead holder's row over between our look and our write",
         row=_theirs(), calls=(_within(4),), before={4: _theirs("v2")},
     ),
     Situation(
-        name="stolen-before-release", told="the row is another's at the release", calls=(_within(4), _RELEASE),
+        name="stolen-before-release", about="the row is another's at the release", calls=(_within(4), _RELEASE),
         before={3: _theirs()},
     ),
     Situation(
-        name="gone-before-release", told="there is no row at the release", calls=(_within(4), _RELEASE),
+        name="gone-before-release", about="there is no row at the release", calls=(_within(4), _RELEASE),
         before={3: None},
     ),
     Situation(
-        name="put-answer-lost", told="the write lands, its answer does not; the next call meets its own row (B6)",
+        name="put-answer-lost", about="the write lands, its answer does not; the next call meets its own row (B6)",
         calls=(_within(4), _within(4), _RELEASE), fates={2: LOST},
     ),
-    Situation(name="get-answer-lost", told="the answer to a read is lost", calls=(_within(4),), fates={1: LOST}),
+    Situation(name="get-answer-lost", about="the answer to a read is lost", calls=(_within(4),), fates={1: LOST}),
     Situation(
-        name="release-answer-lost", told="the answer to the release is lost", calls=(_within(4), _RELEASE),
+        name="release-answer-lost", about="the answer to the release is lost", calls=(_within(4), _RELEASE),
         fates={3: LOST},
     ),
-    Situation(name="put-throttled", told="a write is throttled", calls=(_within(4),), fates={2: THROTTLED}),
+    Situation(name="put-throttled", about="a write is throttled", calls=(_within(4),), fates={2: THROTTLED}),
 )  # fmt: skip
 """For python_dynamodb_lock, between two heartbeats. Looks are 1.5 s apart. Its leases are numbers, here text."""

@@ -31,7 +31,7 @@ from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_co
 from scenarios.workloads.delta.renaming import Rename, Renaming
 
 ATTEMPTS_MAX: Final = 15
-"""A writer gives up after so many versions that were taken, as deltalake 0.13.0 and 0.14.0 do."""
+"""A writer gives up after so many versions that were taken, as deltalake 0.13.0 and 0.14.0 do. Newer ones try 16."""
 
 RESENDS_MAX: Final = 3
 """How often one request is sent again where no answer came."""
