@@ -206,7 +206,7 @@ def test_a_first_write_whose_reply_was_lost_had_landed():
 
 
 def test_unanswered_first_writes_are_followed_back_one_by_one():
-    """S5: a create and its renewal without answers, then a thief on the version that the renewal made."""
+    """S5: a create and its renewal without answers, then a new holder on the version that the renewal made."""
     h = real()
     first = h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=50, reply=Outcome.AMBIGUOUS)
     h.write("n1", Op.RENEW, sent=10, owner="o1", valid_until=60, if_version=first, reply=Outcome.AMBIGUOUS)

@@ -114,7 +114,7 @@ def test_the_next_process_of_a_client_that_crashed_may_take_its_grant_back(succe
 
 
 @pytest.mark.parametrize(("ahead", "expected"), [(10, "held"), (11, "violated")])
-def test_a_thief_whose_clock_is_ahead_within_the_bound_is_excused(ahead, expected):
+def test_a_new_holder_whose_clock_is_ahead_within_the_bound_is_excused(ahead, expected):
     """S5, U12: early by the declared clock bound is inside the envelope, by more is not."""
     h = History(run={"drift_bound_ns": 10}, wall_ahead={"n2": ahead})
     h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
@@ -122,7 +122,7 @@ def test_a_thief_whose_clock_is_ahead_within_the_bound_is_excused(ahead, expecte
     assert h.verdict("S5")["verdict"] == expected
 
 
-def test_a_thief_who_knew_better_has_no_excuse():
+def test_a_new_holder_that_knew_better_has_no_excuse():
     """S5, M6: by its own clock the validity was not over; the clock bound explains nothing then."""
     h = History(run={"drift_bound_ns": 10})
     h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
@@ -657,7 +657,7 @@ def test_what_the_dead_had_sent_keeps_out_their_successor():
     assert h.verdict("S7")["verdict"] == "held"
 
 
-def test_a_thief_whose_write_lands_late_knew_what_its_clock_showed_then():
+def test_a_new_holder_whose_write_lands_late_knew_what_its_clock_showed_then():
     """S5, M6: early by less than the bound, sent before the stamp and applied after it by the thief's own clock."""
     h = History(run={"drift_bound_ns": 10}, wall_ahead={"n2": 5})
     h.granted("n1", call=0, applied=1, returned=2, valid_for=100)

@@ -187,14 +187,14 @@ def early(by: int, *, ahead: int) -> History:
 
 
 def test_an_unknown_clock_bound_convicts_nobody():
-    """S5: a thief whose clock is ahead may be within the bound, if only somebody had said what it is."""
+    """S5: a new holder whose clock is ahead may be within the bound, if only somebody had said what it is."""
     assert early(10, ahead=10).verdict("S5")["verdict"] == "violated"
     found = undescribed(early(10, ahead=10), "S5")
     assert (found["verdict"], found["count"], found["at_ns"]) == ("inconclusive", 0, None)
     assert "no row in runs" in found["witness"]["reason"]
 
 
-def test_a_thief_who_knew_is_convicted_without_a_bound():
+def test_a_new_holder_that_knew_is_convicted_without_a_bound():
     """S5: its own clock showed that the stamp had not passed, and that needs no bound."""
     found = undescribed(early(10, ahead=0), "S5")
     assert (found["verdict"], found["count"]) == ("violated", 1)
