@@ -1,0 +1,216 @@
+"""State models: which states a replica of a lock has, how it moves between them, and how many may be in each.
+
+A replica is one instance's share in one lock. The first state by priority is the *top state*: whose replica is in it
+holds the lock. Counts are ceilings: "at most one LOCKED" does not promise that there is one.
+
+Source: `org.apache.helix.model.StateModelDefinition`, its validator, and `StateTransitionTableBuilder`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from lockref.helix.zn_record import ZNRecord
+
+DROPPED: Final = "DROPPED"
+"""The state in which a replica is no more. Every model has it."""
+
+ERROR: Final = "ERROR"
+"""The state of a replica whose transition failed. Every model has it, declared or not."""
+
+UNBOUNDED, LIVE, REPLICAS = "-1", "N", "R"
+"""Counts that are no number: any, as many as instances are live, as many as the resource has replicas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One edge between two states."""
+
+    name: str
+    source: str
+    target: str
+
+    @property
+    def key(self) -> str:
+        """How Helix names it."""
+        return f"{self.source}-{self.target}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateModel:
+    """states: in order of priority. transitions: in order of priority. counts: by state; a state without one is
+    unbounded.
+    """
+
+    name: str
+    states: tuple[str, ...]
+    initial: str
+    transitions: tuple[Transition, ...]
+    counts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def top(self) -> str:
+        """The state of a holder."""
+        return self.states[0]
+
+    def limit(self, state: str, *, replicas: int, live: int) -> int | None:
+        """How many replicas of one lock may be in the state; None for any number."""
+        count = self.counts.get(state, UNBOUNDED)
+        if count == LIVE:
+            return live
+        if count == REPLICAS:
+            return replicas
+        return None if count == UNBOUNDED else int(count)
+
+    def next_hop(self, source: str, target: str) -> str | None:
+        """The state to go to first on the shortest way; None if there is none, `target` if it is reached already."""
+        return target if source == target else self._hops.get((source, target))
+
+    @cached_property
+    def _hops(self) -> Mapping[tuple[str, str], str]:
+        """Breadth first from every state. Of equally short ways, the one whose first transition has priority."""
+        edges: dict[str, list[str]] = {}
+        for source, target in self._edges():
+            edges.setdefault(source, []).append(target)
+        hops: dict[tuple[str, str], str] = {}
+        for source in edges:
+            queue = deque((target, target) for target in edges[source])
+            while queue:
+                state, first = queue.popleft()
+                if state == source or (source, state) in hops:
+                    continue
+                hops[source, state] = first
+                queue.extend((after, first) for after in edges.get(state, ()))
+        return hops
+
+    def _edges(self) -> list[tuple[str, str]]:
+        """The declared transitions in order of priority, then those that every model has."""
+        declared = [(each.source, each.target) for each in self.transitions]
+        implied = [(ERROR, DROPPED), (ERROR, self.initial), (self.initial, DROPPED)]
+        return list(dict.fromkeys([*declared, *(edge for edge in implied if edge[0] != edge[1])]))
+
+    def problems(self) -> list[str]:
+        """What is invalid, in words; nothing for a valid model (`StateModelDefinitionValidator`)."""
+        found = []
+        known = {*self.states, ERROR}
+        if not self.name:
+            found.append("the state model has no name")
+        if not self.states:
+            return [*found, "the state model has no states"]
+        found += [f"state {state!r} is listed twice" for state in _twice(self.states)]
+        if self.initial not in self.states:
+            found.append(f"the initial state {self.initial!r} is not among {', '.join(self.states)}")
+        if DROPPED not in self.states:
+            found.append(f"state {DROPPED} is missing; a replica could never be removed")
+        for state, count in self.counts.items():
+            if state not in known:
+                found.append(f"a count is given for {state!r}, which is not among {', '.join(self.states)}")
+            if not is_count(count):
+                found.append(f"the count of {state} is {count!r}; expected -1, a number from 1, N or R")
+        for each in self.transitions:
+            found += [
+                f"transition {each.name!r} names the state {state!r}, which is not among {', '.join(self.states)}"
+                for state in (each.source, each.target)
+                if state not in known
+            ]
+            if each.source == each.target:
+                found.append(f"transition {each.name!r} leads from {each.source} to itself")
+        found += [
+            f"two transitions lead from {edge.replace('-', ' to ')}"
+            for edge in _twice([t.key for t in self.transitions])
+        ]
+        return found or self._unreachable()
+
+    def _unreachable(self) -> list[str]:
+        found = [
+            f"state {state} cannot be reached from the initial state {self.initial}"
+            for state in self.states
+            if state != ERROR and self.next_hop(self.initial, state) is None
+        ]
+        return found + [
+            f"there is no way from {state} to {DROPPED}"
+            for state in self.states
+            if self.next_hop(state, DROPPED) is None
+        ]
+
+    # As Helix stores it.
+
+    def to_record(self) -> ZNRecord:
+        """STATEMODELDEFS/<name>."""
+        maps: dict[str, Mapping[str, str]] = {}
+        for state in self.states:
+            maps[f"{state}.meta"] = {"count": self.counts.get(state, UNBOUNDED)}
+            hops = {after: hop for after in self.states if (hop := self.next_hop(state, after)) is not None}
+            maps[f"{state}.next"] = hops
+        lists = {
+            "STATE_PRIORITY_LIST": list(self.states),
+            "STATE_TRANSITION_PRIORITYLIST": [each.key for each in self.transitions],
+        }
+        return ZNRecord(self.name, {"INITIAL_STATE": self.initial}, maps, lists)
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> StateModel:
+        """The transitions are those of the priority list. Helix keeps no names of them: each is named by its edge."""
+        states = tuple(record.lists.get("STATE_PRIORITY_LIST", ()))
+        transitions = []
+        for key in record.lists.get("STATE_TRANSITION_PRIORITYLIST", ()):
+            source, _, target = key.partition("-")
+            transitions.append(Transition(name=key, source=source, target=target))
+        counts = {state: record.maps.get(f"{state}.meta", {}).get("count", UNBOUNDED) for state in states}
+        return cls(
+            name=record.id,
+            states=states,
+            initial=record.simple.get("INITIAL_STATE", ""),
+            transitions=tuple(transitions),
+            counts=counts,
+        )
+
+
+def is_count(text: str) -> bool:
+    """-1, a whole number from 1, N or R."""
+    return text in (UNBOUNDED, LIVE, REPLICAS) or (text.isascii() and text.isdigit() and int(text) >= 1)
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+def _model(name: str, states: str, initial: str, edges: str, **counts: str) -> StateModel:
+    pairs = [edge.split("-") for edge in edges.split()]
+    transitions = tuple(Transition(name=f"{a}-{b}", source=a, target=b) for a, b in pairs)
+    return StateModel(name=name, states=tuple(states.split()), initial=initial, transitions=transitions, counts=counts)
+
+
+BUILT_IN: Final[Mapping[str, StateModel]] = {
+    model.name: model
+    for model in (
+        _model(
+            "MasterSlave",
+            "MASTER SLAVE OFFLINE DROPPED ERROR",
+            "OFFLINE",
+            "MASTER-SLAVE SLAVE-MASTER OFFLINE-SLAVE SLAVE-OFFLINE OFFLINE-DROPPED",
+            MASTER="1",
+            SLAVE="R",
+        ),
+        _model(
+            "OnlineOffline",
+            "ONLINE OFFLINE DROPPED",
+            "OFFLINE",
+            "OFFLINE-ONLINE ONLINE-OFFLINE OFFLINE-DROPPED",
+            ONLINE="R",
+        ),
+        _model(
+            "LeaderStandby",
+            "LEADER STANDBY OFFLINE DROPPED",
+            "OFFLINE",
+            "LEADER-STANDBY STANDBY-LEADER OFFLINE-STANDBY STANDBY-OFFLINE OFFLINE-DROPPED",
+            LEADER="1",
+            STANDBY="R",
+        ),
+    )
+}
+"""Models that a cluster file may name without declaring them."""
