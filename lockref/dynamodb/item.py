@@ -56,6 +56,11 @@ _DURATION_S_MAX: Final = 10 * 365 * 24 * 3600
 """Ten years: more is an instant, and no duration."""
 
 
+def whole_seconds(lease_ns: int) -> int:
+    """A lease as a row tells it, rounded up: a waiter must not count less than the holder has."""
+    return -(-lease_ns // NS_PER_S)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseItem:
     """One state of the row.

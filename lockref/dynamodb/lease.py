@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from lockref.dynamodb import item
-from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem
+from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem, whole_seconds
 from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.rows import Marks, Rows
 from lockref.dynamodb.table import TABLE, TableClient
@@ -120,7 +120,7 @@ class LeaseItemWriter:
             incarnation=self._incarnation,
             process=self._process,
             nonce=self.new_nonce(),
-            duration_s=-(-self.terms.validity_ns // NS_PER_S),
+            duration_s=whole_seconds(self.terms.validity_ns),
             token=reserved.token,
             mark=reserved.mark,
             data=self._carried.begin(left),
@@ -143,6 +143,11 @@ class LeaseItemWriter:
         return Attempt(
             record=record, sent=sent, deadline=deadline, wall_estimate_ns=sent.wall_ns, if_version=on.version
         )
+
+
+def _lapses_after_ns(options: LeaseOptions) -> int:
+    """How long a lease with these options must have stood still before a waiter takes it over (T5)."""
+    return stands_for_ns(whole_seconds(options.lease_ns), options.rate_ratio_ppm)
 
 
 def new_owner(runtime: Runtime) -> str:
@@ -198,8 +203,7 @@ class DynamoLock:
     ) -> None:
         self.runtime = runtime = runtime or ThreadRuntime()
         self.terms = options.terms()
-        lapses_ns = stands_for_ns(-(-options.lease_ns // NS_PER_S), options.rate_ratio_ppm)
-        self._patience_ns = options.request_timeout_ns + lapses_ns + options.additional_wait_ns
+        self._patience_ns = options.request_timeout_ns + _lapses_after_ns(options) + options.additional_wait_ns
         self._carried = Carried()
         incarnation = self.parts.owner(runtime)
         self.owner = f"{options.owner_name or incarnation}/{incarnation}"
@@ -223,8 +227,7 @@ class DynamoLock:
     @staticmethod
     def watch_ns(settings: LockSettings) -> int:
         """For how long a waiter must see an unchanged row before it takes over (T5)."""
-        options = LeaseOptions.from_settings(settings)
-        return stands_for_ns(-(-options.lease_ns // NS_PER_S), options.rate_ratio_ppm)
+        return _lapses_after_ns(LeaseOptions.from_settings(settings))
 
     @classmethod
     def from_context(cls, context: LockContext) -> Self:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lockref.dynamodb.item import LeaseItem
+from lockref.dynamodb.item import LeaseItem, whole_seconds
 from lockref.errors import LockNotAcquirable
 from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.values import Reason, Stored, Take, Wait
@@ -103,5 +103,5 @@ class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
         """
         duration_s = record.duration_s
         if duration_s is None:
-            duration_s = -(-self.client.terms.validity_ns // NS_PER_S)
+            duration_s = whole_seconds(self.client.terms.validity_ns)
         return stands_for_ns(duration_s, self._rate_ratio_ppm)

@@ -125,7 +125,7 @@ def reach_table(case: Case) -> pa.Table:
         "late_write_attempted": effects.run[is_late | ~effects.is_accepted],
         "rejected_write": effects.run[~effects.is_accepted],
         "effect": effects.run[effects.is_accepted],
-        COMMIT: case.commits.tellings.run[case.commits.tellings.is_acknowledged],
+        COMMIT: case.commits.returns.run[case.commits.returns.is_acknowledged],
         "expired_while_believed": _beliefs_beyond(case),
         "partition": disturbances.run[disturbances.are(frozenset({"partition"}), "begin")],
         "clock_fault": disturbances.run[disturbances.are(CLOCK_KINDS, "begin", "fired")],

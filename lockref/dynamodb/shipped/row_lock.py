@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from lockref.dynamodb import item
-from lockref.dynamodb.item import DURATION
+from lockref.dynamodb.item import DURATION, whole_seconds
 from lockref.dynamodb.table import TABLE, VERSION, TableClient
 from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected
 from lockref.locks.values import LeaseTerms
@@ -55,7 +55,7 @@ class RowLock:
     @staticmethod
     def lease_of(settings: LockSettings) -> int:
         """L in nanoseconds: the crate and its kin count whole seconds."""
-        return -(-settings.validity_ns // NS_PER_S) * NS_PER_S
+        return whole_seconds(settings.validity_ns) * NS_PER_S
 
     @classmethod
     def watch_ns(cls, settings: LockSettings) -> int:

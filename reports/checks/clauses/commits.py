@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from reports.checks.facts.columns import Events, Ints
-from reports.checks.facts.commits import Commits, Landings, Tellings
+from reports.checks.facts.commits import Commits, Landings, Returns
 from reports.checks.rulings import Ruling, Violations
 
 NO_COMMIT = "nothing was committed to a log"
@@ -35,25 +35,25 @@ class _Ledger:
     def __init__(self, events: Events, commits: Commits) -> None:
         self.events = events
         self.landings: Landings = commits.landings
-        self.tellings: Tellings = commits.tellings
+        self.returns: Returns = commits.returns
         self.standing = np.flatnonzero(self.landings.stands)
-        identities = np.concatenate((self.landings.identity, self.tellings.identity))
+        identities = np.concatenate((self.landings.identity, self.returns.identity))
         self.count = int(identities.max()) + 1 if len(identities) else 0
         self.places = np.bincount(self.landings.identity[self.standing], minlength=self.count)
 
     def acknowledged_elsewhere(self) -> Violations:
         """DL1: an acknowledged commit stands in no version, in several, or in another one than its writer was told."""
-        told = np.flatnonzero(self.tellings.is_acknowledged)
-        identity = self.tellings.identity[told]
+        told = np.flatnonzero(self.returns.is_acknowledged)
+        identity = self.returns.identity[told]
         place = np.full(self.count, -1, dtype=np.int64)
         place[self.landings.identity[self.standing]] = self.landings.version[self.standing]
-        bad = told[(self.places[identity] != 1) | (place[identity] != self.tellings.version[told])]
+        bad = told[(self.places[identity] != 1) | (place[identity] != self.returns.version[told])]
 
         def witness(index: int) -> dict[str, Any]:
-            telling = int(bad[index])
-            identity = int(self.tellings.identity[telling])
+            answer = int(bad[index])
+            identity = int(self.returns.identity[answer])
             where = self._standing_of(identity)
-            version = int(self.tellings.version[telling])
+            version = int(self.returns.version[answer])
             if not len(where):
                 kind, text = "lost", f"a commit that was acknowledged as version {version} is in no version"
             elif len(where) > 1:
@@ -63,15 +63,15 @@ class _Ledger:
             else:
                 found = int(self.landings.version[where[0]])
                 kind, text = "elsewhere", f"a commit that was acknowledged as version {version} is in version {found}"
-            return {**self._told(telling), "kind": kind, "text": text, "entries": self._entries(identity)}
+            return {**self._told(answer), "kind": kind, "text": text, "entries": self._entries(identity)}
 
-        at_ns = np.maximum(self.tellings.at_ns[bad], self._last_change(self.tellings.identity[bad]))
-        return Violations(clause="DL1", run=self.tellings.run[bad], at_ns=at_ns, witness=witness)
+        at_ns = np.maximum(self.returns.at_ns[bad], self._last_change(self.returns.identity[bad]))
+        return Violations(clause="DL1", run=self.returns.run[bad], at_ns=at_ns, witness=witness)
 
     def unacknowledged_twice(self) -> Violations:
         """DL2: a commit that nobody acknowledged stands in more than one version."""
         acknowledged = np.zeros(self.count, dtype=np.bool_)
-        acknowledged[self.tellings.identity[self.tellings.is_acknowledged]] = True
+        acknowledged[self.returns.identity[self.returns.is_acknowledged]] = True
         twice = np.flatnonzero((self.places > 1) & ~acknowledged)
         last = np.array([self._standing_of(int(identity))[-1] for identity in twice], dtype=np.int64)
 
@@ -125,18 +125,18 @@ class _Ledger:
         """DL5: a writer was told of an error, and its commit is in the log, or was until somebody wrote over it."""
         landed = np.zeros(self.count, dtype=np.bool_)
         landed[self.landings.identity] = True
-        wrong = np.flatnonzero(self.tellings.is_error & landed[self.tellings.identity])
+        wrong = np.flatnonzero(self.returns.is_error & landed[self.returns.identity])
 
         def witness(index: int) -> dict[str, Any]:
-            telling = int(wrong[index])
+            answer = int(wrong[index])
             return {
-                **self._told(telling),
+                **self._told(answer),
                 "text": "a writer was told that its commit failed, and the commit landed",
-                "entries": self._entries(int(self.tellings.identity[telling])),
+                "entries": self._entries(int(self.returns.identity[answer])),
             }
 
-        at_ns = np.maximum(self.tellings.at_ns[wrong], self._last_change(self.tellings.identity[wrong]))
-        return Violations(clause="DL5", run=self.tellings.run[wrong], at_ns=at_ns, witness=witness)
+        at_ns = np.maximum(self.returns.at_ns[wrong], self._last_change(self.returns.identity[wrong]))
+        return Violations(clause="DL5", run=self.returns.run[wrong], at_ns=at_ns, witness=witness)
 
     def _standing_of(self, identity: int) -> Ints:
         """Where a commit stands at the end, by version."""
@@ -153,14 +153,14 @@ class _Ledger:
         found: Ints = last[identity]
         return found
 
-    def _told(self, telling: int) -> dict[str, Any]:
-        row = int(self.tellings.row[telling])
+    def _told(self, answer: int) -> dict[str, Any]:
+        row = int(self.returns.row[answer])
         events = self.events
         return {
             "table": events.text("lock", int(events.codes("lock")[row])),
             "node": events.text("node", int(events.codes("node")[row])),
             "identity": events.text("content", int(events.codes("content")[row])),
-            "told_ns": int(self.tellings.at_ns[telling]),
+            "told_ns": int(self.returns.at_ns[answer]),
         }
 
     def _entries(self, identity: int) -> list[dict[str, Any]]:

@@ -36,8 +36,11 @@ class Landings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tellings:
-    """One entry per commit whose writer got an answer. version: what it was told, -1 where it was told none."""
+class Returns:
+    """One entry per commit whose writer got an answer, which is a RETURN row.
+
+    log, identity: as in `Landings`. version: the version that the writer was told, -1 where it was told none.
+    """
 
     row: Ints
     run: Ints
@@ -54,7 +57,7 @@ class Tellings:
 
     @property
     def is_error(self) -> Flags:
-        """Told that the commit is in no version; AMBIGUOUS is no such word."""
+        """The writer was told that the commit is in no version; AMBIGUOUS does not say so."""
         told: Flags = (self.outcome == Outcome.PRECONDITION_FAILED) | (self.outcome == Outcome.REJECTED)
         return told
 
@@ -64,13 +67,13 @@ class Commits:
     """What is known of all commits of a history."""
 
     landings: Landings
-    tellings: Tellings
+    returns: Returns
 
     def runs(self, count: int) -> Flags:
         """Per run: somebody committed to a log."""
         flags = np.zeros(count, dtype=np.bool_)
         flags[self.landings.run] = True
-        flags[self.tellings.run] = True
+        flags[self.returns.run] = True
         return flags
 
 
@@ -88,7 +91,7 @@ def calls_of_locks(events: Events) -> Ints:
 
 
 def find_commits(events: Events) -> Commits:
-    """The landings and the tellings of a history; both empty where nobody commits."""
+    """The landings and the returns of a history; both empty where nobody commits."""
     landed, told = (rows[is_commit(events, rows)] for rows in (events.rows(Kind.EFFECT), events.rows(Kind.RETURN)))
     landed = landed[events.numbers("outcome")[landed] == Outcome.APPLIED]
     rows = np.concatenate((landed, told))
@@ -113,7 +116,7 @@ def find_commits(events: Events) -> Commits:
             replaces=before,
             stands=np.append(is_new[1:], True) if count else np.zeros(0, dtype=np.bool_),
         ),
-        tellings=Tellings(
+        returns=Returns(
             row=told,
             run=events.run[told],
             log=log[count:],

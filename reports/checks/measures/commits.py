@@ -36,7 +36,7 @@ class CommitFigures:
 
 def commit_figures(events: Events, commits: Commits) -> CommitFigures:
     """Read the figures off a history. A client commits in one task."""
-    told, landings = commits.tellings, commits.landings
+    told, landings = commits.returns, commits.landings
     identities = np.concatenate((landings.identity, told.identity))
     count = int(identities.max()) + 1 if len(identities) else 0
     places = np.bincount(landings.identity[landings.stands], minlength=count)[told.identity]
@@ -65,11 +65,11 @@ def _lasted(events: Events, told: Ints) -> tuple[int, Ints]:
     at, node, run = events.integers("at_ns"), events.codes("node"), events.run
     began: dict[tuple[int, int], int] = {}
     lasted = {}
-    is_telling = np.zeros(events.count, dtype=np.bool_)
-    is_telling[told] = True
+    is_return = np.zeros(events.count, dtype=np.bool_)
+    is_return[told] = True
     for row in np.union1d(calls, told).tolist():
         who = int(run[row]), int(node[row])
-        if is_telling[row]:
+        if is_return[row]:
             lasted[row] = int(at[row]) - began.pop(who)
         elif events.numbers("op")[row] == Op.ACQUIRE:
             began[who] = int(at[row])

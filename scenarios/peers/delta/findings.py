@@ -16,7 +16,7 @@ from lockref.dynamodb.item import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASE
 from lockref.dynamodb.table import VERSION, Attribute, flag, text
 from lockref.runtime import NS_PER_S
 from scenarios.backends.faultproxy import FaultProxy
-from scenarios.peers.delta.lake import UNSAFE, Lake, Log, lock_options
+from scenarios.peers.delta.lake import UNSAFE, LabelledLog, Lake, lock_options
 from scenarios.peers.delta.process import Peer
 from sim.faults.network import Delay, LoseRequest
 
@@ -71,7 +71,7 @@ def await_strike(proxy: FaultProxy, timeout_s: float = ANSWER_S) -> None:
 # ---- several writers ----
 
 
-def _appends(run: Experiment, originals: tuple[str, ...], *, has_lock: bool) -> tuple[int, Log]:
+def _appends(run: Experiment, originals: tuple[str, ...], *, has_lock: bool) -> tuple[int, LabelledLog]:
     """Several processes append to one table at once. Returns how many appends were acknowledged, and the log."""
     table, key = run.new_table("t"), run.lake.new_key()
     with contextlib.ExitStack() as stack:

@@ -65,8 +65,8 @@ def add_action(label: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
-    """A table's log. versions: the labels that each version adds, by its number."""
+class LabelledLog:
+    """What a table's log holds in the store. versions: the labels that each version adds, by the version's number."""
 
     versions: Mapping[int, tuple[str, ...]]
 
@@ -178,7 +178,7 @@ class Lake:
             time.sleep(_POLL_S)
         return row
 
-    def log(self, table: str) -> Log:
+    def log(self, table: str) -> LabelledLog:
         """The log of the table at `s3://BUCKET/NAME`, as it is in the store."""
         bucket, _, name = table.removeprefix("s3://").partition("/")
         versions = {}
@@ -192,7 +192,7 @@ class Lake:
             versions[int(number)] = tuple(
                 action["add"]["partitionValues"]["label"] for action in actions if "add" in action
             )
-        return Log(dict(sorted(versions.items())))
+        return LabelledLog(dict(sorted(versions.items())))
 
     def put_version(self, table: str, version: int, label: str) -> None:
         """Commit without a condition."""

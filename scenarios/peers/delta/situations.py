@@ -1,8 +1,8 @@
 """Situations in which an original and our model of it must do the same, request by request.
 
 A situation is data: the row at first, the calls of one client, and what happens at its n-th request. Nothing in it
-depends on how fast a machine is: an unknown hand changes the row just before a request arrives, never at a time. The
-client's own periods are such that each decision about time has half a second to spare.
+depends on how fast a machine is: the row is changed just before a request arrives, as by another client, and never at a
+time. The client's own periods are such that each decision about time has half a second to spare.
 
 A lease of "now+N" is a number: the epoch second N seconds after the situation began.
 """
