@@ -86,7 +86,9 @@ class Carried:
 class LeaseItemWriter:
     """Makes the writes of one owner.
 
-    owner: its name, a slash, and which process of that name it is. carried: what the row tells of the work.
+    owner: its name, a slash, and which process of that name it is. terms: how long the lease lasts. rules: decide when
+    a holder must have stopped. new_nonce: gives a record version number that nobody else has. carried: what the row
+    tells of the work.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class LeaseItemWriter:
     ) -> None:
         self.owner = owner
         self._name, _, self._incarnation = owner.rpartition("/")
-        # Without a name of its own nobody will ever look for what this process left behind.
+        # A lock without a configured name has no next process that could resume its lease, so it names no process.
         self._process = runtime.process_mark() if self._name != self._incarnation else ""
         self.terms = terms
         self.rules = rules
@@ -115,6 +117,7 @@ class LeaseItemWriter:
         before = known.record
         is_left = before is not None and not before.is_released and before.owner != self.owner
         left = before.data if before is not None and is_left and before.data != NOTHING_TO_FINISH else None
+        data = self._carried.begin(left)
         record = LeaseItem(
             name=self._name,
             incarnation=self._incarnation,
@@ -123,7 +126,7 @@ class LeaseItemWriter:
             duration_s=whole_seconds(self.terms.validity_ns),
             token=reserved.token,
             mark=reserved.mark,
-            data=self._carried.begin(left),
+            data=data,
             others={} if before is None else before.others,
         )
         return self._sent(record, sent, known)

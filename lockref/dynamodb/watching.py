@@ -98,8 +98,8 @@ class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
     def lapses_after_ns(self, record: LeaseItem) -> int:
         """As `stands_for_ns`.
 
-        A row that tells an instant (0.6) is given our own lease: its holder never renews, and which instant that is
-        on our clock nobody knows.
+        A row that tells an instant (0.6) is given our own lease, for nobody knows which instant that is on our clock.
+        So the leases of a mixed fleet must be equal: a holder of 0.6 with a longer lease would lose it too early.
         """
         duration_s = record.duration_s
         if duration_s is None:

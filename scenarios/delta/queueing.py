@@ -119,7 +119,7 @@ class Outcome:
     failed: int
     """Versions given up after all attempts."""
     attempts: int
-    """Loads begun: with locks one per version."""
+    """Loads begun: one per version where the load is under the lock."""
     failed_polls: int
     gets: int
     checkpoints: int

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sim.services.service import Refusal
 
 UNAPPLIED_STATUSES: tuple[int | str, ...] = (409, 429, 500, 503, "reset", "timeout")
+"""What may be answered in the place of applying a write."""
+
 AMBIGUOUS_STATUSES: tuple[int | str, ...] = (500, 503, "reset", "timeout")
 """Only these may follow an applied write: 409, 412 and 429 say that it was not."""
 
@@ -79,9 +81,10 @@ class Error(RequestFault):
 class Throttle(RequestFault):
     """A table's partition serves `reads` and `writes` requests a second and refuses the others, unapplied, with `code`.
 
-    Every key is a partition of its own, and all clients share what it has; what it did not need in the last second is
-    still there. key: only this one. reads, writes: not limited where they are not given. A lock's row has less than
-    1 kB, so a consistent read costs one read unit and a write one write unit, whether its condition holds or not.
+    Every key is a partition of its own, and all clients share it. A key that was idle for a second serves a whole
+    second's requests at once. key: only this one. reads, writes: not limited where they are not given. A lock's row has
+    less than 1 kB, so a consistent read costs one read unit and a write one write unit, whether its condition holds or
+    not.
     """
 
     kind: Literal["throttle"] = "throttle"

@@ -4,8 +4,9 @@ Version N is the object `_delta_log/<N as 20 digits>.json`. After every tenth ve
 `_last_checkpoint` names the newest. Data files are uploaded before, under names that nobody else has, so no protocol
 guards them.
 
-Loading reads every entry after the newest checkpoint (W10; `scenarios.delta.loading.gets` computes it). A load that
-finds the checkpoint of its own version not there yet reads the older way.
+Loading reads the newest checkpoint that `_last_checkpoint` names and every entry after it (W10;
+`scenarios.delta.loading.gets` computes how many objects these are). A load that comes before a new checkpoint is
+written starts from the one before, or from version 0.
 
 Source: Buoyant Data, "Concurrency limitations for Delta Lake on AWS"; the Delta protocol, "Delta Log Entries",
 "Checkpoints".
