@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes
@@ -61,7 +62,7 @@ class Marks(Rows):
             return found
         mark = json.loads(found.body).get(MARK, {}).get("N", "")
         body = json.dumps({"mark": int(mark) if mark.isdecimal() else None}).encode()
-        return ReadReply(outcome=found.outcome, body=body, version=found.version, status=found.status)
+        return replace(found, body=body)
 
     def item(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return {VERSION: text(document["nonce"]), MARK: number(document["mark"])}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from lockref.dynamodb.item import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
@@ -35,7 +35,6 @@ class Experiment:
     writers: int = 4
     appends: int = 5
     say: Callable[[str], None]
-    began_s: float = field(default_factory=time.monotonic)
 
     @property
     def patience_s(self) -> int:

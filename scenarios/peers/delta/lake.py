@@ -7,7 +7,7 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,6 @@ from scenarios.worlds.log_server import ROWS_TABLE
 
 REGION: Final = "us-east-1"
 _REQUEST_TIMEOUT_NS: Final = 20 * NS_PER_S
-_POLL_S: Final = 0.02
 _WRITER: Final = Path(__file__).with_name("writer.py")
 LOG_STORE: Final[Mapping[str, str]] = {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}
 """Options of a writer with the helping log store; its table is `delta_log`."""
@@ -168,15 +167,6 @@ class Lake:
         """The lock's row now."""
         found: Item | None = self.table.get(key).body
         return found
-
-    def await_row(self, key: str, is_it: Callable[[Item | None], bool], *, timeout_s: float) -> Item | None:
-        """The row once it is as wanted. Errors: TimeoutError, with the row as it is."""
-        end_s = time.monotonic() + timeout_s
-        while not is_it(row := self.row(key)):
-            if time.monotonic() > end_s:
-                raise TimeoutError(f"row {key} is still {json.dumps(row)} after {timeout_s:g} s")
-            time.sleep(_POLL_S)
-        return row
 
     def log(self, table: str) -> LabelledLog:
         """The log of the table at `s3://BUCKET/NAME`, as it is in the store."""

@@ -68,10 +68,6 @@ class Peer:
             self._answers.put(json.loads(line))
         self._answers.put(None)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def ask(self, **what: object) -> None:
         """Send one line. A process that has ended does not hear it; `answer` then says so."""
         assert self._process.stdin is not None
