@@ -99,7 +99,7 @@ class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
         """As `stands_for_ns`.
 
         A row that tells an instant (0.6) is given our own lease, for nobody knows which instant that is on our clock.
-        So the leases of a mixed fleet must be equal: a holder of 0.6 with a longer lease would lose it too early.
+        So our lease must be at least as long as theirs: a live holder of 0.6 with a longer one would lose its row.
         """
         duration_s = record.duration_s
         if duration_s is None:
