@@ -111,6 +111,11 @@ class Session:
     # What is known of the session.
 
     @property
+    def service(self) -> str:
+        """The name of the service, for messages."""
+        return self._channel.service
+
+    @property
     def id(self) -> int:
         """The session's identity, as znodes name their owner."""
         return self._bound.session

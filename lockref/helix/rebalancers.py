@@ -1,0 +1,199 @@
+"""Who shall hold which lock: four rules, and how to name one's own.
+
+A rebalancer is a function from a `Question` to a mapping of each lock to its holders. It is pure: equal questions have
+equal answers, whatever the order in which anything was inserted (Z5).
+
+    mod     the recipe's rule: the i-th lock goes to the i-th live instance, counted in circles. Every change of the
+            number of instances moves nearly everything (Z1).
+    sticky  a holder keeps what it has, up to its quota; the rest goes to whoever has least. The default.
+    hrw     rendezvous hashing: each lock ranks the instances by a digest. No past is needed.
+    ring    consistent hashing with a hundred points for each instance. No past is needed.
+
+Sources: `LockManagerRebalancer` of Helix' recipe; Thaler and Ravishankar, "Using name-based mappings to increase hit
+rates" (rendezvous); Karger et al., "Consistent hashing and random trees". Rejected: Python's `hash()`. It differs from
+process to process, so two controllers would disagree.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from lockref.errors import ConfigError, did_you_mean
+
+RING_POINTS: Final = 100
+
+RECIPES_CLASS: Final = "org.apache.helix.userdefinedrebalancer.LockManagerRebalancer"
+"""The class of the recipe, which cluster files name; it is `mod`."""
+
+
+class Question(NamedTuple):
+    """What a rebalancer is asked.
+
+    locks: their names, in lexicographic order. live: the instances that may hold locks, in the controller's order.
+    holders: by lock, the live instances that hold it now, sorted. per_lock: how many holders each lock shall have.
+    """
+
+    locks: tuple[str, ...]
+    live: tuple[str, ...]
+    holders: Mapping[str, tuple[str, ...]]
+    per_lock: int
+
+
+Assignment = Mapping[str, tuple[str, ...]]
+"""By lock, who shall hold it. A lock that is not named shall be held by nobody."""
+
+Rebalancer = Callable[[Question], Assignment]
+
+
+class BadAssignment(ConfigError):
+    """A rebalancer answered what cannot be: an unknown lock or instance, too many holders, or no mapping at all."""
+
+
+def mod(question: Question) -> Assignment:
+    """The recipe's rule, as printed in its README (section 1, step 3)."""
+    live = question.live
+    if not live:
+        return {}  # The recipe divides by zero here (Z3).
+    return {
+        lock: tuple(dict.fromkeys(live[(place + step) % len(live)] for step in range(question.per_lock)))
+        for place, lock in enumerate(question.locks)
+    }
+
+
+def sticky(question: Question) -> Assignment:
+    """Keep holders up to their quota, trim who has more, give the rest to whoever has least.
+
+    The past is what the instances say that they hold, so a new controller decides as the old one (T19).
+    """
+    locks, live, per_lock = question.locks, question.live, min(question.per_lock, len(question.live))
+    if not live:
+        return {}
+    load = dict.fromkeys(live, 0)
+    kept: dict[str, list[str]] = {}
+    for lock in locks:
+        kept[lock] = [each for each in question.holders.get(lock, ()) if each in load][:per_lock]
+        for each in kept[lock]:
+            load[each] += 1
+    least, over = divmod(len(locks) * per_lock, len(live))
+    # Those who have most may keep one more than the others; among equals the first by name.
+    ranked = sorted(live, key=lambda each: (-load[each], each))
+    quota = {each: least + (place < over) for place, each in enumerate(ranked)}
+    for lock in reversed(locks):
+        for each in [each for each in kept[lock] if load[each] > quota[each]]:
+            kept[lock].remove(each)
+            load[each] -= 1
+    order = {each: place for place, each in enumerate(sorted(live))}
+    # Instances by load: a short list for each load, so that 10,000 locks are not 10,000 searches of all instances.
+    for lock in locks:
+        while len(kept[lock]) < per_lock:
+            free = [each for each in live if each not in kept[lock]]
+            best = min(free, key=lambda each: (load[each] - quota[each], load[each], order[each]))
+            kept[lock].append(best)
+            load[best] += 1
+    return {lock: tuple(holders) for lock, holders in kept.items()}
+
+
+def hrw(question: Question) -> Assignment:
+    """Rendezvous hashing: of all live instances, those whose digest with the lock is greatest."""
+    per_lock = min(question.per_lock, len(question.live))
+    return {
+        lock: tuple(sorted(question.live, key=lambda each: (_digest(f"{lock}\0{each}"), each), reverse=True)[:per_lock])
+        for lock in question.locks
+        if per_lock
+    }
+
+
+def ring(question: Question) -> Assignment:
+    """Consistent hashing: of the points behind that of the lock, those of the first instances."""
+    if not question.live:
+        return {}
+    points = sorted((_digest(f"{each}\0{number}"), each) for each in question.live for number in range(RING_POINTS))
+    per_lock = min(question.per_lock, len(question.live))
+    found: dict[str, tuple[str, ...]] = {}
+    for lock in question.locks:
+        start = bisect.bisect_left(points, (_digest(lock), ""))
+        holders: dict[str, None] = {}
+        for step in range(len(points)):
+            holders[points[(start + step) % len(points)][1]] = None
+            if len(holders) == per_lock:
+                break
+        found[lock] = tuple(holders)
+    return found
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+REBALANCERS: Final[Mapping[str, Rebalancer]] = {"mod": mod, "sticky": sticky, "hrw": hrw, "ring": ring}
+
+
+def load(name: str) -> Rebalancer:
+    """A rebalancer by its name, by the recipe's class, or as `module:function` or `file.py:function`.
+
+    A class is made without arguments, and its instance called. Errors: ConfigError.
+    """
+    if name == RECIPES_CLASS:
+        return mod
+    if name in REBALANCERS:
+        return REBALANCERS[name]
+    place, colon, attribute = name.rpartition(":")
+    if not colon:
+        known = (*REBALANCERS, RECIPES_CLASS)
+        raise ConfigError(
+            f"rebalancer {name!r} is not known; expected one of {', '.join(known)}, or module:function or "
+            f"path/file.py:function.{did_you_mean(name, known)}"
+        )
+    try:
+        module = _module(place)
+    except (ImportError, OSError, SyntaxError) as error:
+        raise ConfigError(f"rebalancer {name!r}: {place} cannot be loaded: {error}") from error
+    made: Any = getattr(module, attribute, None)
+    if isinstance(made, type):
+        made = made()
+    if not callable(made):
+        raise ConfigError(f"rebalancer {name!r}: {place} has no function {attribute!r}")
+    rebalancer: Rebalancer = made
+    return rebalancer
+
+
+def _module(place: str) -> Any:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    path = Path(place)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ImportError("there is no such file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def checked(question: Question, answer: Any) -> Assignment:
+    """The answer of a stranger's rebalancer, if it can be.
+
+    Fewer holders than asked for may be: there may be fewer instances. Errors: BadAssignment naming lock and instance.
+    """
+    if not isinstance(answer, Mapping):
+        raise BadAssignment(f"the rebalancer answered {type(answer).__name__}; expected a mapping of locks to holders")
+    known, live = set(question.locks), set(question.live)
+    found: dict[str, tuple[str, ...]] = {}
+    for lock, holders in answer.items():
+        if lock not in known:
+            raise BadAssignment(f"the rebalancer assigned {lock!r}; there is no such lock")
+        if isinstance(holders, str) or not all(isinstance(each, str) for each in holders):
+            raise BadAssignment(f"lock {lock!r}: the rebalancer gave {holders!r}; expected a sequence of instances")
+        strangers = [each for each in holders if each not in live]
+        if strangers:
+            raise BadAssignment(f"lock {lock!r}: the rebalancer gave it to {strangers[0]!r}, which is not live")
+        distinct = tuple(dict.fromkeys(holders))
+        if len(distinct) > question.per_lock:
+            raise BadAssignment(f"lock {lock!r}: {len(distinct)} holders; at most {question.per_lock} may hold it")
+        found[lock] = distinct
+    return found

@@ -1,0 +1,215 @@
+"""The controller's pipeline on values: the tables of the recipe, hand-offs, limits, failures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lockref.helix.messages import Message
+from lockref.helix.pipeline import AlarmKind, Replica, Semantics, ThrottleRule, decide, throttle
+from lockref.helix.rebalancers import Assignment, Question, mod, sticky
+from tests.unit.helix.pipeline_driver import Driven, loads
+
+A, B, C = "localhost_12001", "localhost_12002", "localhost_12003"
+
+README = {0: C, 1: B, 10: A, 11: C, 2: B, 3: A, 4: C, 5: B, 6: A, 7: C, 8: B, 9: A}
+"""The first table that the recipe's README prints."""
+
+AFTER_BY_RULE = {0: C, 1: B, 10: C, 11: B, 2: C, 3: B, 4: C, 5: B, 6: C, 7: B, 8: C, 9: B}
+AFTER_IN_README = {0: C, 1: B, 10: C, 11: C, 2: B, 3: B, 4: C, 5: B, 6: C, 7: C, 8: B, 9: B}
+"""Its second table, once the first instance has stopped: what the rule says, and what was printed."""
+
+
+def named(table: dict[int, str]) -> dict[str, str]:
+    return {f"lock-group_{number}": holder for number, holder in table.items()}
+
+
+def recipe(semantics: Semantics, *, is_descending: bool = True) -> Driven:
+    cluster = Driven(mod, semantics, is_descending=is_descending)
+    cluster.join(A, B, C)
+    return cluster
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+def test_the_first_table_is_the_readmes(semantics: Semantics):
+    """T2: twelve of twelve, with the live order that Java 6 had."""
+    cluster = recipe(semantics)
+    assert cluster.table() == named(README)
+    assert cluster.sent == 12
+
+
+def test_the_rule_moves_eight_locks_and_the_readme_shows_four():
+    """T3, T4, Z1, Z2: the first version never tells a live holder to drop; then the newcomer starves for ever."""
+    by_rule = recipe(Semantics.CURRENT)
+    assert by_rule.leave(A) == named(AFTER_BY_RULE)
+    assert by_rule.join(A) == named(README)
+    printed = recipe(Semantics.FIRST)
+    assert printed.leave(A) == named(AFTER_IN_README)
+    assert loads(printed.join(A)) == [6, 6]
+
+
+def test_messages_of_start_leave_and_rejoin():
+    """T27: twelve, twelve and sixteen."""
+    cluster = recipe(Semantics.OURS)
+    counts = [cluster.sent]
+    cluster.leave(A)
+    counts.append(cluster.sent - counts[0])
+    cluster.join(A)
+    counts.append(cluster.sent - sum(counts))
+    assert counts == [12, 12, 16]
+
+
+def test_ascending_order_of_live_instances():
+    """T2: the lists of section 8 for sorted instances."""
+    cluster = recipe(Semantics.OURS, is_descending=False)
+    table = cluster.table()
+    assert {int(lock.rpartition("_")[2]) for lock, holder in table.items() if holder == A} == {0, 4, 7, 11}
+    after = cluster.leave(A)
+    assert {int(lock.rpartition("_")[2]) for lock, holder in after.items() if holder == B} == {0, 2, 4, 6, 8, 10}
+    moved = [lock for lock in table if table[lock] != after[lock]]
+    assert len(moved) == 8
+    assert {int(lock.rpartition("_")[2]) for lock in moved if table[lock] != A} == {1, 5, 6, 10}
+
+
+def test_a_hand_off_takes_two_runs():
+    """T6: no grant while a drop is pending, or before the state says that the holder has left."""
+    cluster = Driven(mod, count=1)
+    cluster.join(B)
+    cluster.live[A] = "s"
+    (drop,) = cluster.decide().messages
+    assert (drop.instance, drop.source, drop.target) == (B, "LOCKED", "DROPPED")
+    cluster.replicas["lock-group_0"] = {}
+    (grant,) = cluster.decide().messages
+    assert (grant.instance, grant.target) == (A, "LOCKED")
+
+
+def test_no_second_message_while_one_is_under_way():
+    """A pending message into the top state fills its place, also at an instance that is no longer wanted."""
+    cluster = Driven(mod, count=1, live={A: "1", B: "2"})
+    (grant,) = cluster.decide().messages
+    snapshot = cluster.snapshot()
+    gone = replace(snapshot, live={B: "2"}, pending=())
+    assert [each.instance for each in decide(gone, {"lock-group": mod}).messages] == [B]
+    under_way = replace(snapshot, pending=(grant,))
+    assert decide(under_way, {"lock-group": mod}).messages == ()
+    other = replace(snapshot, pending=(replace(grant, instance=B, session="2"),))
+    assert decide(other, {"lock-group": mod}).messages == ()
+
+
+def test_two_holders_on_three_instances():
+    """T7: never more than the limit, which `Driven` asserts after each run."""
+    cluster = Driven(mod, holders="2")
+    cluster.join(A, B, C)
+    assert all(len(cluster.holders_of(lock)) == 2 for lock in cluster.group.locks)
+    cluster.leave(B)
+    cluster.join(B)
+    assert all(len(cluster.holders_of(lock)) == 2 for lock in cluster.group.locks)
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+def test_nobody_alive_is_an_empty_table(semantics: Semantics):
+    """T8, Z3: no exception; the first who joins gets everything."""
+    cluster = recipe(semantics)
+    for name in (A, B, C):
+        cluster.leave(name)
+    decision = cluster.decide()
+    assert (decision.messages, dict(decision.views["lock-group"])) == ((), {})
+    assert set(cluster.join(B).values()) == {B}
+
+
+def raising(_question: Question) -> Assignment:
+    raise ValueError("no idea")
+
+
+BAD: list[tuple[str, Any]] = [
+    ("it raised ValueError: no idea", raising),
+    ("the rebalancer answered list; expected a mapping", lambda _: []),
+    ("gave it to 'stranger', which is not live", lambda q: {q.locks[0]: ("stranger",)}),
+    ("there is no such lock", lambda q: {"another": (q.live[0],)}),
+    ("2 holders; at most 1 may hold it", lambda q: {q.locks[0]: q.live[:2]}),
+    ("expected a sequence of instances", lambda q: {q.locks[0]: q.live[0]}),
+]
+
+
+@pytest.mark.parametrize(("words", "bad"), BAD)
+def test_a_rebalancer_that_fails_moves_nothing(words: str, bad: Any):
+    """T9, Z4: holders keep their locks, and an alarm says why; version 0.7.1 dropped every lock."""
+    cluster = recipe(Semantics.OURS)
+    before = cluster.table()
+    cluster.rebalancer = bad
+    assert cluster.settle() == before
+    (alarm,) = cluster.alarms
+    assert alarm.kind is AlarmKind.REBALANCER_FAILED
+    assert words in alarm.text
+    old = recipe(Semantics.V0_7_1)
+    old.rebalancer = bad
+    assert old.settle() == {}
+
+
+def test_a_grant_that_failed_goes_to_another_instance():
+    """T15, Z7: the lock is not lost with the instance whose callback failed; the original leaves it with nobody."""
+    for semantics, expected in ((Semantics.OURS, B), (Semantics.CURRENT, None)):
+        cluster = Driven(mod, semantics, count=1, live={A: "1", B: "2"})
+        cluster.replicas = {"lock-group_0": {A: Replica("ERROR", "RELEASED")}}
+        cluster.settle()
+        assert cluster.table().get("lock-group_0") == expected
+
+
+def test_an_instance_that_failed_to_give_back_keeps_the_lock():
+    """T15: it may still work under it, so nobody else gets it; an alarm says so."""
+    cluster = Driven(mod, count=1, live={A: "1", B: "2"})
+    cluster.replicas = {"lock-group_0": {B: Replica("ERROR", "LOCKED")}}
+    cluster.settle()
+    assert cluster.table() == {}
+    assert [alarm.kind for alarm in cluster.alarms] == [AlarmKind.HOLDER_IN_ERROR]
+    del cluster.live[B]
+    assert cluster.settle() == {"lock-group_0": A}
+
+
+def test_a_disabled_instance_gives_back_by_unlock():
+    """T23, HJ12: its locks go by LOCKED to RELEASED and then to others; the original changes nothing."""
+    cluster = recipe(Semantics.OURS)
+    cluster.disabled = (A,)
+    first = cluster.decide().messages
+    assert {(each.source, each.target) for each in first if each.instance == A} == {("LOCKED", "RELEASED")}
+    assert A not in cluster.settle().values()
+    original = recipe(Semantics.CURRENT)
+    original.disabled = (A,)
+    assert original.settle() == named(README)
+
+
+def test_unreachable_states_are_told():
+    """A replica in a state that the model does not know: an alarm, no message."""
+    cluster = Driven(sticky, count=1, live={A: "1"})
+    cluster.replicas = {"lock-group_0": {A: Replica("MASTER")}}
+    assert cluster.settle() == {}
+    assert [alarm.kind for alarm in cluster.alarms] == [AlarmKind.NO_WAY]
+
+
+def test_fewer_instances_than_holders_are_told():
+    """Z6: one live instance for two holders a lock."""
+    cluster = Driven(mod, holders="2")
+    cluster.join(A)
+    assert [alarm.kind for alarm in cluster.alarms] == [AlarmKind.TOO_FEW]
+
+
+def _message(lock: int, instance: str) -> Message:
+    return Message(
+        instance=instance, session="1", resource="g", lock=f"g_{lock}", model="m", source="RELEASED", target="LOCKED"
+    )
+
+
+def test_a_throttle_counts_what_is_under_way():
+    """T25: never more than k under way for an instance; the specific rule wins, then the smallest."""
+    rules = [
+        ThrottleRule({"INSTANCE": "*"}, 3),
+        ThrottleRule({"INSTANCE": "a"}, 2),
+        ThrottleRule({"INSTANCE": "b"}, None),
+        ThrottleRule({"MESSAGE_TYPE": "STATE_TRANSITION"}, 12),
+    ]
+    wanted = [_message(number, instance) for number in range(10) for instance in "abc"]
+    passed = throttle(wanted, [_message(99, "a"), _message(98, "c")], rules)
+    counts = {instance: sum(each.instance == instance for each in passed) for instance in "abc"}
+    assert counts == {"a": 1, "c": 2, "b": 7}
