@@ -5,6 +5,7 @@ Source: `org.apache.helix.PropertyPathBuilder`; section 2 of what is known is in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +14,11 @@ from lockref.helix.zn_record import ZNRecord
 
 AUTO_JOIN: Final = "allowParticipantAutoJoin"
 """The field of the cluster's configuration that lets unlisted instances join."""
+
+
+HOST: Final = "HELIX_HOST"
+PORT: Final = "HELIX_PORT"
+"""The fields of an instance's configuration."""
 
 
 def session_name(session: int) -> str:
@@ -127,9 +133,23 @@ INSTANCE_FOLDERS: Final = (
 """What stands below INSTANCES/<instance>."""
 
 
+def instance_tree(cluster: str, name: str, *, host: str = "localhost", port: int = 0) -> dict[str, ZNRecord | None]:
+    """Every znode of one configured instance, parents before children; None for one without data."""
+    paths = InstancePaths(cluster, name)
+    tree: dict[str, ZNRecord | None] = {
+        paths.config: ZNRecord(name, {HOST: host, PORT: str(port)}),
+        paths.root: None,
+    }
+    for folder in INSTANCE_FOLDERS:
+        tree[f"{paths.root}/{folder}"] = ZNRecord(name) if folder == "HISTORY" else None
+    return tree
+
+
+def tree_creates(tree: Mapping[str, ZNRecord | None]) -> list[Operation]:
+    """The operations that make the znodes of a tree, in its order: for one transaction."""
+    return [create(path, b"" if record is None else record.to_json()) for path, record in tree.items()]
+
+
 def instance_creates(cluster: str, name: str, *, host: str = "localhost", port: int = 0) -> list[Operation]:
     """Everything that configures one instance, in order."""
-    paths = InstancePaths(cluster, name)
-    record = ZNRecord(name, {"HELIX_HOST": host, "HELIX_PORT": str(port)})
-    folders = [create(f"{paths.root}/{folder}") for folder in INSTANCE_FOLDERS]
-    return [create(paths.config, record.to_json()), create(paths.root), *folders]
+    return tree_creates(instance_tree(cluster, name, host=host, port=port))

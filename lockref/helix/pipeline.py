@@ -58,9 +58,11 @@ class LockGroup:
     model: StateModel
 
     def per_lock(self, live: int) -> int:
-        """How many holders a lock shall have. A top state without a number has none by the recipe's rule (step 2)."""
-        limit = self.model.counts.get(self.model.top, "")
-        return int(limit) if limit.isdigit() else 0
+        """How many holders a lock shall have; 0 where the top state is unbounded.
+
+        The recipe's rule gives 0 for the counts R and N as well (step 2), and so assigns nothing without a word.
+        """
+        return self.model.limit(self.model.top, replicas=self.replicas, live=live) or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
