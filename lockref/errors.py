@@ -44,6 +44,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+def shown(value: object) -> str:
+    """What somebody wrote, in a complaint about it: at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 class ConfigError(LockrefError):
     """The call, the configuration or the scenario is wrong: fix it and run again."""
 
@@ -51,6 +57,7 @@ class ConfigError(LockrefError):
 
     def __init__(self, message: str, *, location: Location | None = None) -> None:
         super().__init__(f"{location}: {message}" if location else message)
+        self.message = message
         self.location = location
 
 

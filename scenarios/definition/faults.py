@@ -24,7 +24,8 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift, constant, shown
+from lockref.errors import shown
+from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift, constant
 from sim.faults.fault import Fault, RequestFault, Trigger
 from sim.faults.plan import FAULT_TYPES
 from sim.faults.quantities import Quantity, fields_holding, in_file, quantity_of

@@ -1,59 +1,24 @@
-"""Reading scenario files: YAML 1.2, every complaint with file, line and column.
-
-The file is parsed to nodes rather than to values, because nodes know where
-they stand; values and their places are then built side by side. YAML 1.2, so
-`on`, `off` and `no` are words and `1:30` is no number of seconds. Anchors and
-aliases are refused: nothing here needs them, and a few lines of them can
-unfold into gigabytes.
-"""
+"""Reading scenario files: every complaint with file, line and column (`lockref.located_yaml`)."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from lockref.errors import ConfigError, Location, did_you_mean
+from lockref.errors import ConfigError, Location, did_you_mean, shown
+from lockref.located_yaml import KeyPath, Places, at, parse, read_text
 from reports.checks.spec import CLAUSES
 from scenarios.definition.faults import FAULT_KINDS, FaultSpec
 from scenarios.definition.schema import CLAUSE_PATTERN, NAME_PATTERN, Scenario, contradictions
-from scenarios.definition.schema import Path as KeyPath
-from scenarios.definition.units import shown
 
-BYTES_MAX = 1_000_000
-DEPTH_MAX = 24
 COMPLAINTS_MAX = 10
 CATALOGUE = Path(__file__).parent.parent / "catalogue"
 
 _ITEM = re.compile(r"([A-Za-z])([0-9]{1,2})")
-_INTEGER = re.compile(r"[-+]?[0-9]{1,20}")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
-
-
-@dataclass(slots=True)
-class _Places:
-    """Where each value stands, and where each key does."""
-
-    file: str
-    values: dict[KeyPath, tuple[int, int]] = field(default_factory=dict)
-    keys: dict[KeyPath, tuple[int, int]] = field(default_factory=dict)
-
-    def of(self, path: KeyPath, *, key: bool) -> Location:
-        """The place of `path`, or of the nearest part of it that is in the file."""
-        for length in range(len(path), -1, -1):
-            part = path[:length]
-            found = (self.keys.get(part) if key else None) or self.values.get(part) or self.keys.get(part)
-            if found is not None:
-                return Location(self.file, *found)
-        return Location(self.file, 1, 1)
 
 
 def load_scenario(path: str | Path) -> Scenario:
@@ -62,21 +27,7 @@ def load_scenario(path: str | Path) -> Scenario:
     Errors: ConfigError with the place, for anything that is wrong with it.
     """
     found = _find(Path(path))
-    try:
-        with found.open("rb") as file:
-            body = file.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"cannot read {found}: {error.strerror or error}") from error
-    if len(body) > BYTES_MAX:
-        raise ConfigError(f"is larger than {BYTES_MAX} bytes; that is no scenario", location=Location(str(found)))
-    try:
-        text = body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = body[: error.start].count(b"\n") + 1
-        raise ConfigError(
-            f"is not UTF-8 text (byte {error.start}); that is no scenario", location=Location(str(found), line)
-        ) from error
-    return parse_scenario(text, file=str(found))
+    return parse_scenario(read_text(found, document="scenario"), file=str(found))
 
 
 def _find(path: Path) -> Path:
@@ -123,16 +74,13 @@ def catalogue() -> list[Path]:
 
 def parse_scenario(text: str, *, file: str = "<text>") -> Scenario:
     """The scenario that `text` says; `file` is what complaints call it."""
-    places = _Places(file)
-    value = _values(_compose(text, file), places)
-    if not isinstance(value, dict):
-        raise ConfigError("a scenario is a mapping that begins with 'version: 1'", location=places.of((), key=False))
+    value, places = parse(text, file=file, document="scenario", beginning="version: 1")
     try:
         scenario = Scenario.model_validate(value)
     except ValidationError as error:
         complaints = [_complaint(detail, value, places) for detail in _meant(error.errors(include_url=False))]
     else:
-        complaints = [(places.of(path, key=False), _at(path, text)) for path, text in contradictions(scenario)]
+        complaints = [(places.of(path, key=False), at(path, text)) for path, text in contradictions(scenario)]
         if not complaints:
             return scenario
     complaints.sort(key=lambda complaint: (complaint[0].line or 0, complaint[0].column or 0))
@@ -141,87 +89,6 @@ def parse_scenario(text: str, *, file: str = "<text>") -> Scenario:
     if len(complaints) > COMPLAINTS_MAX:
         lines.append(f"and {len(complaints) - COMPLAINTS_MAX} more")
     raise ConfigError("\n".join(lines), location=first[0])
-
-
-def _at(path: KeyPath, message: str) -> str:
-    # One complaint is one line, whatever a quoted key contains.
-    words = [str(part) if str(part).isprintable() else repr(part) for part in path]
-    return f"{'.'.join(words)}: {' '.join(message.splitlines())}"
-
-
-def _compose(text: str, file: str) -> Node:
-    """The one document of the file as nodes; bounded in depth, without aliases."""
-    yaml = YAML(typ="safe", pure=True)
-    try:
-        depth = 0
-        for event in yaml.parse(text):
-            if isinstance(event, AliasEvent) or getattr(event, "anchor", None) is not None:
-                mark = event.start_mark
-                raise ConfigError(
-                    "anchors and aliases are not read; write the value out",
-                    location=Location(file, mark.line + 1, mark.column + 1),
-                )
-            if isinstance(event, CollectionStartEvent):
-                depth += 1
-                if depth > DEPTH_MAX:
-                    mark = event.start_mark
-                    raise ConfigError(
-                        f"is nested deeper than {DEPTH_MAX} levels",
-                        location=Location(file, mark.line + 1, mark.column + 1),
-                    )
-            elif isinstance(event, CollectionEndEvent):
-                depth -= 1
-        node: Node | None = YAML(typ="safe", pure=True).compose(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)
-        raise ConfigError(f"is not YAML: {error.problem or error.context}", location=where) from error
-    except YAMLError as error:
-        line = text[: getattr(error, "position", 0)].count("\n") + 1
-        reason = getattr(error, "reason", None) or str(error).splitlines()[0]
-        raise ConfigError(f"is not YAML: {reason}", location=Location(file, line)) from error
-    if node is None:
-        raise ConfigError("is empty; a scenario begins with 'version: 1'", location=Location(file, 1, 1))
-    return node
-
-
-def _values(node: Node, places: _Places, path: KeyPath = ()) -> Any:
-    mark = node.start_mark
-    places.values[path] = (mark.line + 1, mark.column + 1)
-    if not str(node.tag).startswith("tag:yaml.org,2002:") or "python" in str(node.tag):
-        raise ConfigError(
-            _at(path, f"has the tag {node.tag}; tags are not read"),
-            location=Location(places.file, *places.values[path]),
-        )
-    if isinstance(node, ScalarNode):
-        return _scalar(node)
-    if isinstance(node, SequenceNode):
-        return [_values(item, places, (*path, number)) for number, item in enumerate(node.value)]
-    assert isinstance(node, MappingNode), "YAML has three kinds of nodes"
-    result: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        here = Location(places.file, key_node.start_mark.line + 1, key_node.start_mark.column + 1)
-        if not isinstance(key_node, ScalarNode):
-            raise ConfigError("a key is a word", location=here)
-        key = str(key_node.value)
-        if key in result:
-            raise ConfigError(_at((*path, key), "appears a second time"), location=here)
-        places.keys[(*path, key)] = (here.line or 1, here.column or 1)
-        result[key] = _values(value_node, places, (*path, key))
-    return result
-
-
-def _scalar(node: ScalarNode) -> str | int | float | bool | None:
-    text: str = node.value
-    if node.style is not None:  # Quoted or block text is text.
-        return text
-    if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
-        return text[0] in "tT"
-    if text in ("null", "Null", "NULL", "~", ""):
-        return None
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
 
 
 _FRIENDLIER = {
@@ -254,24 +121,24 @@ def _meant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     ]
 
 
-def _complaint(error: ErrorDetails, value: Any, places: _Places) -> tuple[Location, str]:
+def _complaint(error: ErrorDetails, value: Any, places: Places) -> tuple[Location, str]:
     """A pydantic error as one located line."""
     path = _known_path(error["loc"], value)
     kind, context, given = error["type"], error.get("ctx", {}), error["input"]
     if kind == "extra_forbidden":
         near = did_you_mean(str(path[-1]), _siblings(path[:-1], value))
-        return places.of(path, key=True), _at(path, f"is no key here.{near}")
+        return places.of(path, key=True), at(path, f"is no key here.{near}")
     if kind == "union_tag_invalid":
         expected = [name.strip(" '") for name in str(context["expected_tags"]).split(",")]
         near = did_you_mean(str(context["tag"]), expected)
         path = (*path, "kind")
-        return places.of(path, key=False), _at(
+        return places.of(path, key=False), at(
             path, f"is {context['tag']!r}; expected one of {', '.join(expected)}.{near}"
         )
     if kind == "union_tag_not_found":
-        return places.of(path, key=False), _at((*path, "kind"), "is missing")
+        return places.of(path, key=False), at((*path, "kind"), "is missing")
     if kind == "missing":
-        return places.of(path[:-1], key=False), _at(path, "is missing")
+        return places.of(path[:-1], key=False), at(path, "is missing")
     if kind == "value_error":
         message = str(context["error"])
     elif kind == "literal_error":
@@ -280,7 +147,7 @@ def _complaint(error: ErrorDetails, value: Any, places: _Places) -> tuple[Locati
     else:
         said = _PATTERNS.get(str(context.get("pattern"))) or _FRIENDLIER.get(kind) or _lower(error["msg"])
         message = f"is {shown(given)}; {said}"
-    return places.of(path, key=False), _at(path, message)
+    return places.of(path, key=False), at(path, message)
 
 
 def _lower(message: str) -> str:

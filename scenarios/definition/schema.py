@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, 
 from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import ProviderSpec, load_program, load_provider
+from lockref.located_yaml import KeyPath
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
@@ -429,13 +430,12 @@ class Scenario(Model):
         return frozenset(clause for clause in CLAUSES if said.get(clause) != "held")
 
 
-Path = tuple[str | int, ...]
 _CLIENT = re.compile(r"n[0-9]+(-child)*")
 _RESERVED = (OPERATOR, "observer")
 """Names that a history gives to others than services and declared nodes."""
 
 
-def contradictions(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+def contradictions(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
     """What each key allows by itself and all together do not: places and messages."""
     known = set(scenario.client_names)
     clients = f"n1 to n{scenario.clients}"
@@ -486,7 +486,7 @@ def _alternatives(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
     """Names in faults that the scenario does not have, and ids that occur twice."""
     nodes = set(scenario.client_names) | set(scenario.nodes)
     services = scenario.service_names
@@ -494,7 +494,7 @@ def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     clients = f"n1 to n{scenario.clients}"
     ids: set[str] = set()
     for number, fault in enumerate(scenario.faults):
-        here: Path = ("faults", number)
+        here: KeyPath = ("faults", number)
         for below, name, holds in named_in(fault):
             if holds is Quantity.NODE and name not in nodes:
                 beside = f", beside them {', '.join(scenario.nodes)}" if scenario.nodes else ""
@@ -512,7 +512,7 @@ def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             ids.add(fault.id)
 
 
-def _contradictory_services(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+def _contradictory_services(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
     """What is wrong with the declared services and nodes."""
     for name, service in scenario.services.items():
         if name == RESOURCE_NAME:

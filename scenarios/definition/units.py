@@ -17,6 +17,8 @@ from typing import Annotated, Protocol
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from lockref.errors import shown
+
 NS_PER_UNIT = {
     "ns": 1,
     "us": 1_000,
@@ -81,12 +83,6 @@ def _split(text: object, expected: str) -> tuple[Decimal, str]:
         return Decimal(match[1]), match[2]
     except InvalidOperation as error:
         raise ValueError(f"is {shown(text)}; expected {expected}") from error
-
-
-def shown(value: object) -> str:
-    """What somebody wrote, in a complaint about it: at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def duration_ns(text: object) -> int:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
 from lockref.lab.loading import BUILT_IN, load_provider
+from lockref.located_yaml import BYTES_MAX
 from reports.checks.demands import demand_text, parse_demand
 from scenarios.definition.draw import draw_scenario, profile_of, rate_error_ppm
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
-from scenarios.definition.load import BYTES_MAX, catalogue, load_scenario, parse_scenario
+from scenarios.definition.load import catalogue, load_scenario, parse_scenario
 from scenarios.definition.schema import scenario_schema
 from scenarios.definition.units import duration_ns, rate_ppm
 
