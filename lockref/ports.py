@@ -99,6 +99,10 @@ class Channel(Protocol):
         ...
 
 
+class Reconnected(NamedTuple):
+    """What a push channel hands over in the place of messages that are lost: the connection broke, and is made anew."""
+
+
 @runtime_checkable
 class PushChannel(Channel, Protocol):
     """A channel on which the service speaks, too: watch events, the end of a session."""
@@ -106,7 +110,8 @@ class PushChannel(Channel, Protocol):
     def receive(self, timeout_ns: int | None) -> object | None:
         """The next message that the service pushed to this process; None if none came within `timeout_ns`.
 
-        The messages of one service come in the order in which it pushed them.
+        The messages of one service come in the order in which it pushed them. `Reconnected` stands for lost ones,
+        where the service is one whose clients keep a connection.
         """
         ...
 

@@ -11,13 +11,10 @@ it alive by itself (kazoo); the requests are the same.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
-from lockref.ports import Channel, Reply
+from lockref.ports import Reply
 from lockref.stores.port import Outcome
-
-if TYPE_CHECKING:
-    from lockref.coordination.session import Session
 
 CONNECT, PING, CLOSE = "connect", "ping", "close"
 """Verbs about the session itself."""
@@ -225,17 +222,3 @@ class SessionBound(NamedTuple):
     session: int
     timeout_ms: int
     password: bytes
-
-
-class CoordinationKind:
-    """The kind of coordination service."""
-
-    name = "coordination"
-
-    def over(self, channel: Channel, timeout_ns: int) -> Session:
-        from lockref.coordination.session import Session
-
-        return Session(channel, timeout_ns)
-
-
-COORDINATION = CoordinationKind()

@@ -2,8 +2,8 @@
 
 ZooKeeper ends a session that it has not heard from for the timeout, by the server's clock. The client learns of it
 only when it is connected again; a frozen process learns of it last of all (Z9, Z10). So a client that works under its
-session must know by itself when to stop. `safe_until_ns` is that instant. It counts from a stamp that was taken before
-a request was sent which the server has answered, so the server counts from a later instant.
+session must know by itself when to stop: `is_safe`. It counts from a stamp that was taken before a request was sent
+which the server has answered, so the server counts from a later instant.
 
 The session is kept alive by a request every quarter of the timeout, also where the channel's library pings by itself:
 kazoo does not tell when it last heard from a server, and only an answered request of one's own confirms a contact.
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from lockref.coordination.port import (
     CHILDREN,
@@ -45,8 +45,8 @@ from lockref.coordination.port import create as create_operation
 from lockref.coordination.port import delete as delete_operation
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.history import IF_ABSENT, Op
-from lockref.ports import Channel, PushChannel, Reply, Request
-from lockref.runtime import MonoNs, Runtime
+from lockref.ports import Channel, PushChannel, Reconnected, Reply, Request
+from lockref.runtime import MonoNs, Runtime, WallNs
 from lockref.stores.port import Outcome
 
 KEEPALIVES_PER_TIMEOUT: Final = 4
@@ -60,6 +60,18 @@ CONNECT_ATTEMPTS: Final = 20
 Event = WatchEvent | SessionState
 
 
+class _Stamp(NamedTuple):
+    """One instant on both clocks of this process."""
+
+    mono_ns: MonoNs
+    wall_ns: WallNs
+
+
+def _span_ns(timeout_ns: int, rate_bound_ppm: int) -> int:
+    """How long the timeout lasts at least, on a clock that the server's may outrun by so much."""
+    return timeout_ns * 1_000_000 // (1_000_000 + rate_bound_ppm)
+
+
 class Session:
     """One client's session. Requests may be made from several tasks; events are taken by one.
 
@@ -71,37 +83,43 @@ class Session:
         self._request_timeout_ns = request_timeout_ns
         self._state = SessionState.LOST
         self._bound = SessionBound(0, 0, b"")
-        self._confirmed_ns = MonoNs(0)
+        self._confirmed = _Stamp(MonoNs(0), WallNs(0))
         self._events: deque[Event] = deque()
-        self._is_closed = True
+        self._is_closed = False
+        self._is_pumping = False
 
-    def start(self, runtime: Runtime, *, timeout_ns: int) -> None:
-        """Open a new session, and keep it alive until `close`. After LOST it may be called again.
+    def start(self, runtime: Runtime, *, timeout_ns: int, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Open a new session, and keep it alive until `end` or `close`. After LOST and `end` it may be called again.
 
         timeout_ns: how long the server shall wait for a silent client; the server may choose another (`timeout_ns`).
-        Errors: ConfigError for a timeout that is no positive number; BackendUnavailable if no server answers.
+        is_wanted: asked before each attempt.
+        Errors: ConfigError for a timeout that is no positive number; BackendUnavailable if no server answers, if nobody
+        wants the session any more, or after `close`.
         """
         if timeout_ns <= 0:
             raise ConfigError(f"a session timeout of {timeout_ns} ns; expected a positive number of nanoseconds")
-        if self._is_closed:
+        if not self._is_pumping:
             self._runtime = runtime
             self._mutex = runtime.mutex()
             self._arrived = runtime.event()
             self._ended = runtime.event()
-            self._is_closed = False
-        self._connect(timeout_ns)
+        self._connect(timeout_ns, is_wanted)
         runtime.spawn(self._keep_alive, name="session keep-alive")
-        if isinstance(self._channel, PushChannel):
+        if not self._is_pumping and isinstance(self._channel, PushChannel):
+            # One task for all sessions of this channel: of two, the one of the old session would take the new one's.
+            self._is_pumping = True
             runtime.spawn(self._take_pushes, name="session pushes")
 
-    def _connect(self, timeout_ns: int) -> None:
+    def _connect(self, timeout_ns: int, is_wanted: Callable[[], bool]) -> None:
         reply = None
         for _ in range(CONNECT_ATTEMPTS):
-            sent_ns = self._runtime.monotonic_ns()
+            if self._is_closed or not is_wanted():
+                raise BackendUnavailable(f"a session with {self._channel.service} is not wanted any more")
+            sent = self._stamp()
             reply = self._send(CONNECT, "/", Call(0, timeout_ms=max(1, timeout_ns // 1_000_000)))
             if reply.outcome is Outcome.APPLIED:
                 assert isinstance(reply.body, SessionBound), "a server answers CONNECT with a session"
-                self._bound, self._confirmed_ns = reply.body, sent_ns
+                self._bound, self._confirmed = reply.body, sent
                 self._state = SessionState.CONNECTED
                 return
             if reply.outcome is Outcome.REJECTED or self._ended.wait(self._request_timeout_ns // 4):
@@ -109,6 +127,11 @@ class Session:
         raise BackendUnavailable(f"no session with {self._channel.service}: {'' if reply is None else reply.reason}")
 
     # What is known of the session.
+
+    @property
+    def client(self) -> str:
+        """The node whose session it is."""
+        return self._channel.client
 
     @property
     def service(self) -> str:
@@ -129,19 +152,25 @@ class Session:
     def state(self) -> SessionState:
         return self._state
 
-    @property
-    def confirmed_ns(self) -> MonoNs:
-        """When the last request was sent that the server has answered under this session."""
-        return self._confirmed_ns
-
-    def safe_until_ns(self, *, rate_bound_ppm: int, margin_ns: int) -> MonoNs:
-        """The instant of this process's monotonic clock until which the server cannot have ended the session.
+    def is_safe(self, *, rate_bound_ppm: int, margin_ns: int) -> bool:
+        """Is the session connected, and can the server not have ended it yet? Local: no request, no waiting.
 
         rate_bound_ppm: how much faster the server's clock may run than this one, in parts per million. margin_ns: how
-        long an act takes that begins before the deadline. Source: Z9, Z10;
+        long an act takes that begins now. Either clock may say no: in a machine that is suspended the monotonic clock
+        may stand still (U2), and to stop early is always safe. Source: Z9, Z10, T17.
         """
-        span_ns = self.timeout_ns * 1_000_000 // (1_000_000 + rate_bound_ppm)
-        return MonoNs(self._confirmed_ns + span_ns - margin_ns)
+        if self._state is not SessionState.CONNECTED:
+            return False
+        now, confirmed = self._stamp(), self._confirmed
+        span_ns = _span_ns(self.timeout_ns, rate_bound_ppm) - margin_ns
+        return now.mono_ns - confirmed.mono_ns < span_ns and now.wall_ns - confirmed.wall_ns < span_ns
+
+    def safe_until_ns(self, *, rate_bound_ppm: int, margin_ns: int) -> MonoNs:
+        """The instant of this process's monotonic clock until which the server cannot have ended the session."""
+        return MonoNs(self._confirmed.mono_ns + _span_ns(self.timeout_ns, rate_bound_ppm) - margin_ns)
+
+    def _stamp(self) -> _Stamp:
+        return _Stamp(self._runtime.monotonic_ns(), self._runtime.wall_ns())
 
     # Requests.
 
@@ -183,21 +212,24 @@ class Session:
 
     def _send(self, verb: str, path: str, call: Call, op: Op = Op.NONE, condition: str = "") -> Reply:
         body: Call = call
-        sent_ns = self._runtime.monotonic_ns()
+        sent = self._stamp()
         request = Request(self._channel.client, self._channel.service, verb, path, condition, body, op)
         reply = self._channel.send(request, self._request_timeout_ns)
         if verb != CONNECT and call.session == self._bound.session:
             if is_failure(reply, Failure.SESSION_EXPIRED):
                 self._become(SessionState.LOST)
             elif reply.outcome is not Outcome.AMBIGUOUS and self._state is not SessionState.LOST:
-                self._confirmed_ns = max(self._confirmed_ns, sent_ns)
+                self._confirmed = max(self._confirmed, sent)
                 self._become(SessionState.CONNECTED)
         return reply
 
     # Events.
 
     def next_event(self, timeout_ns: int | None) -> Event | None:
-        """The next watch that fired, or change of the session's state; None if none came in time, or after `close`."""
+        """The next watch that fired, or change of the session's state; None if none came in time, or after `close`.
+
+        CONNECTED says that watches may have been lost before it: whoever relies on them looks anew (Z14).
+        """
         with self._mutex:
             if self._events:
                 return self._events.popleft()
@@ -219,15 +251,18 @@ class Session:
         self._put(state)
 
     def _take_pushes(self) -> None:
-        channel, session = self._channel, self.id
+        channel = self._channel
         assert isinstance(channel, PushChannel), "only such a channel pushes"
-        while not self._is_over(session):
+        while not self._is_closed:
             message = channel.receive(self.timeout_ns)
-            # A client that restarted on the same node may be told of the watches of the session before.
-            if isinstance(message, WatchEvent) and message.session == session:
+            # The watches of a session before this one may still tell.
+            if isinstance(message, WatchEvent) and message.session == self.id:
                 self._put(message)
             elif isinstance(message, SessionState):
                 self._become(message)
+            elif isinstance(message, Reconnected) and self._state is SessionState.CONNECTED:
+                # It went by too quickly for SUSPENDED. Watches may have fired, and nobody was told.
+                self._put(SessionState.CONNECTED)
 
     def _keep_alive(self) -> None:
         session = self.id
@@ -238,20 +273,46 @@ class Session:
             if self._is_over(session):
                 return
             self._send(PING, "/", Call(session))
-            if self._runtime.monotonic_ns() - self._confirmed_ns > self.timeout_ns * share // whole:
+            if self._runtime.monotonic_ns() - self._confirmed.mono_ns > self.timeout_ns * share // whole:
                 self._become(SessionState.SUSPENDED)
 
     def _is_over(self, session: int) -> bool:
         return self._is_closed or self._state is SessionState.LOST or self.id != session
 
+    def end(self) -> Reply | None:
+        """End the session at once: its ephemeral znodes go. None if there is none to end.
+
+        Without an answer the server ends it by itself, one timeout after it last heard.
+        """
+        if self._state is SessionState.LOST:
+            return None
+        reply = self._send(CLOSE, "/", Call(self.id))
+        with self._mutex:
+            self._state = SessionState.LOST
+            self._events.clear()
+            # Whoever waits for an event of this session must not wait on, and take one of the next session.
+            self._arrived.set()
+        return reply
+
     def close(self) -> None:
-        """End the session at once: its ephemeral znodes go. Idempotent."""
+        """End the session and give back what the channel has. Idempotent."""
         if self._is_closed:
             return
-        if self._state is not SessionState.LOST:
-            self._send(CLOSE, "/", Call(self.id))
         self._is_closed = True
-        self._state = SessionState.LOST
-        self._ended.set()
-        self._arrived.set()
+        if self._is_pumping or self._state is not SessionState.LOST:
+            self.end()
+            self._ended.set()
+            self._arrived.set()
         self._channel.close()
+
+
+class CoordinationKind:
+    """The kind of coordination service."""
+
+    name = "coordination"
+
+    def over(self, channel: Channel, timeout_ns: int) -> Session:
+        return Session(channel, timeout_ns)
+
+
+COORDINATION = CoordinationKind()

@@ -36,7 +36,8 @@ class Resource:
     """A group of locks with one state model.
 
     locks: how many. replicas: how many holders each may have. rebalancer: a name that `rebalancers.load` knows.
-    java_class: what the file said in its place, where that was a class of Helix's; a real Helix loads it.
+    java_class: what the file said in its place, where that was a class of Helix's; a real Helix loads it. names: of the
+    locks, where they are not `<resource>_<i>`.
     """
 
     name: str
@@ -46,10 +47,11 @@ class Resource:
     rebalancer: str
     model: StateModel
     java_class: str = ""
+    names: tuple[str, ...] = ()
 
     @property
     def lock_names(self) -> tuple[str, ...]:
-        return lock_names(self.name, self.locks)
+        return self.names or lock_names(self.name, self.locks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

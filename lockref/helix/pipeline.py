@@ -94,6 +94,8 @@ class AlarmKind(StrEnum):
     HOLDER_IN_ERROR = "holder in error"
     GRANT_FAILED = "grant failed"
     TOO_FEW = "too few instances"
+    UNREADABLE = "unreadable"
+    REFUSED = "refused"
 
 
 class Alarm(NamedTuple):
@@ -223,7 +225,9 @@ def best_possible(
             for each in reported:
                 states.setdefault(each, DROPPED)
         for each, replica in reported.items():
-            if replica.state == ERROR and semantics is not Semantics.OURS:
+            # 0.7.1 leaves every replica in ERROR alone, the current version those that are mapped (Z7).
+            is_left = semantics is Semantics.V0_7_1 or (semantics is Semantics.CURRENT and each in mapped)
+            if replica.state == ERROR and is_left:
                 states[each] = ERROR
             is_disabled = each in snapshot.disabled or lock in snapshot.disabled_locks.get(each, ())
             if is_disabled and semantics in (Semantics.OURS, Semantics.V0_7_1) and replica.state == top:

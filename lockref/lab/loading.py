@@ -58,6 +58,8 @@ BUILT_IN: Mapping[str, str] = {
     "dynamodb-lock-0.6.1-pr6": "lockref.dynamodb.shipped.crate:CrateWithFix",
     "dynamodb-awslabs-hold-on-unavailable": "lockref.dynamodb.shipped.java_client:JavaClient",
     "dynamodb-python-danger": "lockref.dynamodb.shipped.python_client:PythonClient",
+    "helix": "lockref.helix.lock:HelixLock",
+    "helix-recipe": "lockref.helix.lock:RecipeLock",
 }
 """The locks of this package. `hudi` is the unsafe baseline of RFC-91, answer by answer, and `hardened` its reference.
 
@@ -88,6 +90,8 @@ class ProviderSpec:
     is_fork_safe: it promises that a forked child can do nothing with its parent's lock.
     can_resume: it promises that the next process of a client takes back at once what a crashed one held.
     stands_on: the kind of service that its lock lives in, such as "object_store" or "table".
+    companion: the program of a node that must work beside its clients, such as the controller that assigns the lock
+        (see `load_program`). A scenario that declares no nodes gets one of it, called "controller".
     watch_ns: for how long its waiters must see an unchanged record before they take over, in nanoseconds;
         None where records say themselves when they end.
     """
@@ -104,6 +108,7 @@ class ProviderSpec:
     is_fork_safe: bool = False
     can_resume: bool = False
     stands_on: str = OBJECT_STORE.name
+    companion: str | None = None
     watch_ns: Callable[[LockSettings], int] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -302,6 +307,9 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
     stands_on = getattr(made, "stands_on", OBJECT_STORE.name)
     if not (isinstance(stands_on, str) and stands_on):
         raise ConfigError(f"provider {name!r}: stands_on is {stands_on!r}; expected a kind of service such as 'table'")
+    companion = getattr(made, "companion", None)
+    if companion is not None and not (isinstance(companion, str) and ":" in companion):
+        raise ConfigError(f"provider {name!r}: companion is {companion!r}; expected a program such as 'module:Class'")
     watch_ns = getattr(made, "watch_ns", None)
     if watch_ns is not None and not callable(watch_ns):
         raise ConfigError(f"provider {name!r}: watch_ns is {watch_ns!r}; expected a function of the lock's settings")
@@ -318,6 +326,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         is_fork_safe=getattr(made, "is_fork_safe", False) is True,
         can_resume=getattr(made, "can_resume", False) is True,
         stands_on=stands_on,
+        companion=companion,
         watch_ns=watch_ns,
     )
 

@@ -39,7 +39,7 @@ class LockRows:
     __slots__ = ("_present",)
 
     def __init__(self) -> None:
-        # By key of an object that has told of several locks, and by lock: what stands there as far as is known.
+        # By key of an object that has told of locks by their names, and by lock: what stands there as far as is known.
         self._present: dict[str, dict[str, LockView]] = {}
 
     def known(self, key: str) -> Mapping[str, LockView]:
@@ -69,6 +69,6 @@ class LockRows:
         return rows or ((key, op, None),)
 
     def remember(self, key: str, views: Sequence[LockView]) -> None:
-        """This is what stands in the object now."""
-        if len(views) > 1 or key in self._present:
+        """This is what stands in the object now. The next write may leave out a lock that has a name of its own."""
+        if len(views) > 1 or key in self._present or (views and views[0].lock):
             self._present[key] = {view.lock: view for view in views}

@@ -150,7 +150,7 @@ class RecordingChannel:
         content, views = ("", ()) if body is None else self._look(key, body)
         ops: tuple[Op, ...] = ()
         if op is _OP_WRITE and views:
-            if len(views) == 1 and not self._lock_rows.known(key):
+            if len(views) == 1 and self._lock_rows.known(key).keys() <= {views[0].lock}:
                 op = self._classify(views[0].lock or key, views[0])
             else:
                 ops = self._classify_each(key, views)

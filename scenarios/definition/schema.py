@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import ProviderSpec, load_program, load_provider
@@ -273,7 +274,7 @@ class Envelope(Model):
     drift: Rate = constant(0, "0ppm")
 
 
-REFERENCES: Mapping[str, str] = {TABLE.name: "dynamodb"}
+REFERENCES: Mapping[str, str] = {TABLE.name: "dynamodb", COORDINATION.name: "helix"}
 """By the kind of service that a lock stands on, the build that shows what can be asked of it; `hardened` for others."""
 
 
@@ -415,11 +416,6 @@ class Scenario(Model):
         """
         own = REFERENCES.get(stands_on, "hardened")
         return own if own in self.expect else "hardened"
-
-    def why_reference(self, stands_on: str) -> str:
-        """A clause to end a sentence on the reference: why it is not the lock of this kind; "" where it is."""
-        own = REFERENCES.get(stands_on, "hardened")
-        return "" if own == self.reference_of(stands_on) else f": the scenario says nothing of the {own} lock itself"
 
     def not_demanded(self, stands_on: str = OBJECT_STORE.name) -> frozenset[str]:
         """The clauses that a gate does not demand: those that not even the reference is known to keep here.

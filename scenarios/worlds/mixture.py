@@ -7,21 +7,25 @@ on one object: a hardened holder beside an unmodified Hudi contender, say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lockref.lab.loading import ProviderSpec, load_provider
 from lockref.provider import StateDecoder
-from scenarios.definition.schema import Scenario
+from scenarios.definition.schema import DeclaredNode, Scenario
+
+CONTROLLER = "controller"
+"""The node of a lock's companion, where the scenario declares no nodes."""
 
 
 class Mixture:
     """The lock of each client. Raises ConfigError if a scenario names one that cannot be loaded."""
 
-    __slots__ = ("_count", "_others", "under_test")
+    __slots__ = ("_count", "_nodes", "_others", "under_test")
 
     def __init__(self, scenario: Scenario, under_test: ProviderSpec) -> None:
         self.under_test = under_test
         self._count = scenario.clients
+        self._nodes = scenario.nodes
         self._others = {client: load_provider(reference) for client, reference in scenario.providers.items()}
 
     @property
@@ -56,6 +60,13 @@ class Mixture:
     def stands_on(self) -> str:
         """The kind of the service `store` in this run: what the lock under test is made for."""
         return self.under_test.stands_on
+
+    @property
+    def nodes(self) -> Mapping[str, DeclaredNode]:
+        """The nodes that are no clients: those of the scenario, else the one that the lock under test needs."""
+        if self._nodes or self.under_test.companion is None:
+            return self._nodes
+        return {CONTROLLER: DeclaredNode(program=self.under_test.companion)}
 
     @property
     def decode(self) -> StateDecoder:

@@ -120,7 +120,7 @@ class _Laboratory:
         self.clients: list[tuple[Client, Process]] = []
         for name in scenario.client_names:
             self._populate(world.node(name))
-        for name, declared_node in scenario.nodes.items():
+        for name, declared_node in mixture.nodes.items():
             self._serve(world.node(name), declared_node)
 
     def _populate(self, node: Node) -> None:

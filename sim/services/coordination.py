@@ -42,7 +42,7 @@ from lockref.history import Op
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_MS
 from lockref.stores.port import Outcome
-from sim.services.service import Refusal, ServiceContext, refused, unknown_act
+from sim.services.service import EXPIRE, Refusal, ServiceContext, refused, unknown_act
 
 EXPIRE_SESSION = "expire_session"
 """The act of `tamper` by which a session ends although its client is alive; the key is the client's node."""
@@ -258,8 +258,10 @@ class CoordinationService:
             for session in ended:
                 self._end(session)
             return len(ended)
+        if act == EXPIRE:
+            return 0  # Znodes have no time to live here.
         if act not in ("put", "delete"):
-            raise unknown_act(act, ("put", "delete", EXPIRE_SESSION))
+            raise unknown_act(act, ("put", "delete", EXPIRE, EXPIRE_SESSION))
         is_there = self._leader.tree.stat(key) is not None
         if act == "delete":
             operation = delete(key)

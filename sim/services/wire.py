@@ -15,7 +15,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.ports import TIMED_OUT, Reconnected, Reply, Request
 from lockref.stores.port import Outcome
 from sim.kernel.kernel import Kernel
 from sim.kernel.sync import SimEvent
@@ -62,8 +62,11 @@ class Wire:
             injector.on_send(in_flight)
         if not in_flight.is_request_lost:
             due_ns = kernel.now_ns + in_flight.to_service_ns
+            if hosted.is_ordered:
+                box = self._mailboxes[hosted.name, node.name]
+                due_ns = box.sent_due_ns = max(box.sent_due_ns + 1, due_ns)
             kernel.call_at(due_ns, partial(self._arrive, in_flight))
-            if in_flight.resend_ns is not None:
+            if in_flight.resend_ns is not None and not hosted.is_ordered:
                 kernel.call_at(due_ns + in_flight.resend_ns, partial(self._arrive_again, in_flight))
         in_flight.epoch = in_flight.task.epoch + 1
         kernel.wait(timeout_ns)
@@ -130,6 +133,8 @@ class Wire:
         if injector is not None and not in_flight.is_reply_lost:
             in_flight.is_reply_lost = injector.is_reply_lost(in_flight)
         kernel = self._kernel
+        if in_flight.is_reply_lost and in_flight.hosted.is_ordered:
+            self._mailboxes[in_flight.service, in_flight.client].has_lost = True
         if not in_flight.is_reply_lost:
             due_ns = kernel.now_ns + in_flight.to_client_ns
             if in_flight.hosted.is_ordered:
@@ -146,8 +151,17 @@ class Wire:
     def _in_order(self, hosted: HostedService, node: str, due_ns: int) -> int:
         """When what leaves now arrives at that node, if what left earlier on the same connection arrives before it."""
         box = self._mailboxes[hosted.name, node]
+        if box.has_lost:
+            # The client finds its connection broken before anything else arrives on the new one.
+            box.has_lost = False
+            self._deliver_push(box, Reconnected(), due_ns)
         box.due_ns = max(box.due_ns + 1, due_ns)
         return box.due_ns
+
+    def _deliver_push(self, box: Mailbox, message: object, due_ns: int) -> None:
+        box.due_ns = max(box.due_ns, due_ns)
+        box.under_way.append(message)
+        self._kernel.call_at(box.due_ns, box.arrive)
 
     # Pushes.
 
@@ -174,26 +188,30 @@ class Wire:
         draw = self._network.draw(hosted.name, node, box.pushed)
         box.pushed += 1
         is_cut = self._injector is not None and self._injector.is_cut(hosted.name, node)
-        if not (draw.is_reply_lost or is_cut):
-            due_ns = self._kernel.now_ns + draw.to_client_ns
-            box.due_ns = max(box.due_ns, due_ns) if not hosted.is_ordered else self._in_order(hosted, node, due_ns)
-            box.under_way.append(message)
-            self._kernel.call_at(box.due_ns, box.arrive)
+        if draw.is_reply_lost or is_cut:
+            box.has_lost = True
+            return
+        due_ns = self._kernel.now_ns + draw.to_client_ns
+        self._deliver_push(box, message, self._in_order(hosted, node, due_ns) if hosted.is_ordered else due_ns)
 
 
 class Mailbox:
     """What one service pushed to one process and nobody has taken yet, in order of arrival.
 
     pushed: how many left. under_way: those that have not arrived, in order of
-    departure. due_ns: when the last of them arrives.
+    departure. due_ns: when the last of them arrives. sent_due_ns: when the last
+    request of the process arrives, where the service is ordered. has_lost: a
+    message to the process is lost, and nobody has told the process.
     """
 
-    __slots__ = ("_arrived", "_messages", "due_ns", "process", "pushed", "under_way")
+    __slots__ = ("_arrived", "_messages", "due_ns", "has_lost", "process", "pushed", "sent_due_ns", "under_way")
 
     def __init__(self, kernel: Kernel, process: Process) -> None:
         self.process = process
         self.pushed = 0
         self.due_ns = 0
+        self.sent_due_ns = 0
+        self.has_lost = False
         self.under_way: deque[object] = deque()
         self._messages: deque[object] = deque()
         self._arrived = SimEvent(kernel)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from lockref.coordination.port import COORDINATION, SessionState, WatchEvent, create
-from lockref.coordination.session import Session
+from lockref.coordination.port import SessionState, WatchEvent, create
+from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import ConfigError
 from lockref.history import to_table
 from lockref.runtime import NS_PER_MS, NS_PER_S

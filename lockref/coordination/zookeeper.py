@@ -1,0 +1,280 @@
+"""Apache ZooKeeper by kazoo: a channel that holds one session of one client at a time.
+
+One call is one request (A2): kazoo's own retries are not used, for a retried create that had succeeded answers that the
+znode exists. What an answer means is in `port.OUTCOMES`.
+
+kazoo opens a new session by itself when the old one is over. A lock must know: so a request under the old session is
+refused here until somebody asks for a new one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+from typing import Any, Final
+
+from kazoo import exceptions as errors
+from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType, KazooState
+
+from lockref.coordination.port import (
+    CHILDREN,
+    CLOSE,
+    CONNECT,
+    CREATE,
+    DELETE,
+    EXISTS,
+    GET,
+    MULTI,
+    PING,
+    SET,
+    SYNC,
+    ZNODE_BYTES_MAX,
+    Call,
+    Change,
+    Failure,
+    Operation,
+    SessionBound,
+    SessionState,
+    Stat,
+    WatchEvent,
+    failed,
+)  # fmt: skip
+from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.runtime import NS_PER_S
+from lockref.stores.port import Outcome
+
+_FAILURES: Final = {
+    errors.NoNodeError: Failure.NO_NODE,
+    errors.NodeExistsError: Failure.NODE_EXISTS,
+    errors.BadVersionError: Failure.BAD_VERSION,
+    errors.NotEmptyError: Failure.NOT_EMPTY,
+    errors.NoChildrenForEphemeralsError: Failure.NO_CHILDREN_FOR_EPHEMERALS,
+    errors.SessionExpiredError: Failure.SESSION_EXPIRED,
+    errors.SessionMovedError: Failure.CONNECTION_LOST,
+    errors.NoAuthError: Failure.NO_AUTH,
+    errors.InvalidACLError: Failure.NO_AUTH,
+    errors.AuthFailedError: Failure.AUTH_FAILED,
+    errors.BadArgumentsError: Failure.BAD_ARGUMENTS,
+    errors.NotReadOnlyCallError: Failure.READ_ONLY,
+    errors.ThrottledOpError: Failure.THROTTLED,
+    errors.QuotaExceededError: Failure.TOO_LARGE,
+}
+"""Every other error leaves open whether the request took effect."""
+
+_CHANGES: Final = {
+    EventType.CREATED: Change.CREATED,
+    EventType.CHANGED: Change.CHANGED,
+    EventType.DELETED: Change.DELETED,
+    EventType.CHILD: Change.CHILDREN,
+}
+
+_STATES: Final = {KazooState.CONNECTED: SessionState.CONNECTED, KazooState.SUSPENDED: SessionState.SUSPENDED}
+
+_SESSION_CREATED: Final = "Session created"
+_BLATHER: Final = 5
+"""kazoo's log level for the line that tells of a new session."""
+
+
+class _NegotiatedTimeout(logging.Handler):
+    """Reads the session timeout that the server chose off kazoo's log, its only public place. Then the log is quiet."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        super().__init__(_BLATHER)
+        self.timeout_ms = 0
+        self._log = log
+        log.propagate = False
+        log.handlers[:] = [self]
+        log.setLevel(_BLATHER)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if str(record.msg).startswith(_SESSION_CREATED) and isinstance(record.args, tuple):
+            timeout_ms = record.args[2]
+            assert isinstance(timeout_ms, int), "kazoo tells the timeout in milliseconds"
+            self.timeout_ms = timeout_ms
+            self._log.setLevel(logging.CRITICAL)
+
+
+class ZooKeeperChannel:
+    """A `PushChannel` to an ensemble.
+
+    hosts: `HOST:PORT,HOST:PORT`, with `/FOLDER` behind it for a part of the tree (chroot). auth: scheme and credential.
+    """
+
+    capabilities = None
+
+    def __init__(
+        self, hosts: str, *, client: str = "", service: str = "store", auth: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        self.client = client
+        self.service = service
+        self._hosts = hosts
+        self._auth = auth
+        self._pushed: queue.SimpleQueue[WatchEvent | SessionState | None] = queue.SimpleQueue()
+        self._kazoo: Any = None
+        self._session = 0
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        """One request. Raises nothing for what a server can answer."""
+        call, path = request.body, request.key
+        assert isinstance(call, Call), "a request of the coordination port is a Call"
+        if request.verb == CONNECT:
+            return self._connect(call, timeout_ns)
+        kazoo = self._kazoo
+        if kazoo is None or self._session == 0 or call.session != self._session:
+            return failed(Failure.SESSION_EXPIRED, path)
+        if request.verb == CLOSE:
+            self._leave()
+            return Reply(Outcome.APPLIED)
+        if len(call) > ZNODE_BYTES_MAX:
+            return failed(Failure.TOO_LARGE, path)
+        is_read = request.verb in (GET, EXISTS, CHILDREN)
+        try:
+            pending = self._ask(kazoo, request.verb, path, call)
+            return _reply(request.verb, call, path, pending.get(timeout=timeout_ns / NS_PER_S))
+        except tuple(_FAILURES) as error:
+            return failed(_FAILURES[type(error)], path, is_read=is_read)
+        except (errors.KazooException, kazoo.handler.timeout_exception) as error:
+            return TIMED_OUT._replace(reason=f"{type(error).__name__}: {path}")
+
+    def _ask(self, kazoo: Any, verb: str, path: str, call: Call) -> Any:
+        """The request under way: kazoo's promise of an answer."""
+        watch = self._watch(call.session) if call.is_watching else None
+        if verb == GET:
+            return kazoo.get_async(path, watch=watch)
+        if verb == EXISTS:
+            return kazoo.exists_async(path, watch=watch)
+        if verb == PING:
+            return kazoo.exists_async("/")
+        if verb == CHILDREN:
+            return kazoo.get_children_async(path, watch=watch, include_data=True)
+        if verb == SYNC:
+            return kazoo.sync_async(path)
+        if verb == MULTI:
+            transaction = kazoo.transaction()
+            for operation in call.operations:
+                _add(transaction, operation)
+            return transaction.commit_async()
+        (operation,) = call.operations
+        if verb == CREATE:
+            return kazoo.create_async(
+                path,
+                operation.body,
+                ephemeral=operation.is_ephemeral,
+                sequence=operation.is_sequential,
+                include_data=True,
+            )
+        if verb == SET:
+            return kazoo.set_async(path, operation.body, version=operation.version)
+        assert verb == DELETE, f"a coordination service knows no {verb!r}"
+        return kazoo.delete_async(path, version=operation.version)
+
+    def _watch(self, session: int) -> Any:
+        def fired(event: Any) -> None:
+            change = _CHANGES.get(event.type)
+            if change is not None:  # None: kazoo drops its watches when the connection breaks.
+                self._pushed.put(WatchEvent(change, event.path, session))
+
+        return fired
+
+    # The session.
+
+    def _connect(self, call: Call, timeout_ns: int) -> Reply:
+        """A new session, in the place of the one before. A server that cannot be reached is tried again by kazoo."""
+        if self._session or self._kazoo is None:
+            self._leave()
+            log = logging.Logger("kazoo of lockref")
+            self._negotiated = _NegotiatedTimeout(log)
+            self._kazoo = KazooClient(
+                hosts=self._hosts, timeout=call.timeout_ms / 1000, auth_data=list(self._auth), logger=log
+            )
+            self._live = self._kazoo.start_async()
+        if not self._live.wait(timeout_ns / NS_PER_S):
+            return TIMED_OUT._replace(reason=f"no server of {self._hosts} answered")
+        session, password = self._kazoo.client_id
+        self._session = session
+        self._kazoo.add_listener(self._listener(session))
+        return Reply(Outcome.APPLIED, body=SessionBound(session, self._negotiated.timeout_ms, password))
+
+    def _listener(self, session: int) -> Any:
+        def told(state: Any) -> None:
+            if session != self._session:
+                return
+            if state == KazooState.LOST:
+                self._session = 0
+                self._pushed.put(SessionState.LOST)
+            else:
+                self._pushed.put(_STATES[state])
+
+        return told
+
+    def _leave(self) -> None:
+        """End the session, if there is one, at once."""
+        self._session = 0
+        kazoo, self._kazoo = self._kazoo, None
+        if kazoo is not None:
+            kazoo.stop()
+            kazoo.close()
+
+    def receive(self, timeout_ns: int | None) -> object | None:
+        try:
+            return self._pushed.get(timeout=None if timeout_ns is None else max(0, timeout_ns) / NS_PER_S)
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """End the session and give back sockets and threads. Idempotent."""
+        self._leave()
+        self._pushed.put(None)
+
+
+def _add(transaction: Any, operation: Operation) -> None:
+    verb, path, body, version, is_ephemeral, is_sequential = operation
+    if verb == CREATE:
+        transaction.create(path, body, ephemeral=is_ephemeral, sequence=is_sequential)
+    elif verb == SET:
+        transaction.set_data(path, body, version)
+    elif verb == DELETE:
+        transaction.delete(path, version)
+    else:
+        transaction.check(path, version)
+
+
+def _reply(verb: str, call: Call, path: str, answer: Any) -> Reply:
+    """kazoo's answer to a request that succeeded, or to a transaction, which tells its failures in the answer."""
+    if verb == MULTI:
+        for operation, each in zip(call.operations, answer, strict=True):
+            if isinstance(each, Exception) and type(each) in _FAILURES:
+                return failed(_FAILURES[type(each)], operation.path)
+        if any(isinstance(each, Exception) for each in answer):
+            return TIMED_OUT._replace(reason=f"{type(answer[0]).__name__}: {path}")
+        written = next((each for each in answer if hasattr(each, "czxid")), None)
+        return Reply(Outcome.APPLIED, None if written is None else _stat(written, path))
+    if verb == GET:
+        body, stat = answer
+        return Reply(Outcome.APPLIED, _stat(stat, path), body)
+    if verb == EXISTS:
+        return (
+            failed(Failure.NO_NODE, path, is_read=True)
+            if answer is None
+            else Reply(Outcome.APPLIED, _stat(answer, path))
+        )
+    if verb == CHILDREN:
+        names, stat = answer
+        return Reply(Outcome.APPLIED, _stat(stat, path), json.dumps(names).encode())
+    if verb == CREATE:
+        made, stat = answer
+        return Reply(Outcome.APPLIED, _stat(stat, made))
+    return Reply(Outcome.APPLIED, _stat(answer, path) if verb == SET else None)
+
+
+def _stat(stat: Any, path: str) -> Stat:
+    return Stat(
+        created_zxid=stat.czxid,
+        changed_zxid=stat.mzxid,
+        version=stat.version,
+        owner=stat.ephemeralOwner,
+        children=stat.numChildren,
+        path=path,
+    )

@@ -1,0 +1,364 @@
+"""One lock of a cluster, as the laboratory drives it: to ask is to join the cluster, to give back is to leave it.
+
+Helix's locks are assigned, not asked for: whoever is live is a candidate. So each call of `lock` joins under a new
+session and waits until the controller has given the lock to this instance; `unlock` leaves. The live instances are the
+waiters.
+
+`HelixLock` is the participant as it should be. `RecipeLock` is the recipe's: it believes what its callbacks told it
+until it hears otherwise (Z9, Z10), and it has no callback for being dropped (Z8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from lockref.coordination.session import COORDINATION, Session
+from lockref.errors import (
+    BackendUnavailable,
+    ConfigError,
+    LockError,
+    LockLost,
+    LockNotHeld,
+    LockTimeout,
+    ReleaseFailed,
+    StoreRejected,
+)
+from lockref.helix.cluster import Cluster, RebalanceMode, Resource
+from lockref.helix.configured import creates
+from lockref.helix.controller import Controller, ControllerSettings
+from lockref.helix.messages import Message
+from lockref.helix.participant import Handlers, Listener, Participant, ParticipantSettings
+from lockref.helix.pipeline import Semantics
+from lockref.helix.state_model import StateModel, Transition
+from lockref.helix.views import decode_state
+from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, LockSettings
+from lockref.runtime import NS_PER_MS, NS_PER_S, Event, MonoNs, Task
+from lockref.stores.port import Outcome
+
+CLUSTER: Final = "locks"
+RESOURCE: Final = "locks"
+
+LOCK_UNLOCK: Final = StateModel(
+    name="lock-unlock",
+    states=("LOCKED", "RELEASED", "DROPPED"),
+    initial="RELEASED",
+    transitions=(
+        Transition(name="Unlock", source="LOCKED", target="RELEASED"),
+        Transition(name="Lock", source="RELEASED", target="LOCKED"),
+        Transition(name="Undrop", source="DROPPED", target="RELEASED"),
+        Transition(name="DropUnlock", source="RELEASED", target="DROPPED"),
+        Transition(name="DropLock", source="LOCKED", target="DROPPED"),
+    ),
+    counts={"LOCKED": "1"},
+)
+"""The state model of the recipe."""
+
+ALL_HANDLED: Final[Handlers] = {(each.source, each.target): lambda _message: None for each in LOCK_UNLOCK.transitions}
+"""A participant that hears of its locks by its listener has nothing to do in its handlers."""
+
+
+class HelixLock:
+    """One lock of a cluster for one client.
+
+    context.settings: `key` is the lock's name, `validity_ns` the timeout of its sessions.
+    """
+
+    stands_on = "coordination"
+    protocol = "helix"
+    record_format = "helix"
+    companion = "lockref.helix.lock:ControllerNode"
+    decode_state = staticmethod(decode_state)
+
+    def __init__(self, context: LockContext) -> None:
+        self._runtime = context.runtime
+        self._listener = context.listener
+        self._lock = context.settings.key
+        self._timeout_ns = context.settings.validity_ns
+        self._attempt_ns = max(context.settings.poll_interval_ns, NS_PER_S)
+        self._drift_ppm = _ppm(context.settings)
+        self._session: Session = context.open(COORDINATION, timeout_ns=max(100 * NS_PER_MS, self._timeout_ns // 4))
+        self._gate = context.runtime.mutex()
+        self._owner: Task | None = None
+        self._participant: Participant | None = None
+        self._tenure: _Tenure | None = None
+
+    # What the laboratory calls.
+
+    @property
+    def grant(self) -> Grant | None:
+        """The grant in force; None when there is none."""
+        participant = self._participant
+        if participant is None or not self.holds():
+            return None
+        token = self._believed_token(participant)
+        return Grant(owner=self._session.client, token=token, deadline_ns=self._deadline_ns())
+
+    def try_lock(self) -> bool:
+        """Join, and wait for one poll interval, at least a second: nobody is assigned a lock at once.
+
+        Raises LockTimeout where nothing was assigned.
+        """
+        return self._join_and_wait(self._attempt_ns)
+
+    def lock(self, timeout_s: float) -> bool:
+        return self._join_and_wait(int(timeout_s * NS_PER_S))
+
+    def _join_and_wait(self, timeout_ns: int) -> bool:
+        deadline_ns = self._runtime.monotonic_ns() + timeout_ns
+        if self._owner == self._runtime.current_task():
+            raise LockError(f"{self._lock}: this task holds it already; unlock first")
+        # One task of a process at a time: an instance is in the cluster once.
+        if not self._gate.acquire(timeout_ns):
+            raise LockTimeout(f"{self._lock} is held by another task of this process")
+        is_granted = False
+        try:
+            is_granted = self._granted_by(deadline_ns, timeout_ns)
+        finally:
+            self._owner = self._runtime.current_task() if is_granted else None
+            if not is_granted:
+                self._gate.release()
+        return True
+
+    def _granted_by(self, deadline_ns: int, timeout_ns: int) -> bool:
+        """True once the lock is assigned to this instance. Raises LockTimeout."""
+        tenure = self._tenure = _Tenure(self._lock, self._runtime.event(), self._told_lost)
+        participant = self._made(tenure)
+        while True:
+            try:
+                participant.join(until_ns=MonoNs(deadline_ns))
+                break
+            except (ConfigError, BackendUnavailable, LockLost, StoreRejected) as error:
+                # The controller makes the cluster, and may come later; an earlier session of ours may still live.
+                self._session.end()
+                if self._runtime.monotonic_ns() >= deadline_ns:
+                    raise LockTimeout(f"{self._lock}: cannot join: {error}") from error
+                self._runtime.sleep(100 * NS_PER_MS)
+        self._participant = participant
+        tenure.changed.wait(max(0, deadline_ns - self._runtime.monotonic_ns()))
+        if tenure.is_granted and self.holds():
+            self._report(LockEventKind.GRANTED)
+            return True
+        with suppress(ReleaseFailed, LockLost):
+            self._leave()
+        # Nobody tells a participant why it was not chosen: another may hold the lock, or no controller may be there.
+        raise LockTimeout(f"{self._lock} was not assigned to {self._session.client} within {timeout_ns / NS_PER_S:g} s")
+
+    def unlock(self) -> None:
+        participant, tenure = self._participant, self._tenure
+        if participant is None or tenure is None or self._owner != self._runtime.current_task():
+            raise LockNotHeld(f"{self._lock} is not locked by this task")
+        token, lost = self._believed_token(participant), tenure.reason
+        if not lost and not self.holds():
+            lost = "the session may have ended"
+        try:
+            self._leave()
+        except (ReleaseFailed, LockLost):
+            if not lost:
+                raise
+        finally:
+            self._owner = None
+            self._gate.release()
+        if lost:
+            raise LockLost(f"{self._lock} was lost before it was given back: {lost}", token=token, reason=lost)
+        self._report(LockEventKind.RELEASED)
+
+    def holds(self) -> bool:
+        """The guard: is the lock assigned to this instance, and can its session not have ended?"""
+        participant, tenure = self._participant, self._tenure
+        return participant is not None and tenure is not None and not tenure.reason and participant.holds(self._lock)
+
+    def close(self) -> None:
+        """Leave the cluster, whoever holds. Idempotent."""
+        try:
+            self._leave()
+        finally:
+            self._session.close()
+
+    def _leave(self) -> None:
+        participant, self._participant = self._participant, None
+        if participant is not None:
+            participant.leave()
+
+    # What a variant may decide.
+
+    def _made(self, listener: Listener) -> Participant:
+        return Participant(
+            self._session,
+            cluster=CLUSTER,
+            instance=self._session.client,
+            runtime=self._runtime,
+            handlers={LOCK_UNLOCK.name: ALL_HANDLED},
+            settings=ParticipantSettings(session_timeout_ns=self._timeout_ns, rate_bound_ppm=self._drift_ppm),
+            listener=listener,
+        )
+
+    def _believed_token(self, participant: Participant) -> int | None:
+        return participant.token(self._lock)
+
+    def _deadline_ns(self) -> MonoNs | None:
+        settings = ParticipantSettings(rate_bound_ppm=self._drift_ppm)
+        return self._session.safe_until_ns(rate_bound_ppm=settings.rate_bound_ppm, margin_ns=settings.margin_ns)
+
+    def _report(self, kind: LockEventKind, reason: str = "") -> None:
+        self._listener(LockEvent(kind=kind, grant=self.grant, reason=reason))
+
+    def _told_lost(self, reason: str) -> None:
+        self._report(LockEventKind.LOST, reason)
+
+
+class _Tenure(Listener):
+    """From one call of `lock` to its end. reason: why it ended before `unlock`; "" while it has not."""
+
+    def __init__(self, lock: str, changed: Event, on_loss: Callable[[str], None]) -> None:
+        self.changed = changed
+        self.is_granted = False
+        self.reason = ""
+        self._lock = lock
+        self._on_loss = on_loss
+
+    def granted(self, lock: str, token: int) -> None:
+        if lock == self._lock:
+            self.is_granted = True
+            self.changed.set()
+
+    def revoked(self, lock: str) -> None:
+        self.lost(lock, "the controller takes it back")
+
+    def lost(self, lock: str, reason: str) -> None:
+        if lock == self._lock and self.is_granted and not self.reason:
+            self.reason = reason
+            self._on_loss(reason)
+
+
+class RecipeLock(HelixLock):
+    """The participant of the recipe: it holds from its Lock callback to its Unlock callback, whatever its session says.
+
+    It learns of the end of its session when it is connected again (Z9, Z10), and a drop calls nothing (Z8).
+    """
+
+    def __init__(self, context: LockContext) -> None:
+        super().__init__(context)
+        self._callbacks = _Callbacks()
+
+    def _made(self, listener: Listener) -> Participant:
+        self._callbacks = callbacks = _Callbacks()
+        assert isinstance(listener, _Tenure), "the lock made it"
+
+        def locked(_message: Message) -> None:
+            callbacks.is_locked = True
+
+        def unlocked(_message: Message) -> None:
+            callbacks.is_locked = False
+
+        return Participant(
+            self._session,
+            cluster=CLUSTER,
+            instance=self._session.client,
+            runtime=self._runtime,
+            handlers={LOCK_UNLOCK.name: {("RELEASED", "LOCKED"): locked, ("LOCKED", "RELEASED"): unlocked}},
+            settings=ParticipantSettings(
+                session_timeout_ns=self._timeout_ns, fences_itself=False, requires_handlers=False
+            ),
+            listener=_Reset(callbacks, listener),
+        )
+
+    def holds(self) -> bool:
+        return self._callbacks.is_locked
+
+    def _leave(self) -> None:
+        self._callbacks.is_locked = False
+        super()._leave()
+
+    def _believed_token(self, participant: Participant) -> int | None:
+        return None  # The recipe has no fencing.
+
+    def _deadline_ns(self) -> MonoNs | None:
+        return None
+
+
+class _Callbacks:
+    """What the callbacks of the recipe's lock object have been told."""
+
+    is_locked = False
+
+
+class _Reset(Listener):
+    """The lock object is reset when its participant hears that its session is over; nothing else calls it."""
+
+    def __init__(self, callbacks: _Callbacks, tenure: _Tenure) -> None:
+        self._callbacks = callbacks
+        self._tenure = tenure
+
+    def granted(self, lock: str, token: int) -> None:
+        self._tenure.granted(lock, token)
+
+    def lost(self, lock: str, reason: str) -> None:
+        self._callbacks.is_locked = False
+        self._tenure.lost(lock, reason)
+
+
+class ControllerNode:
+    """A controller as a node of a scenario. It makes the cluster with one lock if that is not there.
+
+    options: `semantics` (first, 0.7.1, current, ours), `rebalancer`, `checks_leadership` (true, false), `session_ms`.
+    """
+
+    def __init__(self, context: LockContext) -> None:
+        options = context.settings.options
+        semantics = options.get("semantics", Semantics.OURS)
+        if semantics not in list(Semantics):
+            raise ConfigError(f"semantics is {semantics!r}; expected one of {', '.join(Semantics)}")
+        session_ms = options.get("session_ms", str(context.settings.validity_ns // NS_PER_MS))
+        self._runtime = context.runtime
+        self._lock = context.settings.key
+        self._rebalancer = options.get("rebalancer", "sticky")
+        self._session_ns = int(session_ms) * NS_PER_MS
+        self._session: Session = context.open(COORDINATION, timeout_ns=max(100 * NS_PER_MS, self._session_ns // 4))
+        self._settings = ControllerSettings(
+            session_timeout_ns=self._session_ns,
+            semantics=Semantics(semantics),
+            rebalancer=self._rebalancer,
+            checks_leadership=options.get("checks_leadership", "true") == "true",
+        )
+
+    def run(self) -> None:
+        self._make_cluster()
+        controller = Controller(
+            self._session,
+            cluster=CLUSTER,
+            name=self._session.client,
+            runtime=self._runtime,
+            settings=self._settings,
+        )
+        controller.run()
+
+    def _make_cluster(self) -> None:
+        cluster = one_lock(self._lock, self._rebalancer)
+        while True:
+            try:
+                self._session.start(self._runtime, timeout_ns=self._session_ns)
+                if self._session.multi(creates(cluster)).outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED):
+                    return
+            except BackendUnavailable:
+                pass
+            self._session.end()
+            self._runtime.sleep(100 * NS_PER_MS)
+
+
+def one_lock(lock: str, rebalancer: str) -> Cluster:
+    """A cluster that every instance may join, with one lock of that name."""
+    resource = Resource(
+        name=RESOURCE, locks=1, replicas=1, mode=RebalanceMode.USER_DEFINED, rebalancer=rebalancer, model=LOCK_UNLOCK,
+        names=(lock,),
+    )  # fmt: skip
+    return Cluster(name=CLUSTER, resources=(resource,), instances=(), allows_joining=True)
+
+
+def _ppm(settings: LockSettings) -> int:
+    """The option `rate_bound_ppm`: how much faster the server's clock may run than the holder's."""
+    text = settings.options.get("rate_bound_ppm", "10000")
+    if not (text.isascii() and text.isdigit()):
+        raise ConfigError(f"option rate_bound_ppm is {text!r}; expected parts per million, such as 10000")
+    return int(text)
