@@ -56,7 +56,7 @@ def read_text(path: Path, *, document: str) -> str:
         with path.open("rb") as file:
             body = file.read(BYTES_MAX + 1)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot be read: {error.strerror or error}", location=Location(str(path))) from error
     if len(body) > BYTES_MAX:
         raise ConfigError(f"is larger than {BYTES_MAX} bytes; that is no {document}", location=Location(str(path)))
     try:
@@ -148,6 +148,9 @@ def _values(node: Node, places: Places, path: KeyPath = ()) -> Any:
             raise ConfigError(at((*path, key), "appears a second time"), location=here)
         places.keys[(*path, key)] = (here.line or 1, here.column or 1)
         result[key] = _values(value_node, places, (*path, key))
+        if result[key] is None and not value_node.value:
+            # Nothing is written behind the key, so the place of the value is where the next thing begins.
+            places.values[(*path, key)] = places.keys[(*path, key)]
     return result
 
 

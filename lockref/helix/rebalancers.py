@@ -153,18 +153,23 @@ def load(name: str) -> Rebalancer:
     try:
         module = _module(place)
     except (ImportError, OSError, SyntaxError) as error:
-        raise ConfigError(f"rebalancer {name!r}: {place} cannot be loaded: {error}") from error
+        raise ConfigError(f"rebalancer {name!r}: {place!r} cannot be loaded: {error}") from error
     made: Any = getattr(module, attribute, None)
     if isinstance(made, type):
-        made = made()
+        try:
+            made = made()
+        except TypeError as error:
+            raise ConfigError(f"rebalancer {name!r}: the class needs arguments: {error}") from error
     if not callable(made):
-        raise ConfigError(f"rebalancer {name!r}: {place} has no function {attribute!r}")
+        raise ConfigError(f"rebalancer {name!r}: {place!r} has no function {attribute!r}")
     rebalancer: Rebalancer = made
     return rebalancer
 
 
 def _module(place: str) -> Any:
     if not place.endswith(".py"):
+        if not all(part.isidentifier() for part in place.split(".")):
+            raise ImportError("that is no name of a module")
         return importlib.import_module(place)
     path = Path(place)
     spec = importlib.util.spec_from_file_location(path.stem, path)

@@ -8,12 +8,14 @@ Source: `org.apache.helix.model.StateModelDefinition`, its validator, and `State
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
+from lockref.errors import did_you_mean
 from lockref.helix.zn_record import ZNRecord
 
 DROPPED: Final = "DROPPED"
@@ -38,6 +40,13 @@ class Transition:
     def key(self) -> str:
         """How Helix names it."""
         return f"{self.source}-{self.target}"
+
+
+class Flaw(NamedTuple):
+    """Something invalid in a state model. part: where, such as ("transitions", 2, "target") or ("counts", "LOCKED")."""
+
+    part: tuple[str | int, ...]
+    words: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,46 +102,63 @@ class StateModel:
         implied = [(ERROR, DROPPED), (ERROR, self.initial), (self.initial, DROPPED)]
         return list(dict.fromkeys([*declared, *(edge for edge in implied if edge[0] != edge[1])]))
 
-    def problems(self) -> list[str]:
-        """What is invalid, in words; nothing for a valid model (`StateModelDefinitionValidator`)."""
-        found = []
-        known = {*self.states, ERROR}
-        if not self.name:
-            found.append("the state model has no name")
+    def flaws(self) -> list[Flaw]:
+        """What is invalid; nothing for a valid model (`StateModelDefinitionValidator`)."""
+        states = ", ".join(self.states)
+        known = (*self.states, ERROR)
+        found = [Flaw(("name",), "is empty")] if not self.name else []
         if not self.states:
-            return [*found, "the state model has no states"]
-        found += [f"state {state!r} is listed twice" for state in _twice(self.states)]
-        if self.initial not in self.states:
-            found.append(f"the initial state {self.initial!r} is not among {', '.join(self.states)}")
+            return [*found, Flaw(("states",), "is empty; expected a list of states")]
+        for number, state in enumerate(self.states):
+            if state in self.states[:number]:
+                found.append(Flaw(("states", number), f"state {state!r} is listed twice"))
+            elif not state or "-" in state:
+                # A transition is stored as FROM-TO, and must be told apart again.
+                found.append(Flaw(("states", number), f"is {state!r}; a state's name has no '-' and is not empty"))
         if DROPPED not in self.states:
-            found.append(f"state {DROPPED} is missing; a replica could never be removed")
+            found.append(Flaw(("states",), f"state {DROPPED} is missing; a replica could never be removed"))
+        if self.initial not in self.states:
+            near = did_you_mean(self.initial, self.states)
+            found.append(Flaw(("initial",), f"is {self.initial!r}; expected one of {states}.{near}"))
         for state, count in self.counts.items():
             if state not in known:
-                found.append(f"a count is given for {state!r}, which is not among {', '.join(self.states)}")
+                near = did_you_mean(state, self.states)
+                found.append(Flaw(("counts", state, "name"), f"is {state!r}; expected one of {states}.{near}"))
             if not is_count(count):
-                found.append(f"the count of {state} is {count!r}; expected -1, a number from 1, N or R")
-        for each in self.transitions:
+                found.append(Flaw(("counts", state, "count"), f"is {count!r}; expected -1, a number from 1, N or R"))
+        for number, each in enumerate(self.transitions):
             found += [
-                f"transition {each.name!r} names the state {state!r}, which is not among {', '.join(self.states)}"
-                for state in (each.source, each.target)
+                Flaw(
+                    ("transitions", number, end), f"is {state!r}; expected one of {states}.{did_you_mean(state, known)}"
+                )
+                for end, state in (("source", each.source), ("target", each.target))
                 if state not in known
             ]
+            before = self.transitions[:number]
             if each.source == each.target:
-                found.append(f"transition {each.name!r} leads from {each.source} to itself")
-        found += [
-            f"two transitions lead from {edge.replace('-', ' to ')}"
-            for edge in _twice([t.key for t in self.transitions])
-        ]
+                words = f"is {each.target!r}; transition {each.name!r} leads from it to itself"
+                found.append(Flaw(("transitions", number, "target"), words))
+            if each.name in [other.name for other in before]:
+                found.append(
+                    Flaw(("transitions", number, "name"), f"is {each.name!r}; another transition has that name")
+                )
+            if each.key in [other.key for other in before]:
+                words = f"two transitions lead from {each.source} to {each.target}"
+                found.append(Flaw(("transitions", number), words))
         return found or self._unreachable()
 
-    def _unreachable(self) -> list[str]:
+    def problems(self) -> list[str]:
+        """What is invalid, in words."""
+        return [".".join(map(str, flaw.part)) + ": " + flaw.words for flaw in self.flaws()]
+
+    def _unreachable(self) -> list[Flaw]:
         found = [
-            f"state {state} cannot be reached from the initial state {self.initial}"
+            Flaw(("transitions",), f"state {state} cannot be reached from the initial state {self.initial}")
             for state in self.states
             if state != ERROR and self.next_hop(self.initial, state) is None
         ]
         return found + [
-            f"there is no way from {state} to {DROPPED}"
+            Flaw(("transitions",), f"there is no way from {state} to {DROPPED}")
             for state in self.states
             if self.next_hop(state, DROPPED) is None
         ]
@@ -172,11 +198,7 @@ class StateModel:
 
 def is_count(text: str) -> bool:
     """-1, a whole number from 1, N or R."""
-    return text in (UNBOUNDED, LIVE, REPLICAS) or (text.isascii() and text.isdigit() and int(text) >= 1)
-
-
-def _twice(names: Sequence[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    return text in (UNBOUNDED, LIVE, REPLICAS) or re.fullmatch("[1-9][0-9]{0,8}", text) is not None
 
 
 def _model(name: str, states: str, initial: str, edges: str, **counts: str) -> StateModel:

@@ -20,6 +20,12 @@ def recipe() -> StateModel:
     return StateModel.from_record(ZNRecord.from_json(json.dumps(LOCK_UNLOCK).encode(), "/lock-unlock"))
 
 
+def edge(key: str, *, name: str = "") -> Transition:
+    """A transition by the name that Helix gives it."""
+    source, _, target = key.partition("-")
+    return Transition(name=name or key, source=source, target=target)
+
+
 def test_the_recipes_model_is_stored_as_helix_stores_it():
     """T1: the record of STATEMODELDEFS equals the golden one."""
     assert json.loads(recipe().to_record().to_json()) == LOCK_UNLOCK
@@ -53,18 +59,30 @@ def test_the_only_indirect_way_of_the_recipe_is_back_from_dropped():
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"states": ("LOCKED", "RELEASED")}, "state DROPPED is missing"),
-        ({"initial": "OPEN"}, "the initial state 'OPEN' is not among LOCKED, RELEASED, DROPPED"),
-        ({"counts": {"LOCKED": "0"}}, "the count of LOCKED is '0'; expected -1, a number from 1, N or R"),
-        ({"counts": {"OPEN": "1"}}, "a count is given for 'OPEN'"),
-        ({"transitions": ()}, "state LOCKED cannot be reached from the initial state RELEASED"),
+        ({"states": ("LOCKED", "RELEASED")}, "states: state DROPPED is missing"),
+        ({"states": ()}, "states: is empty"),
+        ({"states": ("LOCKED", "RE-LEASED", "DROPPED")}, "states.1: is 'RE-LEASED'; a state's name has no '-'"),
+        ({"states": ("LOCKED", "LOCKED", "RELEASED", "DROPPED")}, "states.1: state 'LOCKED' is listed twice"),
+        ({"name": ""}, "name: is empty"),
+        ({"initial": "OPEN"}, "initial: is 'OPEN'; expected one of LOCKED, RELEASED, DROPPED"),
+        ({"counts": {"LOCKED": "0"}}, "counts.LOCKED.count: is '0'; expected -1, a number from 1, N or R"),
+        ({"counts": {"OPEN": "1"}}, "counts.OPEN.name: is 'OPEN'; expected one of"),
+        ({"transitions": ()}, "transitions: state LOCKED cannot be reached from the initial state RELEASED"),
+        ({"transitions": (edge("RELEASED-LOCKED"),)}, "transitions: there is no way from LOCKED to DROPPED"),
         (
-            {"transitions": (Transition(name="Lock", source="RELEASED", target="LOCKED"),)},
-            "there is no way from LOCKED to DROPPED",
+            {"transitions": (edge("LOCKED-LOCKED"),)},
+            "transitions.0.target: is 'LOCKED'; transition 'LOCKED-LOCKED' leads",
         ),
-        ({"transitions": (Transition(name="X", source="LOCKED", target="LOCKED"),)}, "'X' leads from LOCKED to itself"),
-        ({"transitions": (Transition(name="X", source="LOCKED", target="OPEN"),)}, "'X' names the state 'OPEN'"),
-        ({"states": ("LOCKED", "LOCKED", "RELEASED", "DROPPED")}, "state 'LOCKED' is listed twice"),
+        ({"transitions": (edge("LOCKED-OPEN"),)}, "transitions.0.target: is 'OPEN'; expected one of"),
+        ({"transitions": (edge("OPEN-LOCKED"),)}, "transitions.0.source: is 'OPEN'; expected one of"),
+        (
+            {"transitions": (edge("RELEASED-LOCKED"), edge("RELEASED-LOCKED"))},
+            "transitions.1: two transitions lead from RELEASED to LOCKED",
+        ),
+        (
+            {"transitions": (edge("RELEASED-LOCKED", name="X"), edge("LOCKED-DROPPED", name="X"))},
+            "transitions.1.name: is 'X'; another transition has that name",
+        ),
     ],
 )
 def test_an_invalid_model_says_what_is_wrong(change: dict[str, Any], problem: str):
