@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockref.helix.cluster import Cluster
-from lockref.helix.cluster_file import LOCKS_MAX, ClusterFileError, Problem, load_cluster, parse_cluster
+from lockref.helix.cluster_file import LOCKS_MAX, ClusterFileError, load_cluster, parse_cluster
 from lockref.helix.configured import configured
+from lockref.helix.file_values import Problem
 from lockref.helix.pipeline import LockGroup
 from lockref.helix.rebalancers import RECIPES_CLASS
 from lockref.helix.state_model import BUILT_IN
@@ -636,6 +637,11 @@ def test_a_later_resource_may_name_the_model_of_an_earlier_one():
     cluster = parse_cluster(edited("participants: #", f"{short}autoJoinAllowed: true\nparticipants: #"))
     assert cluster.resources[1].model == cluster.resources[0].model
     assert cluster.allows_joining
+    constrained = short.replace("}}\n", "}, constraints: {}}\n")
+    assert problems(edited("participants: #", f"{constrained}participants: #")) == [
+        "f.yaml:42:108: resources.1.constraints: is declared already, "
+        "with the model lock-unlock of an earlier resource. Leave it out"
+    ]
     second = RESOURCES.removeprefix("resources:\n").replace("name: lock-group #", "name: h #")
     parse_cluster(edited("participants: #", f"{second}participants: #"))
     other = second.replace("[Unlock, Lock, Undrop", "[Lock, Unlock, Undrop")
