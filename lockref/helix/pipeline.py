@@ -211,6 +211,9 @@ def best_possible(
     for lock in group.locks:
         reported = snapshot.of(lock)
         mapped = () if assignment is None else assignment.get(lock, ())
+        if semantics in (Semantics.OURS, Semantics.V0_7_1):
+            # Who is disabled is not mapped. Otherwise an unlocked lock would be granted to it again, for ever (T23).
+            mapped = tuple(each for each in mapped if not _is_disabled(snapshot, lock, each))
         states = dict.fromkeys(mapped, top)
         if semantics is Semantics.FIRST:
             desired[lock] = states
@@ -234,6 +237,10 @@ def best_possible(
                 states[each] = initial
         desired[lock] = states
     return desired
+
+
+def _is_disabled(snapshot: Snapshot, lock: str, instance: str) -> bool:
+    return instance in snapshot.disabled or lock in snapshot.disabled_locks.get(instance, ())
 
 
 def _past_errors(
@@ -266,7 +273,7 @@ def _past_errors(
                 other
                 for other in snapshot.live
                 if other not in found
-                and other not in snapshot.disabled
+                and not _is_disabled(snapshot, lock, other)
                 and snapshot.of(lock).get(other, Replica("")).state != ERROR
             ]
             if others:

@@ -89,7 +89,6 @@ def sticky(question: Question) -> Assignment:
             kept[lock].remove(each)
             load[each] -= 1
     order = {each: place for place, each in enumerate(sorted(live))}
-    # Instances by load: a short list for each load, so that 10,000 locks are not 10,000 searches of all instances.
     for lock in locks:
         while len(kept[lock]) < per_lock:
             free = [each for each in live if each not in kept[lock]]

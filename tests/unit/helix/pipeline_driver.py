@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lockref.helix.cluster import lock_names
+from lockref.helix.messages import Message
 from lockref.helix.pipeline import Alarm, Decision, LockGroup, Replica, Semantics, Snapshot, decide
 from lockref.helix.rebalancers import Rebalancer
 from lockref.helix.state_model import DROPPED, StateModel, Transition
@@ -44,6 +45,7 @@ class Driven:
     live: dict[str, str] = field(default_factory=dict)
     replicas: dict[str, dict[str, Replica]] = field(default_factory=dict)
     disabled: tuple[str, ...] = ()
+    disabled_locks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sent: int = 0
     runs: int = 0
     alarms: list[Alarm] = field(default_factory=list)
@@ -62,6 +64,7 @@ class Driven:
                 for lock, states in self.replicas.items()
             },
             disabled=self.disabled,
+            disabled_locks=self.disabled_locks,
         )
 
     def decide(self) -> Decision:
@@ -80,18 +83,22 @@ class Driven:
             self.alarms = list(decision.alarms)
             if not decision.messages:
                 return self.table()
-            for message in decision.messages:
-                self.sent += 1
-                states = self.replicas.setdefault(message.lock, {})
-                before = states.get(message.instance, Replica("RELEASED")).state
-                assert before == message.source, "a message fits the state that was read"
-                if message.target == DROPPED:
-                    states.pop(message.instance, None)
-                else:
-                    states[message.instance] = Replica(message.target, before)
+            self.execute(decision.messages)
             most = max(len(self.holders_of(lock)) for lock in self.group.locks)
             assert most <= int(self.holders), "more holders than the limit"
         raise AssertionError("the cluster does not settle")
+
+    def execute(self, messages: Iterable[Message]) -> None:
+        """Every participant does what it is told, and reports it."""
+        for message in messages:
+            self.sent += 1
+            states = self.replicas.setdefault(message.lock, {})
+            before = states.get(message.instance, Replica("RELEASED")).state
+            assert before == message.source, "a message fits the state that was read"
+            if message.target == DROPPED:
+                states.pop(message.instance, None)
+            else:
+                states[message.instance] = Replica(message.target, before)
 
     def holders_of(self, lock: str) -> list[str]:
         return sorted(

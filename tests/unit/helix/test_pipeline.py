@@ -180,6 +180,14 @@ def test_a_disabled_instance_gives_back_by_unlock():
     assert original.settle() == named(README)
 
 
+@pytest.mark.parametrize("semantics", [Semantics.OURS, Semantics.V0_7_1])
+def test_a_disabled_lock_is_held_by_nobody_and_the_cluster_settles(semantics: Semantics):
+    """T23: one lock disabled everywhere is unlocked once; no grant and unlock follow each other for ever."""
+    cluster = recipe(semantics)
+    cluster.disabled_locks = dict.fromkeys((A, B, C), ("lock-group_0",))
+    assert cluster.settle() == {lock: holder for lock, holder in named(README).items() if lock != "lock-group_0"}
+
+
 def test_unreachable_states_are_told():
     """A replica in a state that the model does not know: an alarm, no message."""
     cluster = Driven(sticky, count=1, live={A: "1"})
