@@ -203,12 +203,13 @@ def _account(
 
     scenario = result.scenario
     results = campaign_results(result, FailureStore(scenario, campaign.spec, source=source), about=about)
-    reference = scenario.reference_of(campaign.spec.stands_on)
-    not_kept = scenario.not_demanded(campaign.spec.stands_on) & result.summary.judged
+    stands_on = campaign.spec.stands_on
+    reference = scenario.reference_of(stands_on)
+    not_kept = scenario.not_demanded(stands_on) & result.summary.judged
     if not_kept - campaign.not_demanded:
         results.notices.append(
             f"the {reference} lock is not known to keep {', '.join(sorted(not_kept))} here; "
-            "--all does not demand it of any lock"
+            f"--all does not demand it of any lock of this kind{scenario.why_reference(stands_on)}"
         )
     write_run(part.path, *result.kept, results, allowed=allowed)
     say_results(console, results)

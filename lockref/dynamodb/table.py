@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
 from typing import Any, NamedTuple, Self
 
+from lockref.errors import ConfigError
 from lockref.history import IF_ABSENT, Op
 from lockref.ports import Channel, Reply, Request
 from lockref.stores.port import Outcome
@@ -24,6 +26,12 @@ KEY = "key"
 
 VERSION = "recordVersionNumber"
 """The attribute that tells two states of one item apart; each write gives a new value. A history names states by it."""
+
+_DIGITS = Context(prec=38)
+"""How many digits DynamoDB keeps of a number."""
+
+_EXPONENT_MAX = 125
+"""The largest number that DynamoDB takes is below ten to the power of one more than this."""
 
 ITEM_BYTES_MAX = 400 * 1024
 """The largest item that DynamoDB takes: names and values of all attributes."""
@@ -39,9 +47,24 @@ def text(value: str) -> Attribute:
     return {"S": value}
 
 
-def number(value: int) -> Attribute:
+def number(value: int | Decimal) -> Attribute:
     """A number, DynamoDB's type N."""
-    return {"N": str(value)}
+    return {"N": f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)}
+
+
+def number_of(value: Attribute) -> Decimal:
+    """A number of type N, which may have a fraction or an exponent, such as "1.5" and "1e3". 38 digits, as DynamoDB's.
+
+    Raises ConfigError for a value that DynamoDB takes for no number.
+    """
+    words = value.get("N")
+    try:
+        found = Decimal(str(words)) if words is not None else Decimal("NaN")
+    except InvalidOperation:
+        found = Decimal("NaN")
+    if not found.is_finite() or found.adjusted() > _EXPONENT_MAX:
+        raise ConfigError(f"an attribute is {dict(value)!r}; expected a number (N), such as 15, 1.5 or 1e3")
+    return found
 
 
 def flag(value: bool) -> Attribute:
@@ -130,7 +153,8 @@ def updated(key: str, present: Item | None, changes: Mapping[str, Any]) -> Item:
     """The item that an update makes of the present one, or of none. A number is added to what is there, or to 0."""
     before: Item = present or {KEY: text(key)}
     sums = {
-        name: number(int(value["N"]) + int(before.get(name, {"N": "0"})["N"])) for name, value in changes["ADD"].items()
+        name: number(_DIGITS.add(number_of(value), number_of(before.get(name, number(0)))))
+        for name, value in changes["ADD"].items()
     }
     kept = {name: value for name, value in before.items() if name not in changes["REMOVE"]}
     return {**kept, **changes["SET"], **sums}
@@ -163,7 +187,10 @@ def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
         return Reply(Outcome.PRECONDITION_FAILED, missing=present is None, status=400, reason=reason), state
     item: bytes | None = request.body
     if request.verb == UPDATE:
-        item = to_bytes(updated(request.key, present, json.loads(request.body)))
+        try:
+            item = to_bytes(updated(request.key, present, json.loads(request.body)))
+        except ConfigError as error:
+            return Reply(Outcome.REJECTED, status=400, reason=f"ValidationException: {error}"), state
     if item is not None and item_bytes(json.loads(item)) > ITEM_BYTES_MAX:
         return TOO_LARGE, state
     return applied(item), item

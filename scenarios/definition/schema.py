@@ -417,6 +417,11 @@ class Scenario(Model):
         own = REFERENCES.get(stands_on, "hardened")
         return own if own in self.expect else "hardened"
 
+    def why_reference(self, stands_on: str) -> str:
+        """A clause to end a sentence on the reference: why it is not the lock of this kind; "" where it is."""
+        own = REFERENCES.get(stands_on, "hardened")
+        return "" if own == self.reference_of(stands_on) else f": the scenario says nothing of the {own} lock itself"
+
     def not_demanded(self, stands_on: str = OBJECT_STORE.name) -> frozenset[str]:
         """The clauses that a gate does not demand: those that not even the reference is known to keep here.
 

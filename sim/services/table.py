@@ -81,7 +81,7 @@ class TableService:
 def _has_expired(state: bytes | None, attribute: str, now_ns: int) -> bool:
     """By DynamoDB's rule: the attribute is a number of epoch seconds, and that second has passed."""
     value = {} if state is None else json.loads(state).get(attribute, {})
-    return "N" in value and int(value["N"]) * NS_PER_S < WALL_EPOCH_NS + now_ns
+    return "N" in value and port.number_of(value) * NS_PER_S < WALL_EPOCH_NS + now_ns
 
 
 def _version(state: bytes | None) -> str | None:

@@ -12,7 +12,7 @@ from lockref.lab.loading import load_provider
 from reports.checks.spec import CLAUSES
 from reports.formats.results import load_results
 from scenarios.campaign import run_campaign
-from scenarios.definition.load import catalogue, load_scenario
+from scenarios.definition.load import catalogue, load_scenario, parse_scenario
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +75,19 @@ def test_a_scenario_that_is_asked_for_by_name_is_judged_by_everything(capsys: py
     """Whoever names a scenario asks what happens there; that no lock keeps a clause is said beside the verdict."""
     assert run(["sim", "e05", "--seeds", "1..3"]) == 1
     assert "the hardened lock is not known to keep S3, S5 here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("stands_on", "says"), [("table", ": the scenario says nothing of the dynamodb lock itself"), ("objects", "")]
+)
+def test_the_reference_that_stands_in_for_another_is_told(stands_on, says):
+    """A scenario that names no expectation for `dynamodb` is judged by what `hardened` keeps, and that is told."""
+    scenario = parse_scenario(
+        "version: 1\nname: none\nclients: 2\nduration: 60s\nexpect: {hardened: {S3: violated}}\n"
+        "lock: {validity: 12s, renew_every: 4s, poll_every: 1s}\nworkload: {kind: counter}\n"
+    )
+    assert scenario.reference_of(stands_on) == "hardened"
+    assert scenario.why_reference(stands_on) == says
 
 
 def test_two_protocols_on_one_object_are_no_scenario_for_either(capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,6 +183,43 @@ def test_an_update_changes_some_attributes():
     assert written["content"] == content_id(to_bytes(changed))
 
 
+@pytest.mark.parametrize(
+    ("before", "added", "after"),
+    [("1.5", "1", "2.5"), ("1e3", "2", "1002"), ("0.1", "0.2", "0.3"), ("-1", "1E+2", "99")],
+)
+def test_a_number_may_have_a_fraction_or_an_exponent(before, added, after):
+    """ADD is exact in decimal digits, as DynamoDB's is."""
+    _, got = ask(
+        FaultPlan(),
+        lambda table: table.put(ROW, {**row("1"), "n": {"N": before}}),
+        lambda table: table.update(ROW, at("1"), add={"n": {"N": added}}),
+    )
+    assert got[1].body["n"] == {"N": after}
+
+
+@pytest.mark.parametrize(("words", "is_over"), [("1.5", True), ("1e3", True), ("1e12", False)])
+def test_the_second_at_which_an_item_may_go_is_any_number(words, is_over):
+    """Time to live: a fraction and an exponent are numbers of epoch seconds like any other."""
+    scene = Scene(FaultPlan())
+    leases = scene.world.add("leases", TableService(), decode=decode_state)
+    leases.tamper("put", ROW, body=to_bytes({**whole("1"), "ends": {"N": words}}))
+    assert leases.tamper("expire", ROW, attribute="ends") == int(is_over)
+
+
+@pytest.mark.parametrize("value", [text("1"), {"N": "one"}, {"N": "1e126"}, {"N": "NaN"}])
+def test_what_is_no_number_cannot_be_added_to(value):
+    """DynamoDB answers a ValidationException, and nothing is written."""
+    _, got = ask(
+        FaultPlan(),
+        lambda table: table.put(ROW, {**row("1"), "n": value}),
+        lambda table: table.update(ROW, at("1"), add={"n": number(1)}),
+        lambda table: table.get(ROW),
+    )
+    assert (got[1].outcome, got[1].status) == (Outcome.REJECTED, 400)
+    assert "ValidationException" in got[1].reason
+    assert got[2].body["n"] == value
+
+
 def test_an_item_has_a_largest_size():
     """400 kB, names counted too: the table refuses for good, and nothing is written."""
     room = ITEM_BYTES_MAX - item_bytes({**whole("1"), "data": text("")})

@@ -32,11 +32,13 @@ class Run:
         channel = LandingChannel(StoreChannel(self.store), self.recorder, lambda: self.now_ns, client="n1")
         self.recorded = OBJECT_STORE.over(channel, NS_PER_S)
 
-    def event(self, kind: Kind, identity: str, outcome: Outcome = Outcome.NONE, version: str = "") -> None:
+    def event(
+        self, kind: Kind, identity: str, outcome: Outcome = Outcome.NONE, version: str = "", attempt: int = 1
+    ) -> None:
         self.now_ns += 1
         self.recorder.event(
             kind, (self.now_ns, ABSENT, ABSENT, "main"), identity, TABLE, Op.COMMIT, outcome, request=self.now_ns,
-            attempt=1 if kind is Kind.RETURN else ABSENT, version=version, content=identity,
+            attempt=attempt if kind is Kind.RETURN else ABSENT, version=version, content=identity,
         )  # fmt: skip
 
     def call(self, identity: str) -> None:
@@ -130,6 +132,18 @@ def test_a_refused_commit_that_landed_is_counted(run):
     assert (figures.refused, figures.landed, figures.unknown) == (1, 1, 0)
     assert figures.lasted_ns.tolist() == [2]
     assert broken == {"DL5"}
+
+
+def test_versions_that_were_taken_are_counted(run):
+    """A commit that gives up after three taken versions tried three in vain; one that lands third tried two."""
+    for identity, outcome, attempts in (("a", Outcome.PRECONDITION_FAILED, 3), ("b", Outcome.REJECTED, 1)):
+        run.call(identity)
+        run.event(Kind.RETURN, identity, outcome, attempt=attempts)
+    run.call("c")
+    run.put("c", 0)
+    run.event(Kind.RETURN, "c", Outcome.APPLIED, "0", attempt=3)
+    figures, _ = run.figures()
+    assert (figures.acknowledged, figures.refused, figures.taken) == (1, 2, 5)
 
 
 def test_an_entry_of_nobody_in_the_run_ends_it(run):

@@ -36,18 +36,16 @@ class _Ledger:
         self.events = events
         self.landings: Landings = commits.landings
         self.returns: Returns = commits.returns
+        self.commits = commits
         self.standing = np.flatnonzero(self.landings.stands)
-        identities = np.concatenate((self.landings.identity, self.returns.identity))
-        self.count = int(identities.max()) + 1 if len(identities) else 0
-        self.places = np.bincount(self.landings.identity[self.standing], minlength=self.count)
+        self.count = commits.identity_count
 
     def acknowledged_elsewhere(self) -> Violations:
         """DL1: an acknowledged commit stands in no version, in several, or in another one than its writer was told."""
-        told = np.flatnonzero(self.returns.is_acknowledged)
-        identity = self.returns.identity[told]
         place = np.full(self.count, -1, dtype=np.int64)
         place[self.landings.identity[self.standing]] = self.landings.version[self.standing]
-        bad = told[(self.places[identity] != 1) | (place[identity] != self.returns.version[told])]
+        is_elsewhere = self.returns.is_acknowledged & (place[self.returns.identity] != self.returns.version)
+        bad = np.flatnonzero(self.commits.is_lost | self.commits.is_twice | is_elsewhere)
 
         def witness(index: int) -> dict[str, Any]:
             answer = int(bad[index])
@@ -72,7 +70,7 @@ class _Ledger:
         """DL2: a commit that nobody acknowledged stands in more than one version."""
         acknowledged = np.zeros(self.count, dtype=np.bool_)
         acknowledged[self.returns.identity[self.returns.is_acknowledged]] = True
-        twice = np.flatnonzero((self.places > 1) & ~acknowledged)
+        twice = np.flatnonzero((self.commits.places > 1) & ~acknowledged)
         last = np.array([self._standing_of(int(identity))[-1] for identity in twice], dtype=np.int64)
 
         def witness(index: int) -> dict[str, Any]:
@@ -123,9 +121,7 @@ class _Ledger:
 
     def landed_errors(self) -> Violations:
         """DL5: a writer was told of an error, and its commit is in the log, or was until somebody wrote over it."""
-        landed = np.zeros(self.count, dtype=np.bool_)
-        landed[self.landings.identity] = True
-        wrong = np.flatnonzero(self.returns.is_error & landed[self.returns.identity])
+        wrong = np.flatnonzero(self.commits.is_landed_error)
 
         def witness(index: int) -> dict[str, Any]:
             answer = int(wrong[index])

@@ -69,6 +69,38 @@ class Commits:
     landings: Landings
     returns: Returns
 
+    @property
+    def identity_count(self) -> int:
+        """One more than the largest number of an identity."""
+        identities = np.concatenate((self.landings.identity, self.returns.identity))
+        return int(identities.max()) + 1 if len(identities) else 0
+
+    @property
+    def places(self) -> Ints:
+        """By identity: in how many versions the commit stands at the end."""
+        found: Ints = np.bincount(self.landings.identity[self.landings.stands], minlength=self.identity_count)
+        return found
+
+    @property
+    def is_lost(self) -> Flags:
+        """Per return: acknowledged, and in no version (DL1)."""
+        found: Flags = self.returns.is_acknowledged & (self.places[self.returns.identity] == 0)
+        return found
+
+    @property
+    def is_twice(self) -> Flags:
+        """Per return: acknowledged, and in several versions (DL1)."""
+        found: Flags = self.returns.is_acknowledged & (self.places[self.returns.identity] > 1)
+        return found
+
+    @property
+    def is_landed_error(self) -> Flags:
+        """Per return: the writer was told of an error, and the commit landed, whatever was put over it later (DL5)."""
+        landed = np.zeros(self.identity_count, dtype=np.bool_)
+        landed[self.landings.identity] = True
+        found: Flags = self.returns.is_error & landed[self.returns.identity]
+        return found
+
     def runs(self, count: int) -> Flags:
         """Per run: somebody committed to a log."""
         flags = np.zeros(count, dtype=np.bool_)

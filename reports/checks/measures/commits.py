@@ -36,24 +36,23 @@ class CommitFigures:
 
 def commit_figures(events: Events, commits: Commits) -> CommitFigures:
     """Read the figures off a history. A client commits in one task."""
-    told, landings = commits.returns, commits.landings
-    identities = np.concatenate((landings.identity, told.identity))
-    count = int(identities.max()) + 1 if len(identities) else 0
-    places = np.bincount(landings.identity[landings.stands], minlength=count)[told.identity]
-    landed = np.bincount(landings.identity, minlength=count)[told.identity] > 0
-    is_told = told.is_acknowledged
+    told = commits.returns
+    # A commit that gives up because versions were taken ends with a taken one; any other ends with an attempt that was
+    # not refused as taken. A commit without a count of its attempts has none in vain.
+    attempts = np.maximum(events.integers("attempt")[told.row], 0)
+    is_taken_last = told.outcome == Outcome.PRECONDITION_FAILED
     first_ns, lasted_ns = _lasted(events, told.row)
     return CommitFigures(
-        acknowledged=int(is_told.sum()),
+        acknowledged=int(told.is_acknowledged.sum()),
         refused=int(told.is_error.sum()),
         unknown=int((told.outcome == Outcome.AMBIGUOUS).sum()),
-        taken=int(np.maximum(events.integers("attempt")[told.row] - 1, 0).sum()),
-        lost=int((is_told & (places == 0)).sum()),
-        twice=int((is_told & (places > 1)).sum()),
-        landed=int((told.is_error & landed).sum()),
+        taken=int(np.where(is_taken_last, attempts, np.maximum(attempts - 1, 0)).sum()),
+        lost=int(commits.is_lost.sum()),
+        twice=int(commits.is_twice.sum()),
+        landed=int(commits.is_landed_error.sum()),
         first_ns=first_ns,
         last_ns=int(told.at_ns.max(initial=0)),
-        lasted_ns=lasted_ns[is_told],
+        lasted_ns=lasted_ns[told.is_acknowledged],
     )
 
 
