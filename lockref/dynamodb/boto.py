@@ -27,6 +27,7 @@ from lockref.dynamodb.table import (
     Condition,
     Item,
     absent,
+    changes_of,
     text,
     to_bytes,
     version_of,
@@ -179,7 +180,7 @@ class DynamoChannel:
         if verb == DELETE:
             return self._made.delete_item(TableName=self._table, Key=key, **how, **expressions.names_and_values())
         assert verb == UPDATE, f"a table knows no {verb!r}"
-        how["UpdateExpression"] = expressions.update(json.loads(request.body))
+        how["UpdateExpression"] = expressions.update(changes_of(request.body))
         return self._made.update_item(
             TableName=self._table, Key=key, ReturnValues="ALL_NEW", **how, **expressions.names_and_values()
         )

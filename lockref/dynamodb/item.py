@@ -8,7 +8,7 @@
 | leaseDuration       | S    | whole seconds that each waiter counts for itself (T1) |
 | data                | S    | what the holder was about to do, for whoever takes over |
 | isReleased          | S    | present: given back. The row stays, so the generation survives (T9) |
-| isNonAcquirable     | any  | present: an operator lets nobody lock. To be set in a row that nobody holds |
+| isNonAcquirable     | any  | present: an operator lets nobody lock. A holder keeps what it has until it gives back |
 | generation          | N    | the fencing token |
 | generationMark      | N    | no token above it is in use, see `lockref/locks/fence.py` |
 | incarnation         | S    | which of several locks of one owner name wrote it |
@@ -18,8 +18,10 @@ dynamodb_lock writes the first five and honours `isReleased`. Up to 0.4.3 its `l
 the epoch second at which the lease ends, for DynamoDB's TTL to find (B1, B5, B8). Here it is a string always: TTL takes
 numbers only, so it never deletes a live row (T10).
 
-What others left in a row beside all this is kept by whoever takes the row. A holder writes the whole row from what it
-knows, so what others add to a row while it is held is gone with the next renewal or release.
+Every write on a row that is there is an UpdateItem of these attributes, except `key` and `isNonAcquirable`. So what
+operators and other programs put into a row stays, also where they add it while the row is held: renewals, the release
+and the next grant leave it as it is. An operator who closes a lock with `isNonAcquirable` does not change the version,
+so a write that is under way at that moment still lands; whoever looks at the row after that is refused.
 
 Source: delta-incubator/dynamodb-lock-rs, src/lib.rs.
 """
@@ -49,6 +51,9 @@ successor fails likewise (B12). It tries this rename, finds no source, and goes 
 _KNOWN: Final = frozenset(
     {KEY, VERSION, OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE, GENERATION, MARK, INCARNATION, PROCESS}
 )
+OWN: Final = _KNOWN - {KEY, NOT_ACQUIRABLE}
+"""The attributes that this lock writes, or removes; every other one stays as it is."""
+
 _NUMBER_MAX: Final = 2**62
 """A history keeps tokens in 64 bits, with a sign."""
 
@@ -61,13 +66,22 @@ def whole_seconds(lease_ns: int) -> int:
     return -(-lease_ns // NS_PER_S)
 
 
+@dataclass(slots=True, eq=False)
+class LeftWork:
+    """What a dead holder was about to do, in the hands of whoever took its row. is_done: the new holder has said so."""
+
+    data: str
+    is_done: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseItem:
     """One state of the row.
 
     name: `ownerName`. incarnation, process: "" in a row that another program wrote. nonce: `recordVersionNumber`.
     duration_s: None where the row tells an instant instead of a duration, as 0.6 does. ends_s: that instant.
-    token, mark: None where the row has none. others: attributes that nobody here knows; who takes the row keeps them.
+    token, mark: None where the row has none. others: attributes that nobody here knows; no write changes them.
+    left: what a dead holder left, where `data` is that one's; not part of the row. None in a row that was read.
     """
 
     name: str
@@ -82,6 +96,7 @@ class LeaseItem:
     is_acquirable: bool = True
     data: str | None = None
     others: Mapping[str, Attribute] = field(default_factory=dict)
+    left: LeftWork | None = field(default=None, compare=False)
 
     @property
     def owner(self) -> str:
@@ -94,8 +109,12 @@ class LeaseItem:
         return None
 
     def freed(self, nonce: str) -> LeaseItem:
-        """The state that gives this one back. What was to be done is done."""
-        return replace(self, nonce=nonce, is_released=True, data=None)
+        """The state that gives this one back. What was to be done is done, except for a dead holder's unfinished work.
+
+        That stays in the row, for a take-over that nobody was told of, or that was lost before the work was done.
+        """
+        left = None if self.left is None or self.left.is_done else self.left.data
+        return replace(self, nonce=nonce, is_released=True, data=left)
 
     def attributes(self) -> Item:
         """The row, without its key."""

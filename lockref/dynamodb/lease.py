@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from lockref.dynamodb import item
-from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem, whole_seconds
+from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem, LeftWork, whole_seconds
 from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.rows import Marks, Rows
 from lockref.dynamodb.table import TABLE, TableClient
@@ -57,12 +57,12 @@ class Carried:
     """What a row tells of its holder's work.
 
     intent: what this client is about to do, which its next acquiring write tells. left: what the latest acquiring write
-    found in a dead holder's row and kept there; None: it found nothing. update: what the next renewal tells instead of
-    what the row tells now; None: the same.
+    found in a dead holder's row and kept there, until it is done; None: it found nothing. update: what the next renewal
+    tells instead of what the row tells now; None: the same.
     """
 
     intent: str | None = None
-    left: str | None = None
+    left: LeftWork | None = None
     update: str | None = None
 
     def intend(self, intent: str | None) -> None:
@@ -71,16 +71,23 @@ class Carried:
 
     def begin(self, left: str | None) -> str:
         """An acquiring write is made, on a row in which a dead holder left this. Returns the `data` of that write."""
-        self.left, self.update = left, None
+        self.left, self.update = None if left is None else LeftWork(left), None
         return left or self.intent or NOTHING_TO_FINISH
 
     def change(self, data: str) -> None:
         """The next renewal tells this, and what a dead holder left is done."""
         self.update = data
+        self.finish()
+
+    def finish(self) -> None:
+        """What a dead holder left is done."""
+        if self.left is not None:
+            self.left.is_done = True
 
     def is_left(self, data: str | None) -> bool:
         """Is this, which the row tells, a dead holder's work that is still to be finished?"""
-        return self.update is None and data is not None and data == self.left
+        left = self.left
+        return left is not None and not left.is_done and data == left.data
 
 
 class LeaseItemWriter:
@@ -115,9 +122,7 @@ class LeaseItemWriter:
         """The acquiring write on `known`. What a dead holder was about to do stays in the row, to be finished (B12)."""
         sent = self._now()
         before = known.record
-        is_left = before is not None and not before.is_released and before.owner != self.owner
-        left = before.data if before is not None and is_left and before.data != NOTHING_TO_FINISH else None
-        data = self._carried.begin(left)
+        data = self._carried.begin(self._left_in(before))
         record = LeaseItem(
             name=self._name,
             incarnation=self._incarnation,
@@ -128,8 +133,22 @@ class LeaseItemWriter:
             mark=reserved.mark,
             data=data,
             others={} if before is None else before.others,
+            left=self._carried.left,
         )
         return self._sent(record, sent, known)
+
+    def _left_in(self, before: LeaseItem | None) -> str | None:
+        """What a dead holder was about to do, and nobody has done; None: nothing is told.
+
+        Our own row still tells it where no grant came of our take-over, or the grant was lost before the work was done.
+        A row that is released tells it where this lock undid such a take-over. Whoever else releases has nothing left.
+        """
+        if before is None or before.data is None or before.data == NOTHING_TO_FINISH:
+            return None
+        if before.owner == self.owner:
+            return before.data if self._carried.is_left(before.data) else None
+        is_given_back = before.is_released and not before.incarnation
+        return None if is_given_back else before.data
 
     def renewal(self, current: Lease[LeaseItem]) -> Attempt[LeaseItem]:
         """The write that extends `current`: only its version is new, and `data` where that was updated."""
@@ -317,8 +336,12 @@ class DynamoLock:
 
         Raises LockLost if the grant had ended before, LockNotHeld for a task that does not hold it, ReleaseFailed if
         the table could not be told: the protected work is done then, which no error of the release changes (B11).
+        Who gives back a grant in force has also done what a dead holder left. Who lost it has perhaps not.
         """
         tenure, depth = self.gated.client.tenure, self.gated.gate.depth
+        is_ours = tenure is not None and tenure.task == self.runtime.current_task()
+        if is_ours and depth == 1 and self.holds():
+            self._carried.finish()
         try:
             self.gated.release()
         except LockError:

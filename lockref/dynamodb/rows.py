@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from lockref.dynamodb.item import OWN
 from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes
 from lockref.ports import Reply
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
@@ -18,6 +19,7 @@ MARK: Final = "mark"
 class Rows:
     """A `ConditionalStore` over a table: a body is an item's JSON, a version its `recordVersionNumber`.
 
+    A write on a version changes the lease's own attributes, and leaves what operators and others put beside them.
     Reads are strongly consistent: a waiter that saw an old state would count from the wrong moment (T4).
     """
 
@@ -41,7 +43,8 @@ class Rows:
         return self._put(key, body, absent(KEY))
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
-        return self._put(key, body, equals(VERSION, text(version)))
+        item = self.item(json.loads(body))
+        return written(self._table.merge(key, item, OWN, equals(VERSION, text(version))), item)
 
     def _put(self, key: str, body: bytes, clause: Clause) -> WriteReply:
         item = self.item(json.loads(body))
@@ -63,6 +66,9 @@ class Marks(Rows):
         mark = json.loads(found.body).get(MARK, {}).get("N", "")
         body = json.dumps({"mark": int(mark) if mark.isdecimal() else None}).encode()
         return replace(found, body=body)
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        return self._put(key, body, equals(VERSION, text(version)))
 
     def item(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return {VERSION: text(document["nonce"]), MARK: number(document["mark"])}

@@ -8,7 +8,7 @@ number where others read a string kept everybody waiting for ever (B1), so types
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
 from typing import Any, NamedTuple, Self
@@ -149,6 +149,29 @@ def to_bytes(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+class Merge(bytes):
+    """The body of an update by a writer that knows which item it should make: its own attributes, and what is beside.
+
+    As bytes it is that item, as the body of a put is, so a history compares it with what is read later. The service
+    applies `changes`: the writer's own attributes are set, or removed where `item` has none; others stay as they are.
+    """
+
+    changes: Mapping[str, Any]
+
+    def __new__(cls, item: Item, own: Collection[str]) -> Self:
+        """item: with its key. own: the names of the attributes that the writer sets or removes."""
+        merge = super().__new__(cls, to_bytes(item))
+        put = {name: value for name, value in item.items() if name in own}
+        merge.changes = {"ADD": {}, "REMOVE": sorted(set(own) - put.keys()), "SET": put}
+        return merge
+
+
+def changes_of(body: bytes) -> Mapping[str, Any]:
+    """What the body of an update changes: SET, REMOVE and ADD."""
+    found: Mapping[str, Any] = body.changes if isinstance(body, Merge) else json.loads(body)
+    return found
+
+
 def updated(key: str, present: Item | None, changes: Mapping[str, Any]) -> Item:
     """The item that an update makes of the present one, or of none. A number is added to what is there, or to 0."""
     before: Item = present or {KEY: text(key)}
@@ -188,7 +211,7 @@ def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
     item: bytes | None = request.body
     if request.verb == UPDATE:
         try:
-            item = to_bytes(updated(request.key, present, json.loads(request.body)))
+            item = to_bytes(updated(request.key, present, changes_of(request.body)))
         except ConfigError as error:
             return Reply(Outcome.REJECTED, status=400, reason=f"ValidationException: {error}"), state
     if item is not None and item_bytes(json.loads(item)) > ITEM_BYTES_MAX:
@@ -211,7 +234,7 @@ class TableClient:
 
     def put(self, key: str, item: Item, *clauses: Clause) -> Reply:
         """Write the whole item: what the present one has beside it is gone."""
-        return self._ask(PUT, key, Op.WRITE, {KEY: text(key), **item}, clauses)
+        return self._ask(PUT, key, Op.WRITE, to_bytes({KEY: text(key), **item}), clauses)
 
     def update(
         self, key: str, *clauses: Clause, put: Item | None = None, remove: Sequence[str] = (), add: Item | None = None
@@ -221,18 +244,19 @@ class TableClient:
         put: new values. remove: attributes that go. add: numbers to add to what is there, or to 0.
         """
         body = {"ADD": add or {}, "REMOVE": sorted(remove), "SET": put or {}}
-        return self._ask(UPDATE, key, Op.WRITE, body, clauses)
+        return self._ask(UPDATE, key, Op.WRITE, to_bytes(body), clauses)
+
+    def merge(self, key: str, item: Item, own: Collection[str], *clauses: Clause) -> Reply:
+        """Make the attributes `own` of the item those of `item`; what else is there stays. See `Merge`."""
+        return self._ask(UPDATE, key, Op.WRITE, Merge({KEY: text(key), **item}, own), clauses)
 
     def delete(self, key: str, *clauses: Clause) -> Reply:
         """Remove the item. To remove nothing succeeds, unless a clause says otherwise."""
         return self._ask(DELETE, key, Op.DELETE, None, clauses)
 
-    def _ask(
-        self, verb: str, key: str, op: Op, body: Mapping[str, Any] | None = None, clauses: Sequence[Clause] = ()
-    ) -> Reply:
+    def _ask(self, verb: str, key: str, op: Op, body: bytes | None = None, clauses: Sequence[Clause] = ()) -> Reply:
         condition = Condition(clauses) if clauses else ""
-        content = None if body is None else to_bytes(body)
-        request = Request(self._channel.client, self._channel.service, verb, key, condition, content, op)
+        request = Request(self._channel.client, self._channel.service, verb, key, condition, body, op)
         reply = self._channel.send(request, self._timeout_ns)
         return reply if reply.body is None else reply._replace(body=json.loads(reply.body))
 

@@ -10,7 +10,7 @@ Rejected: to compare the waiter's wall clock with an instant in the row. Two clo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from lockref.dynamodb.item import LeaseItem, whole_seconds
 from lockref.errors import LockNotAcquirable
@@ -18,6 +18,12 @@ from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.values import Reason, Stored, Take, Wait
 from lockref.runtime import NS_PER_S, MonoNs
 from lockref.stores.port import Version
+
+_INSTANT_S_MIN: Final = 365 * 24 * 3600
+"""A number of fewer seconds is a duration, and no instant: dynamodb_lock 0.6 draws the line here."""
+
+_INSTANT_AHEAD_NS_MAX: Final = 3600 * NS_PER_S
+"""No lease of 0.6 that a row tells as an instant is believed to be longer than an hour."""
 
 
 def stands_for_ns(duration_s: int, rate_ratio_ppm: int) -> int:
@@ -83,7 +89,7 @@ class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
         if self._is_left_by_our_own(record):
             return Take(Reason.RESUMED)
         stood_ns = self._watch.stood_ns(known.version, self.runtime.monotonic_ns())
-        left_ns = self.lapses_after_ns(record) - stood_ns
+        left_ns = max(self.lapses_after_ns(record) - stood_ns, self._until_instant_ns(record))
         return Take(Reason.LAPSED) if left_ns <= 0 else Wait(left_ns)
 
     def _is_left_by_our_own(self, record: LeaseItem) -> bool:
@@ -98,10 +104,25 @@ class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
     def lapses_after_ns(self, record: LeaseItem) -> int:
         """As `stands_for_ns`.
 
-        A row that tells an instant (0.6) is given our own lease, for nobody knows which instant that is on our clock.
-        So our lease must be at least as long as theirs: a live holder of 0.6 with a longer one would lose its row.
+        A number (N) below a year of seconds is a duration, as 0.6 reads it; then the longer one of that and our own
+        lease counts. For an instant, our own lease counts here, and `_until_instant_ns` may wait for longer.
         """
         duration_s = record.duration_s
         if duration_s is None:
             duration_s = whole_seconds(self.client.terms.validity_ns)
+            if record.ends_s is not None and record.ends_s < _INSTANT_S_MIN:
+                duration_s = max(duration_s, record.ends_s)
         return stands_for_ns(duration_s, self._rate_ratio_ppm)
+
+    def _until_instant_ns(self, record: LeaseItem) -> int:
+        """Until the instant that a row of 0.6 tells has passed on our wall clock; at most 0 where there is none.
+
+        It only makes a waiter wait longer, beside what its monotonic clock asks (T2): a live holder of 0.6 whose lease
+        is longer than ours keeps its row as far as our clock agrees with its own. An instant too far off is damage, or
+        from another clock, and blocks nobody (B1): then our own lease decides alone.
+        """
+        if record.ends_s is None or record.ends_s < _INSTANT_S_MIN:
+            return 0
+        # 0.6 rounds down to a whole second.
+        left_ns = (record.ends_s + 1) * NS_PER_S - self.runtime.wall_ns()
+        return left_ns if left_ns <= _INSTANT_AHEAD_NS_MAX else 0

@@ -78,6 +78,10 @@ CALLS: tuple[Call, ...] = (
     lambda table: table.update("a", at("2"), put={VERSION: text("3")}, remove=["yes"], add={"count": number(2)}),
     lambda table: table.update("a", at("2"), put={VERSION: text("4")}),
     lambda table: table.update("new", add={"count": number(1)}),
+    lambda table: table.merge("a", {VERSION: text("4"), "n": text("8")}, (VERSION, "n", "gone"), at("2")),
+    lambda table: table.merge(
+        "new", {VERSION: text("1"), "n": text("8"), "beside": text("x")}, (VERSION, "n", "count")
+    ),
     lambda table: table.delete("a", at("2")),
     lambda table: table.delete("a", at("3"), exists(KEY)),
     lambda table: table.delete("a", at("3"), exists(KEY)),
@@ -187,7 +191,7 @@ def test_a_grant_costs_what_the_document_says_by_the_servers_own_count(table: Dy
     """docs/delta.md: a row is one unit, so two writes a cycle, and two reads and one mark before the first."""
     units: Counter[str] = Counter()
     events = table._made.meta.events
-    for operation in ("GetItem", "PutItem"):
+    for operation in ("GetItem", "PutItem", "UpdateItem"):
         events.register(
             f"provide-client-params.dynamodb.{operation}",
             lambda params, **_: {**params, "ReturnConsumedCapacity": "TOTAL"},
@@ -201,7 +205,7 @@ def test_a_grant_costs_what_the_document_says_by_the_servers_own_count(table: Dy
         assert lock.try_lock()
         lock.unlock()
     lock.close()
-    assert units == {"GetItem": 2, "PutItem": 1 + 2 * 4}
+    assert units == {"GetItem": 2, "PutItem": 1 + 1, "UpdateItem": 2 * 4 - 1}
 
 
 HOLDS_UNTIL_KILLED = """

@@ -12,7 +12,7 @@ from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.table import KEY, VERSION, TableClient, number, text, to_bytes
-from lockref.errors import LockLost, LockNotAcquirable, LockNotHeld
+from lockref.errors import LockLost, LockNotAcquirable, LockNotHeld, OutcomeUnknown
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_S
@@ -59,6 +59,19 @@ class Machine:
     def plant(self, **attributes: Any) -> None:
         row = {"ownerName": text("other"), VERSION: text("v1"), "leaseDuration": text(str(LEASE_S)), **attributes}
         self.client.put(ROW, {name: value for name, value in row.items() if value is not None})
+
+
+def heartbeats_of(lock: DynamoLock) -> list[Any]:
+    """The heartbeats that it will start, one for each grant."""
+    beats: list[Any] = []
+    made = lock.gated.client.new_heartbeat
+
+    def kept(*arguments: Any, **parts: Any) -> Any:
+        beats.append(made(*arguments, **parts))
+        return beats[-1]
+
+    lock.gated.client.new_heartbeat = kept
+    return beats
 
 
 def lose_reply(_request: Request, perform: Callable[[], Reply]) -> Reply:
@@ -184,6 +197,22 @@ def test_a_row_with_an_instant_is_watched_for_our_own_lease(instant):
     assert machine.row().duration_s == LEASE_S
 
 
+@pytest.mark.parametrize(("theirs_s", "ours_s"), [(60, 10), (10, 60)])
+@pytest.mark.parametrize("is_instant", [True, False])
+def test_the_longer_lease_counts_where_a_row_tells_a_number(theirs_s, ours_s, is_instant):
+    """B8, T5: whether 0.6 writes an instant or somebody a duration, a live holder of the longer lease keeps its row."""
+    machine = Machine()
+    start_ns = machine.runtime.wall
+    ends_s = start_ns // NS_PER_S + theirs_s if is_instant else theirs_s
+    machine.plant(leaseDuration=number(ends_s))
+    settings = LockSettings(key=ROW, validity_ns=ours_s * NS_PER_S)
+    waiter = DynamoLock(machine.client, ROW, LeaseOptions.from_settings(settings), runtime=machine.runtime)
+    while not waiter.try_lock():
+        machine.runtime.advance(NS_PER_S // 2)
+    waited_ns = machine.runtime.wall - start_ns
+    assert 60 * NS_PER_S <= waited_ns <= 67 * NS_PER_S
+
+
 def test_the_holder_stops_before_anybody_may_take_over():
     """T2, T3, T6: counted from before the write left, on its own clock, a margin early; a step back changes nothing."""
     machine = Machine(margin_ms="500")
@@ -248,6 +277,31 @@ def test_what_others_left_in_a_row_is_kept():
     lock.unlock()
     body = machine.client.get(ROW).body
     assert (body["colour"], "data" in body) == (text("blue"), False)
+
+
+def test_what_others_add_while_it_is_held_is_kept():
+    """An operator closes a held lock: renewal and release leave the mark and every other attribute as they are."""
+    machine = Machine()
+    lock = machine.lock()
+    beats = heartbeats_of(lock)
+    lock.intent = "ours"
+    assert lock.try_lock()
+    machine.client.update(ROW, put={"isNonAcquirable": text("1"), "colour": text("blue")})
+    first = machine.row()
+    beats[-1].renew()
+    assert (machine.row().nonce == first.nonce, machine.row().data) == (False, "ours")
+    assert lock.holds()
+    lock.unlock()
+    body = machine.client.get(ROW).body
+    assert (body["colour"], body["isNonAcquirable"], machine.row().is_released) == (text("blue"), text("1"), True)
+    assert "data" not in body
+    with pytest.raises(LockNotAcquirable):
+        machine.lock().try_lock()
+    machine.client.update(ROW, remove=["isNonAcquirable"])
+    successor = machine.lock()
+    assert successor.try_lock()
+    assert machine.client.get(ROW).body["colour"] == text("blue")
+    assert not machine.row().is_released
 
 
 def test_a_foreign_release_is_honoured():
@@ -325,14 +379,7 @@ def test_the_row_tells_what_its_holder_is_about_to_do():
     """B12: a successor of a dead holder sees what that one left; once it is done, the next renewal tells ours."""
     machine = Machine()
     dead, successor = machine.lock(), machine.lock()
-    beats: list[Any] = []
-    made = successor.gated.client.new_heartbeat
-
-    def kept(*arguments: Any, **parts: Any) -> Any:
-        beats.append(made(*arguments, **parts))
-        return beats[-1]
-
-    successor.gated.client.new_heartbeat = kept
+    beats = heartbeats_of(successor)
     dead.intent, successor.intent = "the dead one's", "ours"
     assert dead.try_lock()
     assert (dead.data, dead.took_over) == ("the dead one's", False)
@@ -348,6 +395,64 @@ def test_the_row_tells_what_its_holder_is_about_to_do():
     assert machine.row().data is None
     with pytest.raises(LockNotHeld):
         successor.update_data("again")
+
+
+def lose_read(_request: Request, _perform: Callable[[], Reply]) -> Reply:
+    return TIMED_OUT
+
+
+@pytest.mark.parametrize("is_undone", [True, False])
+@pytest.mark.parametrize("who", ["the same", "another"])
+def test_a_take_over_that_nobody_was_told_of_leaves_the_work_in_the_row(is_undone, who):
+    """B12, B6: the answer of the take-over is lost, and the call ends. Its undoing keeps what is to be finished."""
+    machine = Machine()
+    machine.plant(data=text("the dead one's"))
+    lock = machine.lock()
+    lock.intent = "ours"
+    assert not lock.try_lock()
+    machine.runtime.mono += WATCH_NS
+    machine.table.script = [lambda _request, perform: perform(), lose_reply, *[lose_read] * 20]
+    with pytest.raises(OutcomeUnknown):
+        lock.try_lock()
+    machine.table.script = []
+    assert machine.row().owner == lock.owner
+    orphans = lock.gated.client.cleanup.orphans
+    if is_undone:
+        assert lock.gated.client.cleanup.undo(list(orphans))
+        assert machine.row().is_released
+    assert machine.row().data == "the dead one's"
+    successor = lock if who == "the same" else machine.lock()
+    successor.intent = "ours"
+    if not successor.try_lock():
+        machine.runtime.mono += WATCH_NS
+        assert successor.try_lock()
+    assert (successor.took_over, successor.data) == (True, "the dead one's")
+    successor.update_data("ours")
+    successor.unlock()
+    assert (machine.row().data, machine.row().is_released) == (None, True)
+    assert lock.try_lock()
+    assert (lock.took_over, lock.data) == (False, "ours")
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_holder_that_loses_its_lease_leaves_what_it_has_not_done(is_done):
+    """B12: it took over and was too late; what the dead holder left is still in the row, unless it is done."""
+    machine = Machine()
+    machine.plant(data=text("the dead one's"))
+    lock = machine.lock()
+    assert not lock.try_lock()
+    machine.runtime.mono += WATCH_NS
+    assert lock.try_lock()
+    if is_done:
+        lock.update_data("ours")
+    machine.runtime.mono += LEASE_S * NS_PER_S
+    with pytest.raises(LockLost):
+        lock.unlock()
+    successor = machine.lock()
+    if not successor.try_lock():
+        machine.runtime.mono += WATCH_NS
+        assert successor.try_lock()
+    assert successor.took_over is not is_done
 
 
 @pytest.mark.parametrize("left", [{"isReleased": text("1")}, {"data": text(NOTHING_TO_FINISH)}, {"data": None}])
