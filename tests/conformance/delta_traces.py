@@ -7,17 +7,27 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from lockref.dynamodb.item import OWNER
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.shipped.crate import Crate
+from lockref.dynamodb.shipped.java_client import JavaClient
 from lockref.dynamodb.shipped.python_client import PythonClient
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock
-from lockref.dynamodb.table import GET, PUT, TABLE, Condition, Item, TableClient
+from lockref.dynamodb.table import GET, KEY, PUT, TABLE, Condition, Item, TableClient, text
 from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, OutcomeUnknown
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.port import Outcome
-from scenarios.peers.delta.situations import KEY_VALUE, LOST, LOST_BEFORE, OWNER_NAME, THROTTLED, Situation
+from scenarios.peers.delta.situations import (
+    KEY_VALUE,
+    LOST,
+    LOST_BEFORE,
+    OWNER_NAME,
+    THROTTLED,
+    UNAVAILABLE,
+    Situation,
+)
 from scenarios.peers.delta.traces import Script, Trace, clauses_in
 from tests.hardened_rig import ManualRuntime
 
@@ -27,6 +37,7 @@ _REFUSED: Final = {
     Outcome.THROTTLED: "ProvisionedThroughputExceededException",
 }
 _TOO_MANY: Final = Reply(Outcome.THROTTLED, status=400, reason=_REFUSED[Outcome.THROTTLED])
+_NOT_NOW: Final = Reply(Outcome.AMBIGUOUS, status=503, reason="ServiceUnavailable")
 
 
 class ScriptedTable:
@@ -52,6 +63,8 @@ class ScriptedTable:
         fate = self.script.arrives(_told(request), now_ns=now_ns, wall_s=wall_s)
         if fate == THROTTLED:
             reply = _TOO_MANY
+        elif fate == UNAVAILABLE:
+            reply = _NOT_NOW
         elif fate == LOST_BEFORE:
             reply = TIMED_OUT
         else:
@@ -79,6 +92,8 @@ def _told(request: Request) -> Trace:
 def _heard(request: Request, reply: Reply) -> Trace:
     if reply is TIMED_OUT:
         return {"lost": True}
+    if reply is _NOT_NOW:
+        return {"refused": reply.reason}
     if reply.outcome is not Outcome.APPLIED:
         return {"refused": _REFUSED[reply.outcome]}
     if request.verb == GET:
@@ -110,6 +125,9 @@ def play(build: type[RowLock], situation: Situation) -> Trace:
     if isinstance(lock, Crate):
         lock.additional_ns = situation.additional_ms * NS_PER_MS
         calls: Mapping[str, Callable[[Any, Mapping[str, Any]], Trace]] = _CALLS
+    elif isinstance(lock, JavaClient):
+        lock.additional_ns = situation.additional_ms * NS_PER_MS
+        calls = _JAVA_CALLS
     else:
         calls = _PORT_CALLS
     for call in situation.calls:
@@ -182,6 +200,58 @@ _PORT_CALLS: Final[dict[str, Callable[[PythonClient, Mapping[str, Any]], Trace]]
 }
 
 
+def _acquire_java(lock: JavaClient, _call: Mapping[str, Any]) -> Trace:
+    try:
+        is_acquired = lock.acquire(may_wait=True, until_ns=lock.runtime.monotonic_ns() + _LONG_NS)
+    except AnotherAttempt:
+        return {"error": "LockNotGrantedException"}
+    except CorruptRecord:
+        return {"error": "unreadable"}
+    except OutcomeUnknown:
+        return {"error": "no answer"}
+    assert is_acquired, "an attempt of the client ends by itself"
+    return {"acquired": True}
+
+
+def _heartbeat_java(lock: JavaClient, _call: Mapping[str, Any]) -> Trace:
+    try:
+        lock.send_heartbeat()
+    except OutcomeUnknown:
+        return {"error": "no answer"}
+    except LockError:
+        return {"error": "LockNotGrantedException"}
+    return {"renewed": True}
+
+
+def _wait_java(lock: JavaClient, call: Mapping[str, Any]) -> Trace:
+    lock.runtime.sleep(int(call["ms"]) * NS_PER_MS)
+    return {"waited": True}
+
+
+_JAVA_CALLS: Final[dict[str, Callable[[Any, Mapping[str, Any]], Trace]]] = {
+    "acquire": _acquire_java,
+    "heartbeat": _heartbeat_java,
+    "wait": _wait_java,
+    "expired": lambda lock, _call: {"expired": lock.is_expired()},
+    "release": _release,
+}
+
+
+def with_heartbeats_as_puts(trace: Trace) -> Trace:
+    """A trace of the Java client, whose heartbeat sets two attributes, as our puts of the whole row.
+
+    The row that comes of it is the one that it had, whose owner its condition names, with these two.
+    """
+    told: Trace = json.loads(json.dumps(trace))
+    for call in told["calls"]:
+        for request in call["requests"]:
+            if request["op"] == "update":
+                [owner] = [clause[2] for clause in request["condition"] if clause[0] == OWNER]
+                request["op"] = PUT
+                request["item"] = {KEY: text(KEY_VALUE), OWNER: owner, **request.pop("set")}
+    return told
+
+
 def with_leases_as_text(trace: Trace) -> Trace:
     """A trace of python_dynamodb_lock, whose leases are numbers, as our rows have them."""
     told: Trace = json.loads(_LEASE_AS_NUMBER.sub(r'"leaseDuration": {"S":', json.dumps(trace)))
@@ -190,14 +260,18 @@ def with_leases_as_text(trace: Trace) -> Trace:
 
 _LEASE_AS_NUMBER: Final = re.compile(r'"leaseDuration": \{"N":')
 
-_NO_ANSWER: Final = ("GetItemError", "PutItemError", "DeleteItemError")
-"""What the crate calls every failure of a request that it does not know; for us one error."""
+_ONE_NAME: Final = {
+    **dict.fromkeys(("GetItemError", "PutItemError", "DeleteItemError"), "no answer"),
+    **dict.fromkeys(("SdkClientException", "ProvisionedThroughputExceededException", "DynamoDbException"), "no answer"),
+    **dict.fromkeys(("NumberFormatException", "NullPointerException"), "unreadable"),
+}
+"""What the crate, then the Java client call a failure of a request that they do not know, and Java a malformed row."""
 
 
 def in_our_words(trace: Trace) -> Trace:
-    """A recorded trace with the crate's names of unanswered requests made one."""
-    calls = [
-        {**call, "answer": {"error": "no answer"}} if call["answer"].get("error") in _NO_ANSWER else call
-        for call in trace["calls"]
-    ]
+    """A recorded trace in which failures that are one to us have one name."""
+    calls = []
+    for call in trace["calls"]:
+        error = call["answer"].get("error")
+        calls.append({**call, "answer": {"error": _ONE_NAME[error]}} if error in _ONE_NAME else call)
     return {**trace, "calls": calls}

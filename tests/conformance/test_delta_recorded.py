@@ -11,13 +11,14 @@ from functools import partial
 import pytest
 
 from lockref.dynamodb.shipped.crate import Crate, CrateWithFix, CrateWithTimeToLive
+from lockref.dynamodb.shipped.java_client import JavaClient
 from lockref.dynamodb.shipped.python_client import PythonClient
 from lockref.errors import BackendUnavailable
 from scenarios.peers.delta.lake import started_lake
 from scenarios.peers.delta.recorder import RECORDED, record_all, traces_file
-from scenarios.peers.delta.situations import CRATE, PORT
-from scenarios.peers.delta.traces import clauses_of, from_lines
-from tests.conformance.delta_traces import in_our_words, play, with_leases_as_text
+from scenarios.peers.delta.situations import CRATE, JAVA, PORT
+from scenarios.peers.delta.traces import attributes_set, clauses_of, from_lines
+from tests.conformance.delta_traces import in_our_words, play, with_heartbeats_as_puts, with_leases_as_text
 
 BUILDS = {
     "dynamodb_lock-0.4.3": Crate,
@@ -46,6 +47,13 @@ def test_the_model_asks_and_answers_as_the_python_port_did(situation):
     assert play(PythonClient, situation) == expected
 
 
+@pytest.mark.parametrize("situation", JAVA, ids=lambda situation: situation.name)
+def test_the_model_asks_and_answers_as_the_java_client_did(situation):
+    """The same with heartbeats by hand; 503 to one of them is a renewal for the caller alone (B14)."""
+    expected = with_heartbeats_as_puts(in_our_words(recorded("dynamodb-lock-client-1.2.0")[situation.name]))
+    assert play(JavaClient, situation) == expected
+
+
 @pytest.mark.parametrize("original", RECORDED)
 def test_a_file_has_every_situation_once(original):
     situations, _ = RECORDED[original]
@@ -67,6 +75,11 @@ def test_the_builds_differ_in_the_recorded_traces():
 def test_a_condition_of_an_unknown_form_is_not_passed_over():
     with pytest.raises(ValueError, match="begins_with"):
         clauses_of("attribute_exists(#k) AND begins_with(#k, :v)", {"#k": "key"}, {":v": {"S": "a"}})
+
+
+def test_an_update_of_an_unknown_form_is_not_passed_over():
+    with pytest.raises(ValueError, match="REMOVE"):
+        attributes_set("SET #a = :a REMOVE #b", {"#a": "a", "#b": "b"}, {":a": {"S": "1"}})
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -35,12 +36,15 @@ class Table(MemoryTable):
         self.log: list[str] = []
         self.answer: Callable[[Reply], Reply] | None = None
         self.on_get: Callable[[], None] = lambda: None
+        self.after_get: Callable[[], None] = lambda: None
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
         self.log.append(request.verb)
         if request.verb == "get":
             self.on_get()
         reply = super().send(request, timeout_ns)
+        if request.verb == "get":
+            self.after_get()
         if self.answer is not None and request.verb != "get":
             answer, self.answer = self.answer, None
             return answer(reply)
@@ -288,6 +292,94 @@ def test_java_renews_and_stops_where_its_row_is_gone():
     assert not lock.holds()
     with pytest.raises(LockError):
         lock.unlock()
+
+
+def test_java_takes_a_released_row_by_its_mark():
+    """The condition asks for the mark `"1"` and for no version; a row with another mark is never taken."""
+    for mark, is_taken in ((text("1"), True), (flag(True), False)):
+        machine = Machine()
+        machine.plant(isReleased=mark)
+        # The row changes its version between the look and the write.
+        machine.table.after_get = lambda machine=machine, mark=mark: machine.plant(version="v2", isReleased=mark)
+        assert machine.lock(JavaClient).try_lock() is is_taken
+
+
+def test_an_attempt_of_java_ends_a_second_after_the_first_holders_lease():
+    """A second holder's lease does not make it longer."""
+    machine = Machine()
+    machine.plant(text("2000"))
+    looks = 0
+
+    def look():
+        nonlocal looks
+        looks += 1
+        machine.client.put(ROW, {"ownerName": text("other"), VERSION: text(f"v{looks}"), "leaseDuration": text("2000")})
+
+    lock = machine.lock(JavaClient)
+    lock.poll_ns = NS_PER_S * 3 // 2
+    began_ns = machine.runtime.monotonic_ns()
+    machine.table.on_get = look
+    with pytest.raises(AnotherAttempt, match="timed out"):
+        lock.acquire(may_wait=True, until_ns=began_ns + 60 * NS_PER_S)
+    assert looks == 4
+    assert machine.runtime.monotonic_ns() - began_ns == 4_500_000_000
+
+
+@pytest.mark.parametrize(
+    "answer", [TIMED_OUT, Reply(Outcome.THROTTLED, status=400, reason="ProvisionedThroughputExceededException")]
+)
+def test_a_waiting_attempt_of_java_passes_over_a_write_without_an_answer(answer):
+    """It looks again, meets its own row, and waits until that is over (B6). A 503 ends the attempt."""
+    machine = Machine()
+    lock = machine.lock(JavaClient)
+    machine.table.answer = lambda _reply: answer
+    began_ns = machine.runtime.monotonic_ns()
+    assert lock.lock(60)
+    assert machine.runtime.monotonic_ns() - began_ns > LEASE_S * NS_PER_S
+    lock.unlock()
+    machine.table.answer = lambda _reply: Reply(Outcome.AMBIGUOUS, status=503, reason="busy")
+    with pytest.raises(OutcomeUnknown, match="busy"):
+        lock.lock(60)
+
+
+@pytest.mark.parametrize("attribute", ["ownerName", VERSION, "leaseDuration"])
+def test_java_fails_on_a_row_that_lacks_an_attribute(attribute):
+    """Also on a released one, which it would otherwise take."""
+    machine = Machine()
+    machine.plant(isReleased=text("1"))
+    row = {name: value for name, value in machine.row().items() if name not in (attribute, KEY)}
+    machine.client.put(ROW, row)
+    with pytest.raises(CorruptRecord, match=attribute):
+        machine.lock(JavaClient).try_lock()
+
+
+def test_a_heartbeat_of_java_after_its_lease_is_refused_without_a_request():
+    machine = Machine()
+    lock = machine.lock(JavaClient)
+    assert lock.try_lock()
+    machine.runtime.advance(LEASE_S * NS_PER_S + 1)
+    machine.table.log.clear()
+    with pytest.raises(LockNotHeld, match="lease is over"):
+        lock.send_heartbeat()
+    assert machine.table.log == []
+
+
+def test_java_asks_for_its_release_after_a_refused_heartbeat_and_closes_without():
+    """A refused heartbeat takes the lock off the client's list: a release by the caller asks, a close does not."""
+    machine = Machine()
+    for give_back, asked in ((lambda lock: lock.unlock(), ["delete"]), (lambda lock: lock.close(), [])):
+        machine.client.delete(ROW)
+        lock = machine.lock(JavaClient)
+        assert lock.try_lock()
+        machine.plant(version="stolen")
+        with pytest.raises(LockError, match="another's by now"):
+            lock.send_heartbeat()
+        assert not lock.holds()
+        assert not lock.is_expired()
+        machine.table.log.clear()
+        with contextlib.suppress(LockError):
+            give_back(lock)
+        assert machine.table.log == asked
 
 
 def test_python_never_renews_what_was_in_danger():

@@ -25,19 +25,22 @@ from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from lockref.stores.aws import aws_client
 from scenarios.peers.delta.crates import crate_driver
+from scenarios.peers.delta.java_driver import java_driver
 from scenarios.peers.delta.lake import REGION, Lake
 from scenarios.peers.delta.process import Peer, in_its_python
 from scenarios.peers.delta.situations import (
     CRATE,
+    JAVA,
     KEY_VALUE,
     LOST,
     LOST_BEFORE,
     OWNER_NAME,
     PORT,
     THROTTLED,
+    UNAVAILABLE,
     Situation,
 )
-from scenarios.peers.delta.traces import Script, Trace, clauses_of
+from scenarios.peers.delta.traces import Script, Trace, attributes_set, clauses_of
 
 FOLDER: Final = Path(__file__).resolve().parents[3] / "tests" / "data" / "delta_traces"
 """Where the recorded traces are kept, one file for each original."""
@@ -46,6 +49,8 @@ _CALL_S: Final = 120
 _REQUEST_S: Final = 20
 _TARGET: Final = "X-Amz-Target"
 _TOO_MANY: Final = b'{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}'
+_NOT_NOW: Final = b'{"__type":"com.amazonaws.dynamodb.v20120810#ServiceUnavailable"}'
+_REFUSALS: Final = {THROTTLED: (400, _TOO_MANY), UNAVAILABLE: (503, _NOT_NOW)}
 _AT_ONCE: Final = 5
 _TRIES_MAX: Final = 6
 
@@ -58,6 +63,8 @@ def request_in(operation: str, body: dict[str, Any]) -> Trace:
         told["is_consistent"] = bool(body.get("ConsistentRead"))
     if "Item" in body:
         told["item"] = body["Item"]
+    if "UpdateExpression" in body:
+        told["set"] = attributes_set(body["UpdateExpression"], names, values)
     if body.get("ConditionExpression"):
         told["condition"] = clauses_of(body["ConditionExpression"], names, values)
     return told
@@ -86,8 +93,8 @@ class _Handler(BaseHTTPRequestHandler):
         with self.turn:
             request = request_in(operation, self.renamed(json.loads(body)))
             fate = self.script.arrives(request, now_ns=time.monotonic_ns(), wall_s=time.time())
-            status, answer = (400, _TOO_MANY) if fate == THROTTLED else (0, b"")
-            if fate not in (THROTTLED, LOST_BEFORE):
+            status, answer = _REFUSALS.get(fate or "", (0, b""))
+            if fate != LOST_BEFORE and fate not in _REFUSALS:
                 status, answer = self._forward(body)
             is_lost = fate in (LOST, LOST_BEFORE)
             self.script.answered(
@@ -135,9 +142,9 @@ def recording(
             thread.join()
 
 
-def record_crate(lake: Lake, build: str, situation: Situation) -> Trace:
-    """The crate dynamodb_lock in one situation, on a table of its own. build: see `crates`."""
-    table = f"{build}-{situation.name}-{lake.new_key()}"
+@contextlib.contextmanager
+def _own_table(lake: Lake, table: str, situation: Situation) -> Iterator[Script]:
+    """A new table of that name with the key that the crate and the Java client have, and the situation's script."""
     timeout_ns = _REQUEST_S * NS_PER_S
     channel = DynamoChannel(table, endpoint=lake.endpoint, region=REGION, request_timeout_ns=timeout_ns)
     with contextlib.closing(channel):
@@ -148,7 +155,13 @@ def record_crate(lake: Lake, build: str, situation: Situation) -> Trace:
             reply = client.delete(KEY_VALUE) if row is None else client.put(KEY_VALUE, row)
             assert reply.status == http.HTTPStatus.OK, "the server refused a row of the script"
 
-        script = Script(situation, plant, int(time.time()))
+        yield Script(situation, plant, int(time.time()))
+
+
+def record_crate(lake: Lake, build: str, situation: Situation) -> Trace:
+    """The crate dynamodb_lock in one situation, on a table of its own. build: see `crates`."""
+    table = f"{build}-{situation.name}-{lake.new_key()}"
+    with _own_table(lake, table, situation) as script:
         options = {
             "DYNAMO_LOCK_TABLE_NAME": table,
             "DYNAMO_LOCK_PARTITION_KEY_VALUE": KEY_VALUE,
@@ -164,6 +177,20 @@ def record_crate(lake: Lake, build: str, situation: Situation) -> Trace:
                 f"dynamodb_lock {build}", [str(crate_driver())], told, env=env, log_folder=lake.log_folder, name=table
             ) as peer:
                 _play(peer, script)
+    return script.trace()
+
+
+def record_java(lake: Lake, situation: Situation) -> Trace:
+    """dynamodb-lock-client in one situation, on a table of its own, without its background thread."""
+    table = f"java-{situation.name}-{lake.new_key()}"
+    periods = {"refresh_ms": str(situation.refresh_ms), "additional_ms": str(situation.additional_ms)}
+    with _own_table(lake, table, situation) as script, recording(script, lake.endpoint) as endpoint:
+        told = {
+            "endpoint": endpoint, "warm_endpoint": lake.endpoint, "region": REGION, "table": table,
+            "owner": OWNER_NAME, "lease_ms": str(situation.lease_s * 1000),
+        }  # fmt: skip
+        with Peer("dynamodb-lock-client", java_driver(), told, env={}, log_folder=lake.log_folder, name=table) as peer:
+            _play(peer, script, **periods)
     return script.trace()
 
 
@@ -237,9 +264,10 @@ def record_port(lake: Lake, situation: Situation) -> Trace:
     return script.trace()
 
 
-def _play(peer: Peer, script: Script) -> None:
+def _play(peer: Peer, script: Script, **periods: str) -> None:
+    """Let the original make the calls. periods: what it is told with each, and the trace does not repeat."""
     for call in script.situation.calls:
-        peer.ask(**call)
+        peer.ask(**call, **periods)
         script.called(call, peer.answer(_CALL_S))
 
 
@@ -268,6 +296,7 @@ RECORDED: Final[dict[str, tuple[tuple[Situation, ...], Callable[[Lake, Situation
     "dynamodb_lock-0.6.1": (CRATE, lambda lake, situation: record_crate(lake, "0.6.1", situation)),
     "dynamodb_lock-0.6.1-pr6": (CRATE, lambda lake, situation: record_crate(lake, "0.6.1-pr6", situation)),
     "python_dynamodb_lock-0.9.1": (PORT, record_port),
+    "dynamodb-lock-client-1.2.0": (JAVA, record_java),
 }
 """What can be recorded: situations, and who plays one. The name is that of the file."""
 

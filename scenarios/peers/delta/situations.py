@@ -18,8 +18,9 @@ from lockref.dynamodb.table import VERSION, Item, flag, text
 
 KEY_VALUE: Final = "s3://lake/orders"
 OWNER_NAME: Final = "writer"
-LOST, LOST_BEFORE, THROTTLED = "lost", "lost-before", "throttled"
-"""What may become of a request: it takes effect and its answer is lost; it never arrives; it is refused as too many."""
+LOST, LOST_BEFORE, THROTTLED, UNAVAILABLE = "lost", "lost-before", "throttled", "unavailable"
+"""What may become of a request: it takes effect and its answer is lost; it never arrives; it is refused as too many; it
+is refused with the status 503."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,3 +215,120 @@ PORT: Final[tuple[Situation, ...]] = (
     Situation(name="put-throttled", about="a write is throttled", calls=(_within(4),), fates={2: THROTTLED}),
 )  # fmt: skip
 """For python_dynamodb_lock, between two heartbeats. Looks are 1.5 s apart. Its leases are numbers, here text."""
+
+
+_TAKE: Final = {"do": "acquire", "key": KEY_VALUE}
+_BEAT: Final = {"do": "heartbeat"}
+_WAIT: Final = {"do": "wait", "ms": "3000"}
+_EXPIRED: Final = {"do": "expired"}
+_MS: Final = text("4000")
+
+
+def _java(version: str = "v1", more: Item | None = None) -> Item:
+    """A row of another owner with a lease of 4 s in milliseconds."""
+    return _theirs(version, lease=_MS, more=more)
+
+
+def _for_java(*, additional_ms: int = 4000, **told: Any) -> Situation:
+    """A situation in which decisions about time have a whole second to spare: Java loads classes at first use."""
+    return Situation(lease_s=4, refresh_ms=3000, additional_ms=additional_ms, **told)
+
+
+JAVA: Final[tuple[Situation, ...]] = (
+    _for_java(name="free", about="no row: taken, and deleted at the release", calls=(_TAKE, _RELEASE)),
+    _for_java(
+        name="released-later", about="a live holder deletes its row before the third look", row=_java(),
+        calls=(_TAKE, _RELEASE), before={2: _java("v2"), 3: None},
+    ),
+    _for_java(
+        name="live", about="a live holder renews; the attempt ends after its lease and the additional time",
+        row=_java(), calls=(_TAKE,), before={2: _java("v2"), 3: _java("v3"), 4: _java("v4")},
+    ),
+    _for_java(
+        name="only-the-first-lease", about="the second holder's longer lease does not prolong the attempt",
+        row=_java(), calls=(_TAKE,), before={2: _theirs("v2", lease=text("60000"))},
+    ),
+    _for_java(
+        name="dead", about="a dead holder's row is taken at the third look", row=_java(), calls=(_TAKE, _RELEASE)
+    ),
+    _for_java(
+        name="changed-and-taken", about="the version changes: the count begins anew",
+        row=_java(), calls=(_TAKE, _RELEASE), before={3: _java("v2")}, additional_ms=10_000,
+    ),
+    _for_java(
+        name="released-mark", about="the row is marked as released", row=_java(more={RELEASED: text("1")}),
+        calls=(_TAKE, _RELEASE),
+    ),
+    _for_java(
+        name="released-again", about="the marked row gets another version between our look and our write",
+        row=_java(more={RELEASED: text("1")}), calls=(_TAKE, _RELEASE),
+        before={2: _java("v2", more={RELEASED: text("1")})},
+    ),
+    _for_java(
+        name="released-flag", about="the mark is a truth value: seen, and never equal to the text of the condition",
+        row=_java(more={RELEASED: flag(True)}), calls=(_TAKE,), before={6: None},
+    ),
+    _for_java(
+        name="rival-was-faster", about="a rival puts its row between our look and our write", calls=(_TAKE, _RELEASE),
+        before={2: _java()}, additional_ms=10_000,
+    ),
+    _for_java(
+        name="rival-took-over", about="a rival takes the dead holder's row over between our look and our write",
+        row=_java(), calls=(_TAKE,), before={4: _java("v2")},
+    ),
+    _for_java(
+        name="heartbeat", about="two heartbeats by hand, then the lease counts from the second",
+        calls=(_TAKE, _WAIT, _BEAT, _WAIT, _BEAT, _EXPIRED, _RELEASE),
+    ),
+    _for_java(
+        name="heartbeat-too-late", about="a heartbeat after the lease is refused by the client itself",
+        calls=(_TAKE, _WAIT, _WAIT, _EXPIRED, _BEAT, _RELEASE),
+    ),
+    _for_java(
+        name="heartbeat-unavailable", about="503 to a heartbeat: the row stands still, the lease counts anew (B14)",
+        calls=(_TAKE, _WAIT, _BEAT, _WAIT, _EXPIRED, _BEAT, _RELEASE), fates={3: UNAVAILABLE},
+    ),
+    _for_java(
+        name="heartbeats-unavailable", about="503 to each: held on, while another takes the row (B14)",
+        calls=(_TAKE, _WAIT, _BEAT, _WAIT, _BEAT, _EXPIRED, _WAIT, _BEAT, _EXPIRED, _RELEASE),
+        fates={3: UNAVAILABLE, 4: UNAVAILABLE, 5: UNAVAILABLE}, before={5: _java()},
+    ),
+    _for_java(
+        name="heartbeat-answer-lost", about="the renewal lands, its answer does not; the next meets its own version",
+        calls=(_TAKE, _BEAT, _BEAT, _RELEASE), fates={3: LOST},
+    ),
+    _for_java(
+        name="heartbeat-throttled", about="a throttled heartbeat is an error and no renewal",
+        calls=(_TAKE, _WAIT, _BEAT, _WAIT, _EXPIRED), fates={3: THROTTLED},
+    ),
+    _for_java(
+        name="stolen-before-heartbeat", about="the row is another's at the heartbeat; the release asks all the same",
+        calls=(_TAKE, _BEAT, _EXPIRED, _RELEASE), before={3: _java()},
+    ),
+    _for_java(
+        name="stolen-before-release", about="the row is another's at the release", calls=(_TAKE, _RELEASE),
+        before={3: _java()},
+    ),
+    _for_java(
+        name="gone-before-release", about="there is no row at the release", calls=(_TAKE, _RELEASE), before={3: None}
+    ),
+    _for_java(
+        name="put-answer-lost", about="the write lands, its answer does not; the attempt waits for its own row (B6)",
+        calls=(_TAKE, _RELEASE), fates={2: LOST},
+    ),
+    _for_java(name="put-lost", about="the write does not land", calls=(_TAKE, _RELEASE), fates={2: LOST_BEFORE}),
+    _for_java(name="get-answer-lost", about="the answer to a read is lost", calls=(_TAKE,), fates={1: LOST}),
+    _for_java(
+        name="release-answer-lost", about="the answer to the release is lost", calls=(_TAKE, _RELEASE), fates={3: LOST}
+    ),
+    _for_java(name="get-throttled", about="a read is throttled", calls=(_TAKE,), fates={1: THROTTLED}),
+    _for_java(name="put-throttled", about="a write is throttled", calls=(_TAKE,), fates={2: THROTTLED}),
+    _for_java(name="get-unavailable", about="503 to a read", calls=(_TAKE,), fates={1: UNAVAILABLE}),
+    _for_java(name="put-unavailable", about="503 to a write", calls=(_TAKE,), fates={2: UNAVAILABLE}),
+    _for_java(name="no-text", about="a lease of other words", row=_theirs(lease=text("soon")), calls=(_TAKE,)),
+    _for_java(
+        name="no-version", about="a row without a version", row=_without(_java(), VERSION), calls=(_TAKE,)
+    ),
+    _for_java(name="no-owner", about="a row without an owner", row=_without(_java(), OWNER), calls=(_TAKE,)),
+)  # fmt: skip
+"""For dynamodb-lock-client with hold-on-unavailable, without its background thread. Looks are 3 s apart."""

@@ -26,6 +26,8 @@ _TERM: Final = re.compile(
     r"attribute_exists\((?P<exists>#\w+)\)|attribute_not_exists\((?P<absent>#\w+)\)|(?P<name>#\w+) = (?P<value>:\w+)"
 )
 
+_SETTING: Final = re.compile(r"(?P<name>#\w+) = (?P<value>:\w+)")
+
 
 def clauses_of(expression: str, names: Mapping[str, str], values: Mapping[str, Any]) -> Clauses:
     """A condition expression taken apart: `[attribute, "exists" or "absent"]` or `[attribute, "equals", value]`.
@@ -46,6 +48,17 @@ def clauses_of(expression: str, names: Mapping[str, str], values: Mapping[str, A
         else:
             found.append([names[match["name"]], Comparison.EQUALS.value, dict(values[match["value"]])])
     return sorted(found, key=json.dumps)
+
+
+def attributes_set(expression: str, names: Mapping[str, str], values: Mapping[str, Any]) -> Item:
+    """What an update sets, by attribute. Errors: ValueError for an expression that does more."""
+    found: dict[str, Any] = {}
+    for part in expression.removeprefix("SET ").split(","):
+        match = _SETTING.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"update {expression!r}: {part!r} is not of the known form")
+        found[names[match["name"]]] = dict(values[match["value"]])
+    return found
 
 
 def clauses_in(condition: object) -> Clauses:
