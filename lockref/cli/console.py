@@ -86,6 +86,11 @@ class Console:
         """What begins now, in a job of several steps."""
         self.progress(text, force=True)
 
+    @property
+    def is_live(self) -> bool:
+        """Does an operator look at a terminal that may be redrawn?"""
+        return not (self.quiet or self.as_json) and self._stream.isatty()
+
     def document(self, content: Mapping[str, object]) -> None:
         """The one JSON document of `--json`."""
         self._end_line()

@@ -32,6 +32,7 @@ COMMANDS = {
     "report": ("report", "Write the report of a run through Spark."),
     "scenario": ("scenario", "List the catalogue; validate and test scenario files."),
     "delta": ("delta", "Plan the writers of Delta tables; draw what waiting costs."),
+    "cluster": ("cluster", "Run the locks of a cluster file on a real ZooKeeper, as Apache Helix does."),
     "backends": ("backends", "List the servers that locks can stand on."),
     "providers": ("providers", "List the locks that can be put to the test."),
 }

@@ -91,13 +91,22 @@ class Call(bytes):
         timeout_ms: int = 0,
         password: bytes = b"",
     ) -> Self:
-        self = super().__new__(cls, next((each.body for each in operations if each.verb in (CREATE, SET)), b""))
+        return super().__new__(cls, next((each.body for each in operations if each.verb in (CREATE, SET)), b""))
+
+    def __init__(
+        self,
+        session: int,
+        operations: tuple[Operation, ...] = (),
+        *,
+        is_watching: bool = False,
+        timeout_ms: int = 0,
+        password: bytes = b"",
+    ) -> None:
         self.session = session
         self.operations = operations
         self.is_watching = is_watching
         self.timeout_ms = timeout_ms
         self.password = password
-        return self
 
 
 class Stat(str):
@@ -120,14 +129,17 @@ class Stat(str):
     def __new__(
         cls, *, created_zxid: int, changed_zxid: int, version: int, owner: int = 0, children: int = 0, path: str = ""
     ) -> Self:
-        self = super().__new__(cls, f"{created_zxid:x}.{version}")
+        return super().__new__(cls, f"{created_zxid:x}.{version}")
+
+    def __init__(
+        self, *, created_zxid: int, changed_zxid: int, version: int, owner: int = 0, children: int = 0, path: str = ""
+    ) -> None:
         self.created_zxid = created_zxid
         self.changed_zxid = changed_zxid
         self.version = version
         self.owner = owner
         self.children = children
         self.path = path
-        return self
 
 
 class Change(StrEnum):

@@ -55,7 +55,7 @@ KEEPALIVES_PER_TIMEOUT: Final = 4
 SUSPENDED_AFTER: Final = (2, 3)
 """The share of the timeout without an answer after which the session counts as suspended, as in ZooKeeper's clients."""
 
-CONNECT_ATTEMPTS: Final = 20
+CONNECT_ATTEMPTS: Final = 4
 
 Event = WatchEvent | SessionState
 
@@ -142,6 +142,11 @@ class Session:
     def id(self) -> int:
         """The session's identity, as znodes name their owner."""
         return self._bound.session
+
+    @property
+    def password(self) -> bytes:
+        """With it and `id` another client can speak for this session. Never log it."""
+        return self._bound.password
 
     @property
     def timeout_ns(self) -> int:

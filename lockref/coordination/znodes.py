@@ -27,7 +27,7 @@ ROOT: Final = "/"
 
 
 class _Znode(NamedTuple):
-    """Without its children, which `Tree` keeps. births: how often a child came or went; names sequential ones."""
+    """Without its children, which `Tree` keeps. births: how often a child was made; it names sequential ones."""
 
     body: bytes
     created_zxid: int
@@ -154,7 +154,7 @@ class Tree:
                 return Failure.NOT_EMPTY, path
             assert above is not None, "a znode has a parent"
             staged[path] = None
-            staged[above_path] = above._replace(births=above.births + 1, children=above.children - 1)
+            staged[above_path] = above._replace(children=above.children - 1)
             events += [WatchEvent(Change.DELETED, path), WatchEvent(Change.CHILDREN, above_path)]
         else:
             assert verb == CHECK, f"znodes know no {verb!r}"

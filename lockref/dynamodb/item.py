@@ -73,6 +73,10 @@ class LeftWork:
     data: str
     is_done: bool = False
 
+    def finish(self) -> None:
+        """The new holder has done it."""
+        self.is_done = True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseItem:

@@ -82,7 +82,7 @@ class Carried:
     def finish(self) -> None:
         """What a dead holder left is done."""
         if self.left is not None:
-            self.left.is_done = True
+            self.left.finish()
 
     def is_left(self, data: str | None) -> bool:
         """Is this, which the row tells, a dead holder's work that is still to be finished?"""

@@ -160,10 +160,11 @@ class Merge(bytes):
 
     def __new__(cls, item: Item, own: Collection[str]) -> Self:
         """item: with its key. own: the names of the attributes that the writer sets or removes."""
-        merge = super().__new__(cls, to_bytes(item))
+        return super().__new__(cls, to_bytes(item))
+
+    def __init__(self, item: Item, own: Collection[str]) -> None:
         put = {name: value for name, value in item.items() if name in own}
-        merge.changes = {"ADD": {}, "REMOVE": sorted(set(own) - put.keys()), "SET": put}
-        return merge
+        self.changes = {"ADD": {}, "REMOVE": sorted(set(own) - put.keys()), "SET": put}
 
 
 def changes_of(body: bytes) -> Mapping[str, Any]:

@@ -138,4 +138,6 @@ def _inherited() -> dict[str, str]:
 
 def is_loopback_address(address: str) -> bool:
     """True for addresses that only this machine reaches."""
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    # Java listens on an IPv6 socket that is bound to the IPv4 address, which Python before 3.13 does not see through.
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback

@@ -1,0 +1,36 @@
+"""How a run of a cluster is shown: line by line, or as a table that changes on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.live import Live
+
+from scenarios.helix.live_table import live_view
+from scenarios.helix.program import Change, Phase, Told
+
+
+@contextlib.contextmanager
+def shown(say: Callable[[str], None], *, is_live: bool) -> Iterator[Told]:
+    """What a program tells. is_live: to an operator at a terminal; the lines then scroll above the table."""
+    if not is_live:
+        yield Told(say=say)
+        return
+    with Live(refresh_per_second=8, transient=True) as live:
+        yield Told(
+            say=lambda line: live.console.print(line, highlight=False, markup=False),
+            seen=lambda done: live.update(live_view(done)),
+        )
+
+
+def finding(phase: Phase) -> str:
+    """One sentence about what the change has cost."""
+    if phase.change is Change.START:
+        return f"{len(phase.holders)} locks, {phase.messages} messages, {phase.seconds:.2f} s"
+    held = sum(bool(each) for each in phase.holders.values())
+    words = (
+        f"{phase.moved} locks moved, {phase.unnecessary} of them although their holder was live; "
+        f"at least {phase.least} had to. {phase.messages} messages in {phase.passes} passes, {phase.seconds:.2f} s"
+    )
+    return words if held == len(phase.holders) else f"{words}. {len(phase.holders) - held} locks are held by nobody"

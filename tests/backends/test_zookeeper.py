@@ -1,0 +1,192 @@
+"""A real ZooKeeper: what sessions, watches and transactions do there, as the modelled one does; and what survives."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from kazoo.client import KazooClient
+
+from lockref.cli.main import run as lockref
+from lockref.coordination.port import SessionState, Stat
+from lockref.coordination.session import COORDINATION, Session
+from lockref.coordination.zookeeper import ZooKeeperChannel
+from lockref.errors import BackendUnavailable
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.port import Outcome
+from scenarios.backends.zookeeper import ZooKeeperServers, started_zookeeper, unavailable
+from tests.coordination_scripts import SCRIPTS, STEPS, Scene, Script, random_script
+from tests.sim.test_coordination_service import scene_of
+from tests.unit.helix.pipeline_driver import loads
+from tests.unit.helix.test_pipeline import AFTER_BY_RULE, AFTER_IN_README, README, A, named
+
+RECIPE = Path(__file__).parents[1] / "data" / "lock-manager.yaml"
+TIMEOUT_NS = 4 * NS_PER_S
+_numbers = itertools.count()
+
+pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeperServers]:
+    if reason := unavailable():
+        pytest.skip(reason)
+    with started_zookeeper() as running:
+        yield running
+
+
+@pytest.fixture
+def ensemble() -> Iterator[ZooKeeperServers]:
+    if reason := unavailable():
+        pytest.skip(reason)
+    with started_zookeeper(servers=3) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def session_on(hosts: str, client: str = "n1") -> Iterator[Session]:
+    with contextlib.closing(COORDINATION.over(ZooKeeperChannel(hosts, client=client), 10 * NS_PER_S)) as session:
+        session.start(ThreadRuntime(), timeout_ns=TIMEOUT_NS)
+        yield session
+
+
+def end_for_true(hosts: str, session: Session) -> None:
+    """End a session at the server, as its timeout would: by another client with its identity."""
+    client = KazooClient(hosts=hosts, client_id=(session.id, session.password), timeout=4)
+    client.start(timeout=10)
+    client.stop()
+    client.close()
+
+
+def played(servers: ZooKeeperServers, script: Script) -> list[Any]:
+    with session_on(servers.hosts) as one, session_on(servers.hosts, "n2") as two:
+        root = f"/scene-{next(_numbers)}"
+        one.create(root)
+        two.sync(root)
+        return script(Scene(one, two, lambda session: end_for_true(servers.hosts, session), root))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_the_modelled_service_answers_as_the_real_one(zookeeper: ZooKeeperServers, script: Script):
+    """Same answers, reasons, versions, bodies and events."""
+    assert played(zookeeper, script) == scene_of(script)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_random_transactions_end_alike(zookeeper: ZooKeeperServers, steps: Any):
+    """Whatever operations are put together, both services hold the same afterwards."""
+    script = random_script(steps)
+    assert played(zookeeper, script) == scene_of(script)
+
+
+def test_the_server_chooses_the_session_timeout(zookeeper: ZooKeeperServers):
+    """A wish below its bounds is raised to them, and the client knows."""
+    with contextlib.closing(COORDINATION.over(ZooKeeperChannel(zookeeper.hosts), NS_PER_S)) as session:
+        session.start(ThreadRuntime(), timeout_ns=1)
+        assert session.timeout_ns == NS_PER_S
+
+
+def test_nobody_answers_there():
+    """A typed error that names the address."""
+    with contextlib.closing(COORDINATION.over(ZooKeeperChannel("127.0.0.1:1"), NS_PER_S // 4)) as session:  # noqa: SIM117
+        with pytest.raises(BackendUnavailable, match=r"no server of 127\.0\.0\.1:1 answered"):
+            session.start(ThreadRuntime(), timeout_ns=NS_PER_S)
+
+
+def test_a_stopped_server_leaves_nothing():
+    """T26: its process and its folder are gone, also when the test in between failed."""
+    if reason := unavailable():
+        pytest.skip(reason)
+    pids: list[int] = []
+
+    def fail(running: ZooKeeperServers) -> None:
+        pids.extend(running.pids)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), started_zookeeper() as running:
+        fail(running)
+    (pid,) = pids
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_killed_leader_costs_neither_session_nor_order(ensemble: ZooKeeperServers):
+    """T24: the next write lands, the session and its znode survive, and transaction numbers go on rising."""
+    with session_on(ensemble.hosts) as session:
+        session.create("/e", is_ephemeral=True)
+        before = session.create("/before").version
+        leader = ensemble.leader()
+        assert leader is not None
+        ensemble.kill(leader)
+        while (after := session.create("/after")).outcome is not Outcome.APPLIED:
+            assert session.state is not SessionState.LOST
+            if after.reason.startswith("NodeExists"):
+                after = session.exists("/after")
+                break
+        assert isinstance(before, Stat)
+        assert isinstance(after.version, Stat)
+        assert after.version.created_zxid > before.created_zxid
+        found = session.exists("/e").version
+        assert isinstance(found, Stat)
+        assert found.owner == session.id
+
+
+def run(capsys: pytest.CaptureFixture[str], servers: ZooKeeperServers, *options: str) -> list[dict[str, Any]]:
+    """The phases of `lockref cluster run` in a folder of its own on the server."""
+    folder = f"/run-{next(_numbers)}"
+    with session_on(servers.hosts) as session:
+        session.create(folder)
+    assert lockref(["cluster", "run", str(RECIPE), "--zookeeper", f"{servers.hosts}{folder}", "--json", *options]) == 0
+    phases: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["phases"]
+    return phases
+
+
+def test_the_recipe_on_a_real_server(zookeeper: ZooKeeperServers, capsys: pytest.CaptureFixture[str]):
+    """T2, T4, T27: the README's first table, the rule's second, and as many messages as real Helix sends."""
+    start, leave, back = run(capsys, zookeeper, "--live-order", "descending")
+    assert start["holders"] == back["holders"] == named(README)
+    assert leave["holders"] == named(AFTER_BY_RULE)
+    assert [phase["messages"] for phase in (start, leave, back)] == [12, 12, 16]
+    assert [(phase["moved"], phase["unnecessary"]) for phase in (leave, back)] == [(8, 4), (8, 8)]
+
+
+def test_what_the_readme_printed(zookeeper: ZooKeeperServers, capsys: pytest.CaptureFixture[str]):
+    """T3, Z2: the first version moved the four orphans, and gave the instance that came back nothing."""
+    _, leave, back = run(capsys, zookeeper, "--live-order", "descending", "--semantics", "first")
+    assert leave["holders"] == back["holders"] == named(AFTER_IN_README)
+    assert (leave["moved"], back["messages"]) == (4, 0)
+
+
+def test_sticky_moves_what_must_move(zookeeper: ZooKeeperServers, capsys: pytest.CaptureFixture[str]):
+    """Nobody alive is an empty table; the first who comes gets everything (T8); a fourth instance gets its share."""
+    phases = run(
+        capsys, zookeeper, "--rebalancer", "sticky", "--then", "leave", "--then", "none", "--then", "return",
+        "--then", "fourth",
+    )  # fmt: skip
+    _, leave, nobody, first, fourth = phases
+    assert (leave["moved"], leave["unnecessary"]) == (4, 0)
+    assert set(nobody["holders"].values()) == {None}
+    assert set(first["holders"].values()) == {A}
+    assert loads(fourth["holders"]) == [6, 6]
+
+
+def test_a_file_that_contradicts_the_cluster_writes_nothing(
+    zookeeper: ZooKeeperServers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """T11: the same file again is a no-op, another one is refused with the difference."""
+    phases = run(capsys, zookeeper, "--then", "leave")
+    assert len(phases) == 2
+    other = tmp_path / "other.yaml"
+    other.write_text(RECIPE.read_text().replace("count: 12 ", "count: 13 "))
+    folder = f"{zookeeper.hosts}/run-{next(_numbers) - 1}"
+    for file, code in ((RECIPE, 0), (other, 2)):
+        assert lockref(["cluster", "run", str(file), "--zookeeper", folder, "--json", "--then", "leave"]) == code
+    assert "the file says 13, the cluster has 12" in capsys.readouterr().err
