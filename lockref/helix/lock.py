@@ -305,6 +305,8 @@ class ControllerNode:
     options: `semantics` (first, 0.7.1, current, ours), `rebalancer`, `checks_leadership` (true, false), `session_ms`.
     """
 
+    stands_on = "coordination"
+
     def __init__(self, context: LockContext) -> None:
         options = context.settings.options
         semantics = options.get("semantics", Semantics.OURS)

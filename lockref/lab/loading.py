@@ -189,6 +189,16 @@ def _find(target: str, *, whose: str) -> tuple[object, str]:
     return _attribute(_module_by_name(source, whose), attribute, whose), target
 
 
+def program_stands_on(reference: str) -> str | None:
+    """The kind of service that a node's program is made for, as its class declares (`stands_on`); None for any.
+
+    Errors: as `load_program`.
+    """
+    found, _ = _find(reference, whose=f"program {reference!r}")
+    kind = getattr(found, "stands_on", None)
+    return kind if isinstance(kind, str) else None
+
+
 def load_program(reference: str) -> Callable[[LockContext], NodeProgram]:
     """The class of a `NodeProgram` that `module:Class` or `path/file.py:Class` names.
 

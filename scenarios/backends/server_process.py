@@ -46,7 +46,7 @@ class ServerProcess:
     def __init__(self, name: str, launch: Launch, *, log_path: Path, folder: Path) -> None:
         self.name = name
         self.log_path = log_path
-        with log_path.open("wb") as log:
+        with log_path.open("ab") as log:
             self._guard = subprocess.Popen(
                 [sys.executable, "-I", guard.__file__, str(folder), *launch.argv],
                 stdin=subprocess.PIPE,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lockref.errors import BackendUnavailable
+from lockref.java import find_java
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.environments import choose_native, find_uv, is_built
 from scenarios.backends.pins import BACKENDS, NodeNative
 from scenarios.backends.start import find_backend
+from scenarios.backends.zookeeper import ZOOKEEPERS, jars_version, unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,19 @@ class BackendStatus:
 
 def all_statuses() -> list[dict[str, object]]:
     """One row for each server and each way to start it."""
-    return [
+    problem, version = unavailable(), jars_version()
+    coordination = [
+        {
+            "name": name,
+            "via": "native",
+            "available": not problem,
+            "version": version,
+            "reason": problem or f"from PySpark's jars, {find_java()}",
+            "about": f"Apache ZooKeeper, {count} server{'s' if count > 1 else ''}: for `lockref cluster`",
+        }
+        for name, count in ZOOKEEPERS.items()
+    ]
+    stores: list[dict[str, object]] = [
         {
             "name": name,
             "via": via,
@@ -39,6 +53,7 @@ def all_statuses() -> list[dict[str, object]]:
         for via in ("native", "docker")
         for status in [backend_status(name, via=via)]
     ]
+    return [*stores, *coordination]
 
 
 def backend_status(name: str, *, via: str = "native") -> BackendStatus:

@@ -31,12 +31,25 @@ from lockref.java import JavaHome, search_java
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.backends.pins import LOOPBACK, Launch
+from scenarios.backends.readiness import PortTaken
 from scenarios.backends.server_process import ServerProcess, free_port
+
+ZOOKEEPERS: Final = {"zookeeper": 1, "zookeeper-ensemble": 3}
+"""What may be started by name, and how many servers that is."""
 
 READY_TIMEOUT_S: Final = 60
 _PAUSE_S: Final = 0.05
 _ANSWER_TIMEOUT_S: Final = 2
-_JARS: Final = ("zookeeper*.jar", "netty-*.jar", "slf4j-api*.jar", "metrics-core*.jar", "snappy-java*.jar")
+_JARS: Final = (
+    "zookeeper*.jar", "netty-*.jar", "slf4j-api*.jar", "metrics-core*.jar", "snappy-java*.jar", "log4j-api*.jar",
+    "log4j-core*.jar", "log4j-slf4j2-impl*.jar",
+)  # fmt: skip
+_LOGGING: Final = (
+    "appender.console.type=Console\nappender.console.name=console\nappender.console.layout.type=PatternLayout\n"
+    "appender.console.layout.pattern=%p %c{1}: %m%n\nrootLogger.level=warn\nrootLogger.appenderRef.a.ref=console\n"
+)
+"""Warnings and errors to standard output: the last lines of a server that ended say why."""
+_PORT_TRIES: Final = 3
 _TICK_MS: Final = 500
 
 
@@ -67,6 +80,11 @@ class ZooKeeperServers:
     def uri(self) -> str:
         """For `--backend` and `--zookeeper`."""
         return f"zookeeper://{self.hosts}"
+
+    @property
+    def folder(self) -> Path:
+        """What the servers keep; it goes with them."""
+        return self._members[0].folder.parent
 
     @property
     def count(self) -> int:
@@ -103,11 +121,12 @@ class ZooKeeperServers:
         """Let a frozen server go on."""
         self._signal(number, signal.SIGCONT)
 
-    def restart(self, number: int) -> None:
-        """Start a killed server again on its port, with its data."""
+    def restart(self, number: int, *, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Start a killed server again on its port, with its data, and wait until it serves."""
         member = self._member(number)
         assert member.server is None, "a server that runs is not started twice"
         self._start(member)
+        self.await_ready(timeout_s=timeout_s)
 
     def start(self) -> None:
         for member in self._members:
@@ -116,7 +135,11 @@ class ZooKeeperServers:
     def _start(self, member: _Member) -> None:
         log_path = self._log_folder / f"zookeeper-{member.number}.log"
         member.server = ServerProcess(
-            f"zookeeper-{member.number}", self._launches[member.number - 1], log_path=log_path, folder=member.folder
+            f"zookeeper-{member.number}",
+            self._launches[member.number - 1],
+            log_path=log_path,
+            # The guard removes it if this process dies without stopping its servers.
+            folder=member.folder.parent,
         )
 
     def stop(self) -> None:
@@ -147,10 +170,10 @@ class ZooKeeperServers:
             for member in list(waiting):
                 assert member.server is not None
                 if member.server.has_ended:
-                    raise BackendUnavailable(
-                        f"{member.server.name} ended while starting; its last lines:\n{member.server.log_tail()}"
-                    )
-                if ask(member.port, "isro").strip() == "rw":
+                    tail = member.server.log_tail()
+                    kind = PortTaken if "already in use" in tail.lower() else BackendUnavailable
+                    raise kind(f"{member.server.name} ended while starting; its last lines:\n{tail}")
+                if ask(member.port, "isro").strip() == "rw" and member.server.owns_port(member.port):
                     member.server.require_loopback()
                     waiting.remove(member)
             if waiting and time.monotonic() > deadline_s:
@@ -182,6 +205,14 @@ def ask(port: int, word: str) -> str:
             answer += part
         return answer.decode(errors="replace")
     return ""
+
+
+def jars_version() -> str:
+    """Of the ZooKeeper that would run; "" if none would."""
+    try:
+        return _class_path()[1]
+    except BackendUnavailable:
+        return ""
 
 
 def unavailable() -> str:
@@ -243,31 +274,44 @@ def started_zookeeper(
     Errors: BackendUnavailable without Java or PySpark's jars, or if a server does not get ready.
     """
     assert servers in (1, 3), "an ensemble has three servers"
-    java = _java()
-    class_path, version = _class_path()
-    folder = Path(tempfile.mkdtemp(prefix="lockref-zookeeper-"))
-    try:
-        if log_folder is not None:
-            log_folder.mkdir(parents=True, exist_ok=True)
-        members = [_Member(number, free_port(), folder / str(number)) for number in range(1, servers + 1)]
-        quorum = [f"{LOOPBACK}:{free_port()}:{free_port()}" for _ in members] if servers > 1 else []
-        main = "quorum.QuorumPeerMain" if quorum else "ZooKeeperServerMain"
-        launches = []
-        for member in members:
-            (member.folder / "data").mkdir(parents=True)
-            (member.folder / "data" / "myid").write_text(str(member.number))
-            (member.folder / "zoo.cfg").write_text(_configuration(member, quorum))
-            argv = (
-                str(java.executable), "-Xmx256m", "-XX:+UseSerialGC", "-cp", class_path,
-                f"org.apache.zookeeper.server.{main}", str(member.folder / "zoo.cfg"),
-            )  # fmt: skip
-            launches.append(Launch(argv=argv))
-        running = ZooKeeperServers(members, launches, log_folder or folder, version)
+    for tries_left in reversed(range(_PORT_TRIES)):
+        folder = Path(tempfile.mkdtemp(prefix="lockref-zookeeper-"))
+        running = _prepared(folder, servers, log_folder)
         try:
-            running.start()
-            running.await_ready(timeout_s=timeout_s)
+            try:
+                running.start()
+                running.await_ready(timeout_s=timeout_s)
+            except PortTaken:
+                # Somebody was quicker than our servers: other ports.
+                if not tries_left:
+                    raise
+                continue
             yield running
+            return
         finally:
             running.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepared(folder: Path, servers: int, log_folder: Path | None) -> ZooKeeperServers:
+    """Everything that the servers need, on ports that are free now; nothing is started."""
+    java = _java()
+    class_path, version = _class_path()
+    if log_folder is not None:
+        log_folder.mkdir(parents=True, exist_ok=True)
+    members = [_Member(number, free_port(), folder / str(number)) for number in range(1, servers + 1)]
+    quorum = [f"{LOOPBACK}:{free_port()}:{free_port()}" for _ in members] if servers > 1 else []
+    main = "quorum.QuorumPeerMain" if quorum else "ZooKeeperServerMain"
+    (folder / "log4j2.properties").write_text(_LOGGING)
+    launches = []
+    for member in members:
+        (member.folder / "data").mkdir(parents=True)
+        (member.folder / "data" / "myid").write_text(str(member.number))
+        (member.folder / "zoo.cfg").write_text(_configuration(member, quorum))
+        argv = (
+            str(java.executable), "-Xmx256m", "-XX:+UseSerialGC",
+            f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", "-cp", class_path,
+            f"org.apache.zookeeper.server.{main}", str(member.folder / "zoo.cfg"),
+        )  # fmt: skip
+        launches.append(Launch(argv=argv))
+    return ZooKeeperServers(members, launches, log_folder or folder, version)

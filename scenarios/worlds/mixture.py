@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lockref.lab.loading import ProviderSpec, load_provider
+from lockref.lab.loading import ProviderSpec, load_provider, program_stands_on
 from lockref.provider import StateDecoder
 from scenarios.definition.schema import DeclaredNode, Scenario
 
@@ -35,6 +35,10 @@ class Mixture:
         Two protocols on one object are simply two locks: what happens then says nothing about either.
         """
         own = self.under_test.record_format
+        for name, node in self._nodes.items():
+            kind = program_stands_on(node.program)
+            if kind not in (None, self.under_test.stands_on):
+                return f"{name} serves locks on a {kind} service; {self.under_test.name} stands on {self.stands_on}"
         for client, other in self._others.items():
             if other.name == self.under_test.name:
                 continue

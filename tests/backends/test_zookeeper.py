@@ -102,18 +102,23 @@ def test_nobody_answers_there():
 
 
 def test_a_stopped_server_leaves_nothing():
-    """T26: its process and its folder are gone, also when the test in between failed."""
+    """T26: its process and its folder are gone, also when what was done in between failed."""
     if reason := unavailable():
         pytest.skip(reason)
     pids: list[int] = []
 
+    folders: list[Path] = []
+
     def fail(running: ZooKeeperServers) -> None:
         pids.extend(running.pids)
+        folders.append(running.folder)
+        assert running.folder.is_dir()
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), started_zookeeper() as running:
         fail(running)
-    (pid,) = pids
+    (pid,), (folder,) = pids, folders
+    assert not folder.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -137,6 +142,33 @@ def test_a_killed_leader_costs_neither_session_nor_order(ensemble: ZooKeeperServ
         found = session.exists("/e").version
         assert isinstance(found, Stat)
         assert found.owner == session.id
+
+
+def test_a_frozen_leader_is_replaced(ensemble: ZooKeeperServers):
+    """T24: the others go on without it, and it does no harm after its pause; a killed server comes back."""
+    leader = ensemble.leader()
+    assert leader is not None
+    with session_on(ensemble.hosts) as session:
+        ensemble.freeze(leader)
+        while (made := session.create("/on")).outcome is Outcome.AMBIGUOUS or session.state is SessionState.LOST:
+            if session.state is SessionState.LOST:
+                session.start(ThreadRuntime(), timeout_ns=TIMEOUT_NS)
+        assert made.outcome is Outcome.APPLIED or made.reason.startswith("NodeExists")
+        ensemble.thaw(leader)
+        ensemble.kill(leader)
+        ensemble.restart(leader)
+        assert not session.exists("/on").missing
+
+
+def test_a_server_that_ends_says_why(monkeypatch: pytest.MonkeyPatch):
+    """The last lines of its log are in the message; without Java or the jars the reason says so."""
+    if reason := unavailable():
+        pytest.skip(reason)
+    monkeypatch.setattr("scenarios.backends.zookeeper._configuration", lambda _member, _quorum: "clientPort=none\n")
+    with pytest.raises(BackendUnavailable, match=r"(?s)ended while starting; its last lines:.*For input string: \"none\""), started_zookeeper():
+        pass
+    monkeypatch.setenv("LOCKREF_JAVA", "none")
+    assert "LOCKREF_JAVA=none" in unavailable()
 
 
 def run(capsys: pytest.CaptureFixture[str], servers: ZooKeeperServers, *options: str) -> list[dict[str, Any]]:
