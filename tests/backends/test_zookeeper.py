@@ -27,7 +27,7 @@ from tests.sim.test_coordination_service import scene_of
 from tests.unit.helix.pipeline_driver import loads
 from tests.unit.helix.test_pipeline import AFTER_BY_RULE, AFTER_IN_README, README, A, named
 
-RECIPE = Path(__file__).parents[1] / "data" / "lock-manager.yaml"
+RECIPE = Path(__file__).parents[2] / "docs" / "examples" / "lock-manager.yaml"
 TIMEOUT_NS = 4 * NS_PER_S
 _numbers = itertools.count()
 
@@ -165,7 +165,8 @@ def test_a_server_that_ends_says_why(monkeypatch: pytest.MonkeyPatch):
     if reason := unavailable():
         pytest.skip(reason)
     monkeypatch.setattr("scenarios.backends.zookeeper._configuration", lambda _member, _quorum: "clientPort=none\n")
-    with pytest.raises(BackendUnavailable, match=r"(?s)ended while starting; its last lines:.*For input string: \"none\""), started_zookeeper():
+    words = r'(?s)ended while starting; its last lines:.*For input string: "none"'
+    with pytest.raises(BackendUnavailable, match=words), started_zookeeper():
         pass
     monkeypatch.setenv("LOCKREF_JAVA", "none")
     assert "LOCKREF_JAVA=none" in unavailable()

@@ -23,7 +23,7 @@ SHORTER = (
 )
 """What a document shows large is run small: it is the form that must be right."""
 
-NEEDS_SERVER = re.compile(r"^lockref (demo|bench)\b")
+NEEDS_SERVER = re.compile(r"^lockref (demo|bench|cluster|backends up)\b")
 NEEDS_SPARK = re.compile(r"^lockref (demo|report)\b")
 
 

@@ -20,7 +20,7 @@ from lockref.helix.rebalancers import RECIPES_CLASS
 from lockref.helix.state_model import BUILT_IN
 from tests.unit.helix.test_configured import GOLDENS_CLASS, golden
 
-RECIPE = Path(__file__).parents[2] / "data" / "lock-manager.yaml"
+RECIPE = Path(__file__).parents[3] / "docs" / "examples" / "lock-manager.yaml"
 TEXT = RECIPE.read_text()
 KNOWN = "mod, sticky, hrw, ring, org.apache.helix.userdefinedrebalancer.LockManagerRebalancer"
 OR_OWN = "or module:function or path/file.py:function"
