@@ -126,6 +126,14 @@ def test_a_commit_that_nobody_acknowledged_may_be_there_once(told):
     assert "never acknowledged is in versions 0, " in history.told_of("DL2")
 
 
+def test_an_acknowledgement_without_a_version_needs_an_entry_too():
+    """Whatever the writer was told, its commit has to stand somewhere."""
+    history = Ledger()
+    history.done("a", 0, 10)
+    history.commits("b", 20)
+    assert history.broken() == {"DL1": 1}
+
+
 def test_a_gap_is_found_where_it_begins():
     """DL3: version 2 without version 1; that version 1 comes later mends nothing for those who read in between."""
     history = Ledger()
