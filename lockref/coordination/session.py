@@ -272,14 +272,20 @@ class Session:
     def _keep_alive(self) -> None:
         session = self.id
         interval_ns = self.timeout_ns // KEEPALIVES_PER_TIMEOUT
-        share, whole = SUSPENDED_AFTER
         while not self._is_over(session):
             self._ended.wait(interval_ns)
+            self._notice_silence(session)
             if self._is_over(session):
                 return
+            # Without an answer this lasts until it times out, which may be when the session ends: so look before it.
             self._send(PING, "/", Call(session))
-            if self._runtime.monotonic_ns() - self._confirmed.mono_ns > self.timeout_ns * share // whole:
-                self._become(SessionState.SUSPENDED)
+            self._notice_silence(session)
+
+    def _notice_silence(self, session: int) -> None:
+        share, whole = SUSPENDED_AFTER
+        silent_ns = self._runtime.monotonic_ns() - self._confirmed.mono_ns
+        if self.id == session and silent_ns > self.timeout_ns * share // whole:
+            self._become(SessionState.SUSPENDED)
 
     def _is_over(self, session: int) -> bool:
         return self._is_closed or self._state is SessionState.LOST or self.id != session

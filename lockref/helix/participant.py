@@ -220,6 +220,8 @@ class Participant:
             raise LockLost("the session has ended", reason="session ended")
         if reply.outcome is Outcome.REJECTED:
             raise StoreRejected(f"{self._session.service} refuses: {reply.reason}")
+        # Whoever asks may ask for as long as nobody answers, and takes no event meanwhile.
+        self._suspend()
         self._runtime.sleep(RETRY_PAUSE_NS)
 
     def _go_live(self) -> None:
@@ -302,7 +304,7 @@ class Participant:
             try:
                 self._take_messages()
                 event = self._session.next_event(self._session.timeout_ns)
-                if event is SessionState.SUSPENDED and self._settings.fences_itself:
+                if event is SessionState.SUSPENDED:
                     self._suspend()
                 elif event is SessionState.CONNECTED:
                     self._resume()
@@ -339,8 +341,13 @@ class Participant:
                     self._runtime.sleep(RETRY_PAUSE_NS)
 
     def _suspend(self) -> None:
-        """Nobody answers. A participant that fences itself stops here; the original goes on (Z10)."""
+        """Nobody answers. A participant that fences itself stops here; the original goes on (Z10).
+
+        If somebody answers by now, nothing is lost. Looked at under the mutex: `_resume` comes after the answer.
+        """
         with self._mutex:
+            if not self._settings.fences_itself or self._session.state is not SessionState.SUSPENDED:
+                return
             held, self._held = self._held, {}
             self._suspended |= held
         for lock in held:
