@@ -72,6 +72,9 @@ _CHANGES: Final = {
 
 _STATES: Final = {KazooState.CONNECTED: SessionState.CONNECTED, KazooState.SUSPENDED: SessionState.SUSPENDED}
 
+_SHORTEST_WISH_MS: Final = 500
+"""kazoo waits no longer for a server's first answer than the session timeout that it wishes for."""
+
 _SESSION_CREATED: Final = "Session created"
 _BLATHER: Final = 5
 """kazoo's log level for the line that tells of a new session."""
@@ -187,7 +190,10 @@ class ZooKeeperChannel:
             log = logging.Logger("kazoo of lockref")
             self._negotiated = _NegotiatedTimeout(log)
             self._kazoo = KazooClient(
-                hosts=self._hosts, timeout=call.timeout_ms / 1000, auth_data=list(self._auth), logger=log
+                hosts=self._hosts,
+                timeout=max(call.timeout_ms, _SHORTEST_WISH_MS) / 1000,
+                auth_data=list(self._auth),
+                logger=log,
             )
             self._live = self._kazoo.start_async()
         if not self._live.wait(timeout_ns / NS_PER_S):

@@ -89,7 +89,7 @@ def test_random_transactions_end_alike(zookeeper: ZooKeeperServers, steps: Any):
 
 def test_the_server_chooses_the_session_timeout(zookeeper: ZooKeeperServers):
     """A wish below its bounds is raised to them, and the client knows."""
-    with contextlib.closing(COORDINATION.over(ZooKeeperChannel(zookeeper.hosts), NS_PER_S)) as session:
+    with contextlib.closing(COORDINATION.over(ZooKeeperChannel(zookeeper.hosts), 20 * NS_PER_S)) as session:
         session.start(ThreadRuntime(), timeout_ns=1)
         assert session.timeout_ns == NS_PER_S
 
