@@ -251,4 +251,13 @@ class NodeProgram(Protocol):
         ...
 
 
+@runtime_checkable
+class ClosableProgram(NodeProgram, Protocol):
+    """A program that can live in a real run, too."""
+
+    def close(self) -> None:
+        """Make `run` return, from another task, and give back what was opened. Idempotent."""
+        ...
+
+
 ProviderFactory = Callable[[LockContext], LockProvider]

@@ -7,7 +7,7 @@ All give the two tables of `lockref.history` that `reports.checks.judge` takes.
 from __future__ import annotations
 
 from scenarios.batch import Batch, simulate_many
-from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
+from scenarios.worlds.real import RealOutcome, require_counts, require_feasible, run_real
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "RealOutcome",
     "RunOutcome",
     "require_counts",
-    "require_undisturbed",
+    "require_feasible",
     "run_real",
     "run_simulated",
     "simulate_many",

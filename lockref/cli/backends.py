@@ -29,9 +29,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         mark, style = ("✓", "good") if row["available"] else ("–", "dim")
         line = f"{mark} {row['name']:<{width}} {row['via']:<7} {row['version']!s:<10} {printable(str(row['reason']))}"
         console.say(line.rstrip(), style=style)
-    console.say(
-        "or any store: memory:, file:///folder, s3://bucket/prefix?endpoint=URL, gs://bucket/prefix?endpoint=URL"
-    )
+    console.say("or any store: memory:, file:///folder, s3://bucket/prefix?endpoint=URL, gs://…, zookeeper://HOST:PORT")
 
 
 @command.command(name="up")

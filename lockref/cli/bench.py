@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 @click.argument("scenario", default="contention")
 @click.option(
     "--backend", "-b", "backends", multiple=True, default=("ministack",), show_default=True, metavar="NAME|URI",
-    help="A server of `lockref backends`, or a store: memory:, file:///FOLDER, s3://…, gs://…",
+    help="A server of `lockref backends`, or a store: memory:, file:///FOLDER, s3://…, gs://…, zookeeper://…",
 )  # fmt: skip
 @click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
-@click.option("--contenders", type=click.IntRange(1, 1024), default=64, show_default=True, help="Threads in all.")
-@click.option(
-    "--for", "lasting", default="10s", show_default=True, metavar="DURATION", help="Then no new cycle begins."
-)
-@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="They share the threads.")
+@click.option("--contenders", type=click.IntRange(1, 1024), show_default="64", help="Threads in all.")
+@click.option("--for", "lasting", show_default="10s", metavar="DURATION", help="Then no new cycle begins.")
+@click.option("--processes", type=click.IntRange(1, 64), show_default="1", help="They share the threads.")
 @click.option(
     "--via", type=click.Choice(["native", "docker"]), default="native", show_default=True, help="How to start it."
 )
@@ -35,20 +33,22 @@ def command(
     scenario: str,
     backends: tuple[str, ...],
     provider: str,
-    contenders: int,
-    lasting: str,
-    processes: int,
+    contenders: int | None,
+    lasting: str | None,
+    processes: int | None,
     via: str,
     allow_exit: str,
     as_json: bool,
 ) -> int:
-    """Run SCENARIO, which must be without faults, on one or more real servers, and judge the histories.
+    """Run SCENARIO on one or more real servers, and judge the histories.
 
     \b
     lockref bench contention --backend ministack --contenders 256 --for 20s
     lockref bench contention --backend 's3://bucket/prefix?endpoint=http://127.0.0.1:9000' --processes 2
+    lockref bench z09-frozen-holder --backend zookeeper --provider helix-recipe
 
-    A real run cannot be replayed; its history stays in the run folder for `lockref check`.
+    Its only faults may be pauses: each client is a process then, and is stopped as the scenario says (SIGSTOP). A real
+    run cannot be replayed; its history stays in the run folder for `lockref check`.
     """
     from lockref.cli.console import Console
     from lockref.cli.options import duration_ns, exit_codes
@@ -65,7 +65,7 @@ def command(
         require_known(backend)
     loaded = load_scenario(scenario)
     spec = load_provider(provider)
-    for_ns = duration_ns(lasting, "--for")
+    for_ns = None if lasting is None else duration_ns(lasting, "--for")
     about = provenance({"scenario": scenario, "provider": provider, "backends": list(backends), "for": lasting})
     all_results: list[Results] = []
     failed: LockrefError | None = None

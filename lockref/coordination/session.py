@@ -207,7 +207,10 @@ class Session:
         return self._send(DELETE, path, Call(self.id, (operation,)), Op.DELETE, expected or "")
 
     def multi(self, operations: Sequence[Operation]) -> Reply:
-        """All or nothing. A history sees it as a write of the first path that it creates or sets."""
+        """All or nothing. A history sees it as a write of the first path that it creates or sets.
+
+        version: of the first znode that it sets; None where it sets none, for servers do not tell of created ones.
+        """
         path = next((each.path for each in operations if each.verb in (CREATE, SET)), operations[0].path)
         return self._send(MULTI, path, Call(self.id, tuple(operations)), Op.WRITE)
 

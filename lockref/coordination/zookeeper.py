@@ -255,8 +255,9 @@ def _reply(verb: str, call: Call, path: str, answer: Any) -> Reply:
                 return failed(_FAILURES[type(each)], operation.path)
         if any(isinstance(each, Exception) for each in answer):
             return TIMED_OUT._replace(reason=f"{type(answer[0]).__name__}: {path}")
-        written = next((each for each in answer if hasattr(each, "czxid")), None)
-        return Reply(Outcome.APPLIED, None if written is None else _stat(written, path))
+        # A server tells what became of znodes that it sets, not of those that it creates.
+        told = (_stat(each, op.path) for op, each in zip(call.operations, answer, strict=True) if op.verb == SET)
+        return Reply(Outcome.APPLIED, next(told, None))
     if verb == GET:
         body, stat = answer
         return Reply(Outcome.APPLIED, _stat(stat, path), body)

@@ -318,27 +318,34 @@ class ControllerNode:
         self._rebalancer = options.get("rebalancer", "sticky")
         self._session_ns = int(session_ms) * NS_PER_MS
         self._session: Session = context.open(COORDINATION, timeout_ns=max(100 * NS_PER_MS, self._session_ns // 4))
-        self._settings = ControllerSettings(
+        controller_settings = ControllerSettings(
             session_timeout_ns=self._session_ns,
             semantics=Semantics(semantics),
             rebalancer=self._rebalancer,
             checks_leadership=options.get("checks_leadership", "true") == "true",
         )
-
-    def run(self) -> None:
-        self._make_cluster()
-        controller = Controller(
+        self._is_closed = False
+        self._controller = Controller(
             self._session,
             cluster=CLUSTER,
             name=self._session.client,
             runtime=self._runtime,
-            settings=self._settings,
+            settings=controller_settings,
         )
-        controller.run()
+
+    def run(self) -> None:
+        self._make_cluster()
+        if not self._is_closed:
+            self._controller.run()
+
+    def close(self) -> None:
+        """End the session: another controller may lead at once. Idempotent."""
+        self._is_closed = True
+        self._controller.stop()
 
     def _make_cluster(self) -> None:
         cluster = one_lock(self._lock, self._rebalancer)
-        while True:
+        while not self._is_closed:
             try:
                 self._session.start(self._runtime, timeout_ns=self._session_ns)
                 if self._session.multi(creates(cluster)).outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED):

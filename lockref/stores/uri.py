@@ -1,4 +1,4 @@
-"""From a line of text to a store: `memory:`, `file:///…`, `s3://…`, `gs://…`, `dynamodb://…`.
+"""From a line of text to a store: `memory:`, `file:///…`, `s3://…`, `gs://…`, `dynamodb://…`, `zookeeper://…`.
 
 Parsing is separate from opening, so that a scenario can be checked without
 importing an SDK or opening a socket. Whatever is wrong with a URI is a
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from lockref.errors import ConfigError
+from lockref.errors import CapabilityMissing, ConfigError
 from lockref.stores.buckets import bucket_fault
 from lockref.stores.endpoints import check_endpoint
 from lockref.stores.keys import check_key
@@ -28,18 +28,21 @@ FORMS: Final = {
     "s3": "s3://BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION]",
     "gs": "gs://BUCKET[/PREFIX][?endpoint=http://HOST:PORT]",
     "dynamodb": "dynamodb://TABLE[?endpoint=http://HOST:PORT&region=REGION]",
+    "zookeeper": "zookeeper://HOST:PORT[,HOST:PORT][/FOLDER]",
 }
 _OPTIONS: Final = {"s3": ("endpoint", "region"), "gs": ("endpoint",), "dynamodb": ("endpoint", "region")}
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
+_ENSEMBLE_SERVER: Final = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]):([0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAddress:
     """A parsed store URI.
 
-    container: the bucket or table; for `file:` the absolute path of the folder, for `memory:` the name.
-    prefix: what stands before every key, without slashes at its ends; "" for none.
+    container: the bucket or table; for `file:` the absolute path of the folder, for `memory:` the name, for
+        `zookeeper:` the servers, `HOST:PORT,HOST:PORT`.
+    prefix: what stands before every key or znode, without slashes at its ends; "" for none.
     endpoint: `http://host:port` of a server to use instead of the cloud's own; "" for the cloud.
     region: Amazon's services only; "" for what the SDK finds.
     """
@@ -80,6 +83,8 @@ def parse_store_uri(uri: str) -> StoreAddress:
         raise ConfigError(f"the {scheme} store's URI has an unreadable host; expected {FORMS[scheme]}") from None
     if scheme == "file":
         return _parse_folder(uri, parts)
+    if scheme == "zookeeper":
+        return _parse_ensemble(parts)
     return _parse_table(uri, parts) if scheme == "dynamodb" else _parse_bucket(uri, parts)
 
 
@@ -98,6 +103,18 @@ def _parse_table(uri: str, parts: SplitResult) -> StoreAddress:
     if _TABLE.fullmatch(table) is None or parts.path.strip("/") or parts.fragment:
         raise ConfigError(f"the store {uri!r} names no table that can be; expected {form}")
     return StoreAddress(scheme=scheme, container=table, **_parse_options(parts.query, scheme=scheme, bucket=table))
+
+
+def _parse_ensemble(parts: SplitResult) -> StoreAddress:
+    scheme, form, hosts = parts.scheme, FORMS[parts.scheme], parts.netloc
+    _refuse_credentials(scheme, hosts)
+    for server in hosts.split(","):
+        found = _ENSEMBLE_SERVER.fullmatch(server)
+        if found is None or not 0 < int(found[2]) < 65536:
+            raise ConfigError(f"the {scheme} address names {server!r} as a server; expected {form}")
+    if parts.query or parts.fragment:
+        raise ConfigError(f"the {scheme} address has options, and there are none; expected {form}")
+    return StoreAddress(scheme=scheme, container=hosts, prefix=unquote(parts.path).strip("/"))
 
 
 def _refuse_credentials(scheme: str, host: str) -> None:
@@ -206,12 +223,17 @@ def _open_table(address: StoreAddress, request_timeout_ns: int, pool_size: int) 
     return TableStore(TABLE.over(channel, request_timeout_ns))
 
 
+def _open_ensemble(address: StoreAddress, _request_timeout_ns: int, _pool_size: int) -> ObjectStore:
+    raise CapabilityMissing(f"{address} holds no objects; a lock that stands on a coordination service uses it")
+
+
 _OPENERS: Final[dict[str, Callable[[StoreAddress, int, int], ObjectStore]]] = {
     "memory": _open_memory,
     "file": _open_folder,
     "s3": _open_s3,
     "gs": _open_gcs,
     "dynamodb": _open_table,
+    "zookeeper": _open_ensemble,
 }
 
 
@@ -220,7 +242,8 @@ def open_store(uri: str, *, request_timeout_ns: int, pool_size: int = POOL_SIZE_
 
     request_timeout_ns: how long one request may take before its outcome is AMBIGUOUS.
     pool_size: connections kept; make it the number of threads that share the store.
-    Errors: ConfigError for a bad URI, unusable credentials, a time-out or a pool of nothing.
+    Errors: ConfigError for a bad URI, unusable credentials, a time-out or a pool of nothing; CapabilityMissing for a
+        ZooKeeper, which holds no objects.
     """
     address = parse_store_uri(uri)
     if request_timeout_ns <= 0:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lockref.coordination.place import SCHEME, folder_in, hosts_of, no_sessions
+from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import CapabilityMissing, ConfigError, did_you_mean
-from lockref.runtime import NS_PER_S
+from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
@@ -35,6 +37,7 @@ from scenarios.backends.readiness import (
     store_uri,
 )
 from scenarios.backends.server_process import ServerProcess, free_port
+from scenarios.backends.zookeeper import ZOOKEEPERS, started_zookeeper
 
 if TYPE_CHECKING:
     from lockref.dynamodb.boto import Naming
@@ -49,11 +52,21 @@ def find_backend(name: str) -> Backend:
     """Errors: ConfigError for an unknown name, with the nearest one."""
     backend = BACKENDS.get(name)
     if backend is None:
-        raise ConfigError(
-            f"the backend {name!r} is not known; expected a URI or one of {', '.join(BACKENDS)}."
-            f"{did_you_mean(name, [*BACKENDS, 'memory:'])}"
-        )
+        raise _unknown(name)
     return backend
+
+
+def is_started_here(name_or_uri: str) -> bool:
+    """Is it the name of a server that we start, and not the address of somebody's?"""
+    return name_or_uri in BACKENDS or name_or_uri in ZOOKEEPERS
+
+
+def _unknown(name: str) -> ConfigError:
+    known = [*BACKENDS, *ZOOKEEPERS]
+    return ConfigError(
+        f"the backend {name!r} is not known; expected a URI or one of {', '.join(known)}."
+        f"{did_you_mean(name, [*known, 'memory:'])}"
+    )
 
 
 @contextlib.contextmanager
@@ -160,8 +173,8 @@ def require_known(name_or_uri: str) -> None:
     """Raise ConfigError for an unknown name or a bad URI, before anything is started."""
     if ":" in name_or_uri:
         parse_store_uri(name_or_uri)
-    else:
-        find_backend(name_or_uri)
+    elif not is_started_here(name_or_uri):
+        raise _unknown(name_or_uri)
 
 
 def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, naming: Naming | None = None) -> str:
@@ -191,11 +204,20 @@ def resolve_backend(
     objects below `lockref-ready/`, in a few seconds at most. What was found is
     in `measured`; a server of ours is also used with the defects it is known for.
 
-    stands_on: the kind of service that is wanted, `object_store` or `table`.
+    stands_on: the kind of service that is wanted, `object_store`, `table` or `coordination`. Of the last, the run gets
+        a folder of its own, which goes with it, and nothing is measured: a ZooKeeper compares versions.
     Errors: ConfigError for an unknown name, a bad URI, a table with another key; BackendUnavailable
         with one line if nothing answers there; CapabilityMissing if it ignores
         preconditions or has no such service.
     """
+    require_known(name_or_uri)
+    is_ensemble = name_or_uri in ZOOKEEPERS or name_or_uri.startswith(f"{SCHEME}:")
+    if stands_on == COORDINATION.name and not is_ensemble:
+        raise no_sessions(name_or_uri)
+    if is_ensemble:
+        with _resolved_ensemble(name_or_uri, via=via, stands_on=stands_on) as running:
+            yield running
+        return
     if ":" not in name_or_uri:
         with start_backend(name_or_uri, via=via) as running:
             if stands_on == TABLE.name:
@@ -207,6 +229,26 @@ def resolve_backend(
     if stands_on == TABLE.name or address.scheme == "dynamodb":
         require_table(address, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
     yield RunningBackend(name=str(address), uri=name_or_uri, measured=_measured(name_or_uri))
+
+
+@contextlib.contextmanager
+def _resolved_ensemble(name_or_uri: str, *, via: str, stands_on: str) -> Iterator[RunningBackend]:
+    if stands_on != COORDINATION.name:
+        raise CapabilityMissing(
+            f"{name_or_uri} is a coordination service, and this lock stands on another kind ({stands_on}); "
+            f"take one of {', '.join(BACKENDS)}, or a URI"
+        )
+    with contextlib.ExitStack() as stack:
+        uri, version = name_or_uri, ""
+        if name_or_uri in ZOOKEEPERS:
+            if via != "native":
+                raise CapabilityMissing(f"{name_or_uri} is started natively only; leave out `--via {via}`")
+            servers = stack.enter_context(started_zookeeper(servers=ZOOKEEPERS[name_or_uri]))
+            uri, version = servers.uri, servers.version
+        folder = f"lockref-{ThreadRuntime().token_bytes(6).hex()}"
+        timeout_ns = REACH_TIMEOUT_S * NS_PER_S
+        own = stack.enter_context(folder_in(parse_store_uri(uri), folder, timeout_ns=timeout_ns))
+        yield RunningBackend(name=name_or_uri, uri=f"{SCHEME}://{hosts_of(own)}", version=version)
 
 
 def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measured:

@@ -36,7 +36,7 @@ def all_statuses() -> list[dict[str, object]]:
             "available": not problem,
             "version": version,
             "reason": problem or f"from PySpark's jars, {find_java()}",
-            "about": f"Apache ZooKeeper, {count} server{'s' if count > 1 else ''}: for `lockref cluster`",
+            "about": f"Apache ZooKeeper, {count} server{'s' if count > 1 else ''}: for `lockref cluster` and `bench`",
         }
         for name, count in ZOOKEEPERS.items()
     ]

@@ -350,15 +350,19 @@ class Scenario(Model):
         return tuple(dict.fromkeys((DEFAULT_STORE, RESOURCE_NAME, *self.services)))
 
     @property
+    def has_unreliable_network(self) -> bool:
+        """Does its network lose or repeat messages?"""
+        return bool(self.network.loss or self.network.duplication)
+
+    @property
     def disturbs(self) -> bool:
-        """True if anything in it needs the simulated world."""
+        """True if anything in it is not as on a machine and a network that work."""
         return bool(
             self.faults
             or self.swarm
             or self.clock.drift
             or self.clock.offset
-            or self.network.loss
-            or self.network.duplication
+            or self.has_unreliable_network
             or self.workload.life == "forks"
         )
 

@@ -9,18 +9,21 @@ from pathlib import Path
 
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import open_store
+from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios import interrupts
-from scenarios.backends import BACKENDS, RunningBackend, resolve_backend
+from scenarios.backends import RunningBackend, is_started_here, resolve_backend
 from scenarios.definition.schema import Scenario
 from scenarios.definition.thresholds import judged_thresholds
 from scenarios.workloads import DELTA_LOG
 from scenarios.worlds.log_server import log_places
-from scenarios.worlds.real import RealOutcome, require_counts, require_undisturbed, run_real
+from scenarios.worlds.real import RealOutcome, require_counts, require_feasible, run_real
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
+
+CLIENTS_DEFAULT = 64
+DURATION_DEFAULT_NS = 10 * NS_PER_S
 
 _EASIER = ((1, 1), (4, 3), (16, 6))
 """The contenders of each attempt are divided by the first number, and its time is multiplied by the second."""
@@ -66,22 +69,30 @@ def contend_on(
     scenario: Scenario,
     spec: ProviderSpec,
     *,
-    clients: int,
-    duration_ns: int,
-    processes: int = 1,
+    clients: int | None = None,
+    duration_ns: int | None = None,
+    processes: int | None = None,
     via: str = "native",
     folder: Path,
     progress: Callable[[str], None],
 ) -> Contention:
     """Contend for a lock on `backend`, the name of a server or the URI of a store, and judge the history.
 
-    progress: told what begins. folder: where the run records.
+    clients, duration_ns, processes: default 64 contenders for 10 s in one process; of a scenario that pauses processes,
+    its own clients and length, and a process for each client. progress: told what begins. folder: where the run
+    records.
     Ctrl-C while the clients contend cuts the run off: `outcome.is_interrupted`.
     Errors: what `run_real` and `resolve_backend` raise.
     """
-    require_undisturbed(scenario)
+    require_feasible(scenario)
+    if clients is None:
+        clients = scenario.clients if scenario.disturbs else CLIENTS_DEFAULT
+    if duration_ns is None:
+        duration_ns = scenario.duration.most if scenario.disturbs else DURATION_DEFAULT_NS
+    if processes is None:
+        processes = clients if scenario.disturbs else 1
     require_counts(clients=clients, processes=processes)
-    is_ours = backend in BACKENDS
+    is_ours = is_started_here(backend)
     is_log = scenario.workload.kind == DELTA_LOG
     has_rows = scenario.workload.protocol == "helping"
     if is_ours:
@@ -131,6 +142,9 @@ def contend_on(
 
 def _capabilities(running: RunningBackend) -> dict[str, object]:
     """The store's dialect, and what it did when it was asked before the run (H23)."""
+    if running.measured is None:
+        # Nobody has asked a ZooKeeper: it has one dialect.
+        return {"dialect": parse_store_uri(running.uri).scheme, "measured": {}}
     with closing(open_store(running.uri, request_timeout_ns=NS_PER_S)) as store:
         dialect = store.capabilities.dialect
-    return {"dialect": dialect, "measured": running.measured.facts() if running.measured else {}}
+    return {"dialect": dialect, "measured": running.measured.facts()}

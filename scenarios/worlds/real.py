@@ -11,8 +11,9 @@ writes its EFFECT rows.
 True time is the host's monotonic clock, which its processes share; a run that
 spans hosts cannot be recorded in this way.
 
-A real run injects no faults, and it is not replayable: what remains is its
-history, which `lockref check` judges again at any time. So every process writes
+A real run injects no faults but pauses of whole processes (`scenarios.worlds.pauses`),
+and it is not replayable: what remains is its history, which `lockref check`
+judges again at any time. So every process writes
 its part of the record into a spool while it happens (`lockref.lab.spool`), and the
 row that describes the run stands beside it before the first client is let go.
 """
@@ -29,6 +30,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockref.coordination.place import coordination_channel
+from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, OutcomeUnknown
@@ -48,7 +51,9 @@ from scenarios.workloads.delta.landings import settle
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
 from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost
+from scenarios.worlds.companions import Companions
 from scenarios.worlds.mixture import Mixture
+from scenarios.worlds.pauses import pauses_of
 from scenarios.worlds.threads import LOG_TIMEOUT_NS, ClientThreads, Job
 from scenarios.worlds.workers import LostWorker, Reports, Workers
 
@@ -83,7 +88,7 @@ def run_real(
     raise_if_interrupted: Callable[[], None] = lambda: None,
     places: LogPlaces | None = None,
 ) -> RealOutcome:
-    """Run a scenario without faults against the store at `store_uri`.
+    """Run a scenario against the store at `store_uri`; its faults, if any, are pauses of processes.
 
     clients: total, default the scenario's. duration_ns: after it no client
     begins another cycle. processes: 1 keeps all clients in this process.
@@ -92,22 +97,25 @@ def run_real(
     folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
         which `write_history` replaces. Default a temporary one.
     places: of the logs, where the clients commit to such. Default beside the locks.
-    Errors: CapabilityMissing for a scenario with faults; ConfigError for a bad
-    store or count; BackendUnavailable if the store does not answer.
+    Errors: CapabilityMissing for a scenario with other faults; ConfigError for a bad
+    store or count, and for pauses of a process that has several clients;
+    BackendUnavailable if the store does not answer.
     KeyboardInterrupt while the clients contend cuts the run off.
     """
     count = scenario.clients if clients is None else clients
-    shared_uri = _usable(scenario, store_uri, clients=count, processes=processes)
+    mixture = Mixture(scenario, spec)
+    shared_uri = _usable(scenario, store_uri, seed=seed, clients=count, processes=processes)
     is_log = scenario.workload.kind == DELTA_LOG
     if is_log and places is None:
         places = places_beside(shared_uri)
     runtime = ThreadRuntime()
     run_id = runtime.token_bytes(6).hex()
     key = f"lockref-{run_id}/.hoodie/.locks/table_lock.json"
-    _probe(shared_uri, key, is_table=Mixture(scenario, spec).stands_on == TABLE.name)
+    _probe(shared_uri, key, stands_on=mixture.stands_on)
     drawn = draw_scenario(scenario, seed)
     if duration_ns is not None:
         drawn = drawn.lasting(duration_ns)
+    plan = pauses_of(scenario, drawn, seed)
     names = tuple(f"n{number}" for number in range(1, count + 1))
     jobs = [
         Job(
@@ -120,6 +128,7 @@ def run_real(
             seed=seed,
             first_number=1 + part * REQUESTS_PER_PROCESS,
             places=places,
+            plan=plan,
         )
         for part in range(processes)
     ]
@@ -135,7 +144,17 @@ def run_real(
     }
     with _recording(folder) as (kept, spool):
         recorder = SpoolRecorder(spool, 0)
-        reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted)
+        companions = Companions(
+            mixture.nodes,
+            settings=drawn.lock_settings(scenario.lock, key=key),
+            channel=lambda node: coordination_channel(parse_store_uri(shared_uri), client=node),
+            decode=mixture.decode,
+            recorder=recorder,
+            runtime=runtime,
+            first_number=1 + processes * REQUESTS_PER_PROCESS,
+        )
+        with companions:
+            reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted)
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
         _record_crashes(recorder, reports.lost)
         if places is not None and is_log:
@@ -200,7 +219,7 @@ def _outcome(row: dict[str, object], events: pa.Table, reports: Reports, end_ns:
     row.update(
         request_timeout_ns=reports.request_timeout_ns,
         # A process that dies disturbs the run like any fault.
-        faults_end_ns=max((worker.at_ns for worker in reports.lost), default=row["faults_end_ns"]),
+        faults_end_ns=_last_fault_ns(events, otherwise=row["faults_end_ns"]),
         end_ns=end_ns,
         is_cut_off=reports.cut_ns is not None or bool(reports.unfinished),
         digest=digests(events).get(0),
@@ -213,6 +232,12 @@ def _outcome(row: dict[str, object], events: pa.Table, reports: Reports, end_ns:
         is_interrupted=reports.cut_ns is not None,
         lost=tuple(reports.lost),
     )
+
+
+def _last_fault_ns(events: pa.Table, *, otherwise: object) -> object:
+    """When the last fault struck or ended, after which nothing disturbs the run."""
+    instants = events.filter(pc.equal(events["kind"], Kind.FAULT.name.lower()))["at_ns"]
+    return pc.max(instants).as_py() if len(instants) else otherwise
 
 
 @contextmanager
@@ -264,8 +289,8 @@ def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:
             recorder.event(Kind.FAULT, (worker.at_ns, ABSENT, ABSENT, ""), client, detail=fault)
 
 
-def require_undisturbed(scenario: Scenario) -> None:
-    """Raise CapabilityMissing for a scenario with faults: it is known before any server is started.
+def require_feasible(scenario: Scenario, *, seed: int = 0) -> None:
+    """Raise CapabilityMissing for a scenario with faults that no real run has: known before any server is started.
 
     Raises ConfigError for one with services or nodes that no real run has.
     """
@@ -287,11 +312,7 @@ def require_undisturbed(scenario: Scenario) -> None:
                 f"scenario {scenario.name!r} declares the {what} {', '.join(names)}; "
                 "only the simulated world has such: run it with `lockref sim`"
             )
-    if scenario.disturbs:
-        raise CapabilityMissing(
-            f"scenario {scenario.name!r} injects faults, which only the simulated world can: "
-            "run it with `lockref sim`, or take a scenario without faults such as contention"
-        )
+    pauses_of(scenario, draw_scenario(scenario, seed), seed)
 
 
 def require_counts(*, clients: int, processes: int) -> None:
@@ -302,10 +323,15 @@ def require_counts(*, clients: int, processes: int) -> None:
         raise ConfigError(f"{processes} processes for {clients} clients; expected 1 to {clients}")
 
 
-def _usable(scenario: Scenario, store_uri: str, *, clients: int, processes: int) -> str:
+def _usable(scenario: Scenario, store_uri: str, *, seed: int, clients: int, processes: int) -> str:
     """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
-    require_undisturbed(scenario)
+    require_feasible(scenario, seed=seed)
     require_counts(clients=clients, processes=processes)
+    if scenario.disturbs and processes != clients:
+        raise ConfigError(
+            f"scenario {scenario.name!r} pauses processes, and a process has one client then: "
+            f"{clients} clients need {clients} processes, not {processes}"
+        )
     address = parse_store_uri(store_uri)
     if address.scheme == "memory":
         if processes > 1:
@@ -317,9 +343,15 @@ def _usable(scenario: Scenario, store_uri: str, *, clients: int, processes: int)
     return store_uri
 
 
-def _probe(store_uri: str, key: str, *, is_table: bool) -> None:
+def _probe(store_uri: str, key: str, *, stands_on: str) -> None:
     """One read before the clients start: a store that does not answer is one error, not a hundred."""
-    if is_table:
+    if stands_on == COORDINATION.name:
+        with closing(
+            COORDINATION.over(coordination_channel(parse_store_uri(store_uri), client="probe"), PROBE_TIMEOUT_NS)
+        ) as session:
+            session.start(ThreadRuntime(), timeout_ns=PROBE_TIMEOUT_NS)
+        return
+    if stands_on == TABLE.name:
         require_table(parse_store_uri(store_uri), request_timeout_ns=PROBE_TIMEOUT_NS)
     store = open_store(store_uri, request_timeout_ns=PROBE_TIMEOUT_NS)
     reply = store.read(key)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from lockref.coordination.place import coordination_channel
+from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.place import table_channel
 from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
@@ -35,6 +37,8 @@ from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protecte
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.client_process import ClientProcess, Surroundings
 from scenarios.worlds.mixture import Mixture
+from scenarios.worlds.pauses import ProcessPauses
+from sim.faults.plan import FaultPlan
 from sim.kernel.streams import stream
 
 P = TypeVar("P")
@@ -53,7 +57,8 @@ LOOK_NS = NS_PER_S
 class Job:
     """What one process is to do; crosses to worker processes by pickling.
 
-    places: of the logs, where the clients commit to such.
+    places: of the logs, where the clients commit to such. plan: what disturbs the processes; with any pause in it, a
+    process has one client.
     """
 
     scenario: Scenario
@@ -65,6 +70,7 @@ class Job:
     seed: int
     first_number: int
     places: LogPlaces | None = None
+    plan: FaultPlan = field(default_factory=FaultPlan)
 
 
 class ClientThreads:
@@ -84,6 +90,8 @@ class ClientThreads:
         self._go = runtime.event()
         self._waiting = 0
         self._tasks: dict[str, Task] = {}
+        assert not job.plan.faults or len(job.names) == 1, "a pause strikes one client"
+        self._pauses = ProcessPauses(job.plan, job.names[0], recorder=recorder, runtime=runtime)
 
     def gather(self) -> None:
         """Start every client and wait until all stand at the barrier."""
@@ -97,6 +105,7 @@ class ClientThreads:
         self.raise_failure()
 
     def go(self) -> None:
+        self._pauses.begin()
         self._go.set()
 
     def finish(self, start_ns: int, raise_if_interrupted: Callable[[], None] = lambda: None) -> tuple[str, ...]:
@@ -126,8 +135,8 @@ class ClientThreads:
         if self.failures:
             raise self.failures[0]
 
-    def _channel(self, kind: str, request_timeout_ns: int) -> Channel:
-        """Of a lock."""
+    def _channel(self, kind: str, request_timeout_ns: int, *, client: str) -> Channel:
+        """Of a lock. A session belongs to one client; connections to anything else are shared."""
 
         def opened(pool_size: int) -> Channel:
             uri = self.job.store_uri
@@ -137,6 +146,8 @@ class ClientThreads:
 
         with self._mutex:
             self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
+        if kind == COORDINATION.name:
+            return coordination_channel(parse_store_uri(self.job.store_uri), client=client)
         return self._shared(kind, request_timeout_ns, opened)
 
     def _shared(self, what: str, request_timeout_ns: int, opened: Callable[[int], Channel]) -> Channel:
@@ -188,11 +199,11 @@ class ClientThreads:
 
     def _port(self, kind: PortKind[P], timeout_ns: int, service: str, *, journal: Journal, mixture: Mixture) -> P:
         """What a client's process opens. Errors: CapabilityMissing for what no real run has."""
-        if kind.name not in (OBJECT_STORE.name, TABLE.name) or service not in ("", DEFAULT_STORE):
-            raise CapabilityMissing(f"a real run has no {service or kind.name!r}, only one object store or table")
-        channel = self._channel(kind.name, timeout_ns)
+        if kind.name not in (OBJECT_STORE.name, TABLE.name, mixture.stands_on) or service not in ("", DEFAULT_STORE):
+            raise CapabilityMissing(f"a real run has no {service or kind.name!r}, only one {mixture.stands_on}")
+        channel = self._pauses.before(self._channel(kind.name, timeout_ns, client=journal.node))
         # A store of an SDK keeps its own timeout.
-        own_ns = timeout_ns if kind.name == TABLE.name else 0
+        own_ns = 0 if kind.name == OBJECT_STORE.name else timeout_ns
         return recorded_port(kind, channel, own_ns, journal=journal, decode=mixture.decode)
 
     def _arrive(self) -> None:

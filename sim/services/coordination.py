@@ -21,9 +21,12 @@ from lockref.coordination.port import (
     CHILDREN,
     CLOSE,
     CONNECT,
+    CREATE,
     EXISTS,
     GET,
+    MULTI,
     PING,
+    SET,
     SYNC,
     Call,
     Change,
@@ -130,7 +133,7 @@ class CoordinationService:
             return Reply(Outcome.APPLIED)
         if request.verb in (GET, EXISTS, CHILDREN):
             return self._read(session, request.verb, request.key, is_watching=call.is_watching)
-        return self._write(session, request.key, call.operations)
+        return self._write(session, request.verb, call.operations)
 
     def refuse(self, request: Request, refusal: Refusal) -> Reply:
         return refused(request, refusal)
@@ -178,16 +181,15 @@ class CoordinationService:
             return Reply(Outcome.APPLIED, stat, json.dumps(tree.children(path)).encode())
         return Reply(Outcome.APPLIED, stat, tree.body(path) if verb == GET else None)
 
-    def _write(self, session: _Session, key: str, operations: tuple[Operation, ...]) -> Reply:
+    def _write(self, session: _Session, verb: str, operations: tuple[Operation, ...]) -> Reply:
         applied = self._decide(session.id, operations)
         if applied.failure is not None:
             return failed(applied.failure, applied.path)
         self._catch_up(session.server)
-        stats = applied.stats
-        own = next(
-            (stat for stat, each in zip(stats, operations, strict=True) if stat is not None and each.path == key), None
-        )
-        return Reply(Outcome.APPLIED, own or next((stat for stat in stats if stat is not None), None))
+        # Of a transaction clients hear what became of znodes that it sets, not of those that it creates.
+        told = (SET,) if verb == MULTI else (CREATE, SET)
+        stats = zip(applied.stats, operations, strict=True)
+        return Reply(Outcome.APPLIED, next((stat for stat, each in stats if each.verb in told), None))
 
     # The order of writes, and the servers that follow it.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from kazoo.client import KazooClient
@@ -18,10 +19,16 @@ from lockref.cli.main import run as lockref
 from lockref.coordination.port import SessionState, Stat
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
-from lockref.errors import BackendUnavailable
+from lockref.errors import BackendUnavailable, ConfigError
+from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
+from reports.checks import decide, judge
+from reports.checks.summary import Summary
+from scenarios.backends import resolve_backend
 from scenarios.backends.zookeeper import ZooKeeperServers, started_zookeeper, unavailable
+from scenarios.definition.load import load_scenario
+from scenarios.run import run_real
 from tests.coordination_scripts import SCRIPTS, STEPS, Scene, Script, random_script
 from tests.sim.test_coordination_service import scene_of
 from tests.unit.helix.pipeline_driver import loads
@@ -223,3 +230,64 @@ def test_a_file_that_contradicts_the_cluster_writes_nothing(
     for file, code in ((RECIPE, 0), (other, 2)):
         assert lockref(["cluster", "run", str(file), "--zookeeper", folder, "--json", "--then", "leave"]) == code
     assert "the file says 13, the cluster has 12" in capsys.readouterr().err
+
+
+def test_assigned_locks_contend_on_a_real_server(zookeeper: ZooKeeperServers, tmp_path: Path):
+    """Grants by assignment, each client with a session, the controller beside them; nothing is left on the server."""
+    with resolve_backend(zookeeper.uri, stands_on=COORDINATION.name) as running:
+        outcome = run_real(
+            load_scenario("contention"), load_provider("helix"), running.uri, clients=4, duration_ns=2 * NS_PER_S
+        )
+    assert outcome.unfinished == ()
+    nodes = set(outcome.events["node"].to_pylist())
+    assert nodes >= {"n1", "n2", "n3", "n4", "controller"}
+    assert "applied" in outcome.events.filter(pc.equal(outcome.events["kind"], "return"))["outcome"].to_pylist()
+    clauses = decide(Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)).clauses
+    assert {clauses[name] for name in ("S2", "S3", "S4", "S7")} == {"held"}
+    with session_on(zookeeper.hosts) as session:
+        assert [name for name in session.children("/").body if name.startswith("lockref-")] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--backend", "memory:", "--provider", "helix"], "memory: has no sessions, on which this lock stands"),
+        (["--backend", "ministack", "--provider", "helix"], "ministack has no sessions, on which this lock stands"),
+        (["--backend", "zookeeper", "--provider", "hardened"], "zookeeper is a coordination service"),
+        (["--backend", "zookeeper", "--provider", "helix", "--via", "docker"], "is started natively only"),
+    ],
+)
+def test_a_lock_on_the_wrong_kind_of_service(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """Exit 5 with what to take instead; no server is started for it."""
+    monkeypatch.chdir(tmp_path)
+    assert lockref(["bench", "contention", *arguments]) == 5
+    assert words in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there(zookeeper: ZooKeeperServers):
+    """A typed error that names it; nothing is written."""
+    with (
+        pytest.raises(ConfigError, match="has no folder /nowhere"),
+        resolve_backend(f"{zookeeper.uri}/nowhere", stands_on=COORDINATION.name),
+    ):
+        pass
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("provider", "is_broken"), [("helix", False), ("helix-recipe", True)])
+def test_a_frozen_holder_on_real_processes(
+    provider: str, is_broken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Z9, with SIGSTOP: the recipe's participant believes that it holds beside the next holder; ours does not."""
+    monkeypatch.chdir(tmp_path)
+    code = lockref(["bench", "z09-frozen-holder", "--backend", "zookeeper", "--provider", provider, "--json"])
+    assert (code == 1) == is_broken
+    clauses = json.loads(capsys.readouterr().out)["clauses"]
+    assert (clauses["S3"]["verdict"] == "violated") == is_broken
+    assert {clauses[name]["verdict"] for name in ("S2", "S4", "S7")} == {"held"}

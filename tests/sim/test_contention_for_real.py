@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +21,9 @@ from reports.checks.spec import Verdict
 from reports.checks.summary import Summary
 from scenarios import interrupts
 from scenarios.definition.load import load_scenario, parse_scenario
+from scenarios.definition.schema import Scenario
 from scenarios.run import RealOutcome, run_real
-from scenarios.worlds import threads
+from scenarios.worlds import threads, waker
 
 CONTENTION = load_scenario("contention")
 HARDENED = load_provider("hardened")
@@ -178,6 +182,81 @@ def test_a_scenario_with_faults_needs_the_simulated_world() -> None:
     """Faults in a real run: CapabilityMissing (exit 5), not a run without them."""
     with pytest.raises(CapabilityMissing, match="lockref sim"):
         run_real(load_scenario("e08"), HARDENED, "memory:")
+
+
+PAUSED = """\
+version: 1
+name: paused
+clients: 2
+duration: 60s
+lock: {{validity: 1s, renew_every: 100ms, poll_every: 50ms}}
+workload: {{cycles: 1, hold: 500ms, writes: 3, wait: 40s}}
+faults:
+  - {{kind: pause, client: n1, for: 1500ms, {when}}}
+"""
+
+
+def paused(when: str) -> Scenario:
+    return parse_scenario(PAUSED.format(when=when))
+
+
+@pytest.mark.parametrize(
+    "when", ["at: 0s", "when: {client: n1, op: acquire, cut: c4}", "when: {client: n1, nth: 2, cut: c0}"]
+)
+def test_a_real_process_is_stopped_where_the_plan_says(when: str, tmp_path: Path) -> None:
+    """U2: it does nothing for as long as the plan says, and the hardened lock survives it."""
+    outcome = run_real(paused(when), HARDENED, tmp_path.as_uri(), processes=2)
+    events = outcome.events.to_pylist()
+    begin, end = [row for row in events if row["kind"] == "fault"]
+    assert [json.loads(row["detail"])["phase"] for row in (begin, end)] == ["begin", "end"]
+    assert (begin["node"], end["node"]) == ("n1", "n1")
+    assert end["at_ns"] - begin["at_ns"] >= 1_500_000_000
+    # Its other threads, such as the heartbeat, are stopped with it; one may have been about to write.
+    edge_ns = 300_000_000
+    within = [row["node"] for row in events if begin["at_ns"] + edge_ns < row["at_ns"] < end["at_ns"] - edge_ns]
+    assert "n1" not in within
+    assert outcome.runs["faults_end_ns"].to_pylist() == [end["at_ns"]]
+    assert "violated" not in verdicts_on(outcome).values()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PAUSED.format(when="when: {client: n1, op: acquire, cut: c2}"), "cut c2, which no process sees"),
+        (PAUSED.format(when="at: 0s, task: heartbeat"), "pause of single tasks"),
+        ("version: 1\nname: x\nclock: {drift: {n1: 100ppm}}\n", "drift"),
+        ("version: 1\nname: x\nnetwork: {loss: 0.1}\n", "only the simulated world"),
+        ("version: 1\nname: x\nswarm: {}\n", "only the simulated world"),
+    ],
+)
+def test_what_cannot_be_done_to_a_real_process_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    """CapabilityMissing, with what it is and what to do instead; nothing is run without it."""
+    with pytest.raises(CapabilityMissing, match=words):
+        run_real(parse_scenario(text), HARDENED, tmp_path.as_uri(), processes=3)
+
+
+def test_a_paused_process_has_one_client(tmp_path: Path) -> None:
+    """To stop a process stops all its clients, and the plan names one."""
+    with pytest.raises(ConfigError, match="2 clients need 2 processes, not 1"):
+        run_real(paused("at: 0s"), HARDENED, tmp_path.as_uri())
+
+
+def test_who_is_killed_while_it_is_stopped_leaves_no_waker() -> None:
+    """The process that would wake it ends when nobody is there to be woken."""
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with subprocess.Popen(
+        [sys.executable, "-S", str(waker.__file__), str(sleeper.pid), "600"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as waking:
+        assert waking.stdout is not None
+        assert waking.stdout.read(1) == b"."
+        assert waking.poll() is None
+        sleeper.kill()
+        sleeper.wait()
+        assert waking.stdin is not None
+        waking.stdin.close()  # As the system does for a process that has died.
+        assert waking.wait(60) == 0
 
 
 @pytest.mark.parametrize(("clients", "processes"), [(0, 1), (5000, 1), (2, 3), (2, 0)])

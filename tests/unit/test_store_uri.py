@@ -6,7 +6,7 @@ import google.auth
 import pytest
 from google.auth.exceptions import DefaultCredentialsError
 
-from lockref.errors import ConfigError
+from lockref.errors import CapabilityMissing, ConfigError
 from lockref.stores.endpoints import is_loopback
 from lockref.stores.gcs import GcsStore
 from lockref.stores.localfs import FileStore
@@ -36,10 +36,15 @@ from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
             "gs://bucket/a?endpoint=http%3A%2F%2F127.0.0.1%3A9",
             StoreAddress(scheme="gs", container="bucket", prefix="a", endpoint="http://127.0.0.1:9"),
         ),
+        ("zookeeper://127.0.0.1:2181", StoreAddress(scheme="zookeeper", container="127.0.0.1:2181")),
+        (
+            "zookeeper://zk-1:2181,[::1]:2182/a/b/",
+            StoreAddress(scheme="zookeeper", container="zk-1:2181,[::1]:2182", prefix="a/b"),
+        ),
     ],
 )
 def test_a_uri_is_taken_apart(uri, address):
-    """The four schemes, with prefix, endpoint and region."""
+    """The schemes, with prefix, endpoint and region."""
     assert parse_store_uri(uri) == address
 
 
@@ -83,6 +88,11 @@ def test_a_uri_is_taken_apart(uri, address):
         ("s3://bucket?region=a&region=b", "twice"),
         ("s3://bucket?region=A B", "region"),
         ("gs://bucket?region=eu-west-1", "'region'"),
+        ("zookeeper://", "names '' as a server"),
+        ("zookeeper://127.0.0.1", "names '127.0.0.1' as a server"),
+        ("zookeeper://a:2181,b", "names 'b' as a server"),
+        ("zookeeper://a:99999", "names 'a:99999' as a server"),
+        ("zookeeper://a:1?session=1", "options"),
     ],
 )
 def test_a_wrong_uri_gets_one_clear_line(uri, part):
@@ -102,6 +112,7 @@ def test_a_wrong_uri_gets_one_clear_line(uri, part):
         "https://key:hunter2@host/",
         "s3://key:hunter2@\u2100",
         "s3://bucket?endpoint=http://key:hunter2@\u2100",
+        "zookeeper://key:hunter2@h:1",
     ],
 )
 def test_a_message_never_repeats_credentials(uri):
@@ -123,6 +134,8 @@ def test_each_scheme_opens_its_store_without_a_request(tmp_path):
         store.close()
         store.close()
     assert not (tmp_path / "new").exists()
+    with pytest.raises(CapabilityMissing, match="holds no objects"):
+        open_store("zookeeper://127.0.0.1:1", request_timeout_ns=1_000_000)
 
 
 def test_an_unknown_aws_profile_is_a_configuration_error(monkeypatch):

@@ -88,13 +88,26 @@ class Disturbances:
     def paused_ns(self, run: int, node: int, since_ns: int, until_ns: int) -> int:
         """For how long this node was paused between two instants; overlapping pauses count each."""
         here = self.on(run, node)
-        begins, ends = self._are_pauses
-        total = 0
-        for begin in here[begins[here]].tolist():
-            over = here[ends[here] & (here > begin) & (self.fault[here] == self.fault[begin])]
-            end = int(self.at_ns[over[0]]) if len(over) else FOREVER
-            total += max(0, min(end, until_ns) - max(int(self.at_ns[begin]), since_ns))
-        return total
+        begins, _ = self._are_pauses
+        return sum(
+            max(0, min(self._pause_end_ns(here, begin), until_ns) - max(int(self.at_ns[begin]), since_ns))
+            for begin in here[begins[here]].tolist()
+        )
+
+    def pauses(self) -> list[tuple[int, int, int, int]]:
+        """Run, node, begin and end of every pause; FOREVER where it does not end."""
+        begins, _ = self._are_pauses
+        found = []
+        for begin in np.flatnonzero(begins).tolist():
+            run, node = int(self.run[begin]), int(self.node[begin])
+            found.append((run, node, int(self.at_ns[begin]), self._pause_end_ns(self.on(run, node), begin)))
+        return found
+
+    def _pause_end_ns(self, here: Ints, begin: int) -> int:
+        """here: what befell the node. begin: which of it is the begin of the pause."""
+        _, ends = self._are_pauses
+        over = here[ends[here] & (here > begin) & (self.fault[here] == self.fault[begin])]
+        return int(self.at_ns[over[0]]) if len(over) else FOREVER
 
     def is_paused_for_good(self, run: int, node: int) -> bool:
         """True if this node was paused more often than it went on."""

@@ -158,7 +158,8 @@ def find_store_answers(
 ) -> list[StoreAnswers]:
     """The answers of every real run that sent a request. span_of: the true begin and end of a run.
 
-    Requests that were open when their process died are left out: nobody was left to hear the answer.
+    Requests that were open when their process died, or while it was paused, are left out: nobody was there to hear the
+    answer.
     """
     real = [number for number, world in enumerate(runs.texts("world")) if world == "real"]
     if not real:
@@ -170,6 +171,11 @@ def find_store_answers(
     heard = np.ones(len(sent), dtype=np.bool_)
     for run, name in dead.T.tolist():
         heard &= (replies >= 0) | (events.run[sent] != run) | (node != name)
+    at = events.integers("at_ns")
+    sent_ns, replied_ns = at[sent], np.where(replies >= 0, at[np.maximum(replies, 0)], FOREVER)
+    for run, name, begin_ns, end_ns in disturbances.pauses():
+        is_over = (sent_ns > end_ns) | (replied_ns < begin_ns)
+        heard &= is_over | (events.run[sent] != run) | (node != name)
     sent, replies = sent[heard], replies[heard]
     found = []
     for run in real:

@@ -1,0 +1,84 @@
+"""The ZooKeeper that an address names: `zookeeper://HOST:PORT[,HOST:PORT][/FOLDER]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lockref.coordination.port import Failure, delete, is_failure
+from lockref.coordination.session import COORDINATION, Session
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
+from lockref.ports import Channel
+from lockref.runtime import Runtime, ThreadRuntime
+from lockref.stores.port import Outcome
+
+if TYPE_CHECKING:
+    from lockref.stores.uri import StoreAddress
+
+SCHEME: Final = "zookeeper"
+_DELETES_AT_ONCE: Final = 500
+
+
+def no_sessions(name: str) -> CapabilityMissing:
+    """The error for a lock that needs sessions, on something that has none. name: of the server, or its address."""
+    return CapabilityMissing(
+        f"{name} has no sessions, on which this lock stands; take zookeeper, zookeeper-ensemble or {SCHEME}://HOST:PORT"
+    )
+
+
+def coordination_channel(address: StoreAddress, *, client: str) -> Channel:
+    """A channel for one session of `client`; no request is sent.
+
+    Errors: CapabilityMissing for the address of anything else than a ZooKeeper.
+    """
+    if address.scheme != SCHEME:
+        raise no_sessions(str(address))
+    from lockref.coordination.zookeeper import ZooKeeperChannel
+
+    return ZooKeeperChannel(hosts_of(address), client=client)
+
+
+def hosts_of(address: StoreAddress) -> str:
+    """As ZooKeeper's clients take it: servers, and the folder that is the root of what they see."""
+    return f"{address.container}/{address.prefix}" if address.prefix else address.container
+
+
+@contextmanager
+def folder_in(address: StoreAddress, name: str, *, timeout_ns: int) -> Iterator[StoreAddress]:
+    """A znode of that name below the address, for one run: its address. On the way out it goes, with all below it.
+
+    timeout_ns: of each request, and of the session that makes the znode.
+    Errors: BackendUnavailable if no server answers or takes a write; ConfigError if the address names a folder that is
+    not there.
+    """
+    runtime = ThreadRuntime()
+    with _session(address, runtime, timeout_ns) as session:
+        made = session.create(f"/{name}")
+        if is_failure(made, Failure.NO_NODE):
+            raise ConfigError(f"{address} has no folder /{address.prefix}; make it first")
+        if made.outcome is not Outcome.APPLIED:
+            raise BackendUnavailable(f"{address} does not take a write: {made.reason}")
+    try:
+        yield replace(address, prefix=f"{address.prefix}/{name}".strip("/"))
+    finally:
+        with _session(address, runtime, timeout_ns) as session:
+            _remove(session, f"/{name}")
+
+
+@contextmanager
+def _session(address: StoreAddress, runtime: Runtime, timeout_ns: int) -> Iterator[Session]:
+    with closing(COORDINATION.over(coordination_channel(address, client="lockref"), timeout_ns)) as session:
+        session.start(runtime, timeout_ns=timeout_ns)
+        yield session
+
+
+def _remove(session: Session, root: str) -> None:
+    """What clients leave behind is no reason to fail; what a session still owns goes with it."""
+    paths = [root]
+    for path in paths:  # Grows while it is walked: parents before children.
+        paths += [f"{path}/{name}" for name in session.children(path).body or ()]
+    deletions = [delete(path) for path in reversed(paths)]
+    for start in range(0, len(deletions), _DELETES_AT_ONCE):
+        session.multi(deletions[start : start + _DELETES_AT_ONCE])

@@ -1,0 +1,30 @@
+"""A process that lets a stopped one go on.
+
+Run as a script, with nothing but the standard library, by a process that is about to stop itself (SIGSTOP). It says
+that it is ready, waits, and sends SIGCONT until its standard input ends: the other one closes it when it goes on, and
+the system does when it dies. So no process stays stopped, whoever else dies meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+
+_AGAIN_S = 0.05
+
+
+def main(pid: int, pause_s: float) -> None:
+    os.write(1, b".")
+    wait_s = pause_s
+    while not select.select([0], [], [], wait_s)[0]:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            return
+        wait_s = _AGAIN_S
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))
