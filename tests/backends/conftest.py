@@ -16,6 +16,7 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store
 from scenarios.backends import BACKENDS, RunningBackend, backend_status, start_backend, table_uri
 from scenarios.backends.environments import choose_native, ensure_environment
+from scenarios.backends.zookeeper import started_zookeeper, unavailable
 
 PATIENCE_S = 90  # A machine that runs the whole suite starts servers several times slower than an idle one.
 BUCKETS = ("ministack", "moto", "localstack", "fake-gcs-server")
@@ -97,3 +98,11 @@ def store(address):
 def backend_name(request):
     """The name of the backend under `address`."""
     return request.node.callspec.params["address"]
+
+
+@pytest.fixture(scope="session")
+def zookeeper():
+    if reason := unavailable():
+        pytest.skip(reason)
+    with started_zookeeper() as running:
+        yield running

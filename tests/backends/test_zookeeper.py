@@ -41,14 +41,6 @@ _numbers = itertools.count()
 pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]
 
 
-@pytest.fixture(scope="session")
-def zookeeper() -> Iterator[ZooKeeperServers]:
-    if reason := unavailable():
-        pytest.skip(reason)
-    with started_zookeeper() as running:
-        yield running
-
-
 @pytest.fixture
 def ensemble() -> Iterator[ZooKeeperServers]:
     if reason := unavailable():

@@ -11,7 +11,8 @@ from typing import Any, Final
 from scenarios.backends.faultproxy import FaultProxy
 from scenarios.peers.delta.findings import ANSWER_S, HOUR_NS, Experiment, await_strike
 from scenarios.peers.delta.lake import REGION
-from scenarios.peers.delta.process import Peer, in_its_python
+from scenarios.peers.delta.originals import in_its_python
+from scenarios.peers.process import Peer
 from sim.faults.answers import Error
 from sim.faults.network import Delay
 

@@ -17,7 +17,7 @@ from lockref.dynamodb.table import VERSION, Attribute, flag, text
 from lockref.runtime import NS_PER_S
 from scenarios.backends.faultproxy import FaultProxy
 from scenarios.peers.delta.lake import UNSAFE, LabelledLog, Lake, lock_options
-from scenarios.peers.delta.process import Peer
+from scenarios.peers.process import Peer
 from sim.faults.network import Delay, LoseRequest
 
 ANSWER_S: Final = 60

@@ -21,7 +21,8 @@ from lockref.stores.aws import aws_client
 from lockref.stores.uri import parse_store_uri
 from scenarios.backends import start_backend
 from scenarios.backends.faultproxy import FaultProxy
-from scenarios.peers.delta.process import Peer, in_its_python
+from scenarios.peers.delta.originals import in_its_python
+from scenarios.peers.process import Peer
 from scenarios.workloads.delta.log_rows import FILE_NAME, TABLE_PATH, LogRows, open_rows
 from scenarios.workloads.delta.places import LogPlaces
 from scenarios.worlds.log_server import ROWS_TABLE

@@ -16,7 +16,7 @@ from lockref.stores.port import ObjectStore, Outcome, ReadReply, StoreCapabiliti
 from lockref.stores.uri import open_store
 from scenarios.peers.delta.findings import ANSWER_S, COPY, Experiment, await_strike, committed
 from scenarios.peers.delta.lake import LOG_STORE, add_action
-from scenarios.peers.delta.process import Peer
+from scenarios.peers.process import Peer
 from scenarios.workloads.delta.log_files import Commit, Log, parse_entry_key
 from scenarios.workloads.delta.log_rows import COMPLETE, EXPIRE_TIME, FILE_NAME, TABLE_PATH, TEMP_PATH
 from scenarios.workloads.delta.protocols import Told, Writer, commit_by, help_each_other

@@ -71,3 +71,11 @@ def find_original(name: str) -> Original:
             f"{did_you_mean(name, [*ORIGINALS])}"
         )
     return original
+
+
+def in_its_python(original: str, script: Path) -> list[str]:
+    """The command that runs `script` in the environment of an original, by its name in `ORIGINALS`.
+
+    Errors: BackendUnavailable if the environment cannot be had.
+    """
+    return [str(find_original(original).python()), "-I", str(script)]

@@ -25,9 +25,8 @@ from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from lockref.stores.aws import aws_client
 from scenarios.peers.delta.crates import crate_driver
-from scenarios.peers.delta.java_driver import java_driver
 from scenarios.peers.delta.lake import REGION, Lake
-from scenarios.peers.delta.process import Peer, in_its_python
+from scenarios.peers.delta.originals import in_its_python
 from scenarios.peers.delta.situations import (
     CRATE,
     JAVA,
@@ -41,9 +40,19 @@ from scenarios.peers.delta.situations import (
     Situation,
 )
 from scenarios.peers.delta.traces import Script, Trace, attributes_set, clauses_of
+from scenarios.peers.java_program import JavaProgram
+from scenarios.peers.process import Peer
 
 FOLDER: Final = Path(__file__).resolve().parents[3] / "tests" / "data" / "delta_traces"
 """Where the recorded traces are kept, one file for each original."""
+
+JAVA_CLIENT: Final = JavaProgram(
+    original="dynamodb-lock-client",
+    source=Path(__file__).with_name("java"),
+    main="Driver",
+    jar="dynamodb-lock-client-1.2.0.jar",
+    sha256="d0732cf6f8cd6ebb050a69e63effcf5a365bb69ba194bcb5c32cc343b6f831ce",
+)
 
 _CALL_S: Final = 120
 _REQUEST_S: Final = 20
@@ -189,7 +198,9 @@ def record_java(lake: Lake, situation: Situation) -> Trace:
             "endpoint": endpoint, "warm_endpoint": lake.endpoint, "region": REGION, "table": table,
             "owner": OWNER_NAME, "lease_ms": str(situation.lease_s * 1000),
         }  # fmt: skip
-        with Peer("dynamodb-lock-client", java_driver(), told, env={}, log_folder=lake.log_folder, name=table) as peer:
+        with Peer(
+            "dynamodb-lock-client", JAVA_CLIENT.command(), told, env={}, log_folder=lake.log_folder, name=table
+        ) as peer:
             _play(peer, script, **periods)
     return script.trace()
 

@@ -14,19 +14,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lockref.errors import BackendUnavailable
-from scenarios.peers.delta.originals import find_original
 
 START_TIMEOUT_S: Final = 120  # A cold start of a new wheel on a machine that does much else.
 _END_TIMEOUT_S: Final = 10
 _TAIL: Final = 600
-
-
-def in_its_python(original: str, script: Path) -> list[str]:
-    """The command that runs `script` in the environment of an original, by its name in `originals.ORIGINALS`.
-
-    Errors: BackendUnavailable if the environment cannot be had.
-    """
-    return [str(find_original(original).python()), "-I", str(script)]
 
 
 class Peer:

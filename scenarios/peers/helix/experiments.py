@@ -1,0 +1,191 @@
+"""What an experiment is given, and the ones in which both origins do the recipe's work."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from kazoo.exceptions import NoNodeError
+
+from lockref.helix.cluster import Cluster
+from lockref.helix.cluster_file import parse_cluster
+from lockref.helix.configured import configured
+from lockref.helix.zn_record import ZNRecord
+from scenarios.peers.helix.fleet import SELF_SENT, Fleet
+
+RECIPE: Final = Path(__file__).resolve().parents[3] / "docs" / "examples" / "lock-manager.yaml"
+"""The recipe's cluster file: twelve locks, three instances."""
+
+COUNTS: Final = (12, 12, 16)
+"""Messages of the recipe's rule for start, leave and return, where nobody sends a surplus one."""
+
+MOVED: Final = 8
+"""How many locks the rule moves when one of three leaves, and when it returns."""
+
+
+@dataclass(slots=True)
+class Experiment:
+    """hosts: of a ZooKeeper that other experiments may use, too. say: a line of what was seen."""
+
+    hosts: str
+    log_folder: Path
+    say: Callable[[str], None]
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @contextmanager
+    def fleet(self, name: str, *, file: str | None = None, is_configured: bool = True) -> Iterator[Fleet]:
+        """A fleet on a cluster of its own, with the recipe's resource. file: the text of another cluster file."""
+        text = RECIPE.read_text(encoding="utf-8") if file is None else file
+        cluster = replace(parse_cluster(text), name=f"{name}-{next(self._numbers)}")
+        with Fleet(self.hosts, cluster, self.log_folder) as fleet:
+            if is_configured:
+                fleet.configure()
+            yield fleet
+
+
+def set_up(run: Experiment) -> bool:
+    """Helix' loader and ours read the recipe's file: equal znodes with equal records, whatever the order of keys."""
+    text = RECIPE.read_text(encoding="utf-8")
+    with run.fleet("set-up", is_configured=False) as fleet:
+        named = re.sub(r"(?m)^clusterName: \S+", f"clusterName: {fleet.cluster.name}", text)
+        file = run.log_folder / f"{fleet.cluster.name}.yaml"
+        file.write_text(named, encoding="utf-8")
+        fleet.they_configure(file)
+        theirs, ours = fleet.tree.records(), configured(fleet.cluster)
+        wrong = [path for path in sorted({*theirs, *ours}) if path not in theirs or path not in ours]
+        wrong += [path for path in sorted({*theirs} & {*ours}) if theirs[path] != ours[path]]
+        run.say(f"{len(theirs)} znodes of theirs, {len(ours)} of ours, {len(wrong)} differ")
+        for path in wrong:
+            run.say(f"{path}: theirs {theirs.get(path)}, ours {ours.get(path)}")
+        return not wrong
+
+
+def _names(cluster: Cluster) -> list[str]:
+    return [instance.name for instance in cluster.instances]
+
+
+def _recipe(run: Experiment, fleet: Fleet, is_ours: Sequence[bool], control: Callable[[], None]) -> bool:
+    """Start, the first instance leaves, it returns: tables, moves, and messages.
+
+    is_ours: for each instance of the file, whose participant it is.
+    """
+    names = _names(fleet.cluster)
+    for name, ours in zip(names, is_ours, strict=True):
+        fleet.join(name, is_ours=ours)
+    control()
+    made = [0, fleet.settled(*names)]
+    fleet.leave(names[0])
+    made.append(fleet.settled(*names[1:]))
+    fleet.join(names[0], is_ours=is_ours[0])
+    made.append(fleet.settled(*names))
+    counts = tuple(after - before for before, after in itertools.pairwise(made))
+    before, between = fleet.rule(tuple(names)), fleet.rule(tuple(names[1:]))
+    moved = sum(before[lock] != between[lock] for lock in before)
+    two = fleet.two_holders()
+    run.say(f"every table is the rule's; moved on leave and on return {moved}; messages {counts}; two holders: {two}")
+    return counts == COUNTS and moved == MOVED and not two
+
+
+def alone(run: Experiment) -> bool:
+    """A participant of Helix joins where no controller is: it sends itself messages, which others must not count."""
+    with run.fleet("alone") as fleet:
+        first = _names(fleet.cluster)[0]
+        kinds: dict[str, str] = {}
+        folder = fleet.tree.paths.instance(first).messages
+
+        def read(names: list[str]) -> None:
+            for name in names:
+                with contextlib.suppress(NoNodeError):
+                    body, _ = fleet.tree.client.get(f"{folder}/{name}")
+                    kinds[name] = ZNRecord.from_json(body, name).simple["MSG_TYPE"]
+
+        fleet.tree.client.ChildrenWatch(folder, read)
+        fleet.they_join(first)
+        fleet.until(lambda seen: seen.live == (first,) and not seen.pending, f"{first} to be live")
+        made = fleet.tree.messages_made()
+        run.say(f"{made} messages without a controller; types of those that could be read: {sorted({*kinds.values()})}")
+        return made == SELF_SENT and {*kinds.values()} <= {"NO_OP"}
+
+
+def their_controller(run: Experiment) -> bool:
+    """Helix' controller, our three participants."""
+    with run.fleet("their-controller") as fleet:
+        return _recipe(run, fleet, (True, True, True), fleet.they_control)
+
+
+def their_participants(run: Experiment) -> bool:
+    """Our controller, Helix' three participants."""
+    with run.fleet("their-participants") as fleet:
+        return _recipe(run, fleet, (False, False, False), fleet.we_control)
+
+
+def mixed_theirs(run: Experiment) -> bool:
+    """Helix' controller; one participant is Helix', two are ours."""
+    with run.fleet("mixed-theirs") as fleet:
+        return _recipe(run, fleet, (True, False, True), fleet.they_control)
+
+
+def mixed_ours(run: Experiment) -> bool:
+    """Our controller; two participants are Helix', one is ours."""
+    with run.fleet("mixed-ours") as fleet:
+        return _recipe(run, fleet, (False, True, False), fleet.we_control)
+
+
+def killed(run: Experiment) -> bool:
+    """Our controller; a process of Helix with one participant ends by SIGKILL, and comes back."""
+    with run.fleet("killed") as fleet:
+        first, *others = _names(fleet.cluster)
+        fleet.they_join(first, process="doomed")
+        for name in others:
+            fleet.they_join(name)
+        fleet.we_control()
+        made = fleet.settled(first, *others)
+        fleet.kill("doomed")
+        after = fleet.settled(*others)
+        fleet.they_join(first)
+        back = fleet.settled(first, *others)
+        two = fleet.two_holders()
+        run.say(f"messages after SIGKILL {after - made}, after the return {back - after}; two holders: {two}")
+        return (after - made, back - after) == COUNTS[1:] and not two
+
+
+def failover(run: Experiment) -> bool:
+    """Helix leads, ends, ours leads and moves locks, ends, and Helix leads again; participants of both."""
+    with run.fleet("failover") as fleet:
+        names = _names(fleet.cluster)
+        for name, ours in zip(names, (True, False, True), strict=True):
+            fleet.join(name, is_ours=ours)
+        fleet.they_control("first")
+        start = fleet.settled(*names)
+        fleet.we_control()
+        fleet.they_stop_controlling("first")
+        fleet.leave(names[0])
+        left = fleet.settled(*names[1:])
+        fleet.they_control("second")
+        is_standing_by = not fleet.leads("second")
+        fleet.we_stop_controlling()
+        fleet.we_join(names[0])
+        back = fleet.settled(*names)
+        two = fleet.two_holders()
+        run.say(f"messages under theirs {start}, ours {left - start}, theirs {back - left}; two holders: {two}")
+        run.say(f"theirs stands by while ours leads: {is_standing_by}; leads afterwards: {fleet.leads('second')}")
+        return is_standing_by and fleet.leads("second") and (start, left - start, back - left) == COUNTS and not two
+
+
+TOGETHER: Final = {
+    "set-up": set_up,
+    "alone": alone,
+    "their-controller": their_controller,
+    "their-participants": their_participants,
+    "mixed-theirs": mixed_theirs,
+    "mixed-ours": mixed_ours,
+    "killed": killed,
+    "failover": failover,
+}
+"""Experiments in which both do the recipe's work."""

@@ -1,0 +1,95 @@
+"""What a cluster's znodes say, whoever wrote them: read by a client that takes no part.
+
+Messages are counted by the server: each folder of messages knows how many znodes were ever made in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from lockref.helix import layout
+from lockref.helix.zn_record import ZNRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """states: by lock, by live instance, the state and the transaction that wrote it. pending: messages that wait."""
+
+    live: tuple[str, ...]
+    states: Mapping[str, Mapping[str, tuple[str, int]]]
+    pending: int
+
+    def holders(self, top: str) -> dict[str, tuple[str, ...]]:
+        """By lock, who reports that state, sorted. A lock that nobody reports is left out."""
+        found = {
+            lock: tuple(sorted(name for name, (state, _) in by_name.items() if state == top))
+            for lock, by_name in sorted(self.states.items())
+        }
+        return {lock: names for lock, names in found.items() if names}
+
+
+class Tree:
+    """One cluster on a server. client: started; whoever made it closes it."""
+
+    def __init__(self, client: KazooClient, cluster: str) -> None:
+        self.client = client
+        self.paths = layout.ClusterPaths(cluster)
+
+    def records(self) -> dict[str, ZNRecord | None]:
+        """Every znode of the cluster; None for one without data."""
+        return dict(self._below(self.paths.root))
+
+    def _below(self, path: str) -> Iterator[tuple[str, ZNRecord | None]]:
+        body, _ = self.client.get(path)
+        yield path, ZNRecord.from_json(body, path) if body else None
+        for name in self.client.get_children(path):
+            yield from self._below(f"{path}/{name}")
+
+    def seen(self) -> Seen:
+        """Live instances, then messages, then current states (T27)."""
+        live: dict[str, str] = {}
+        for name in self._names(self.paths.live_instances):
+            try:
+                _, stat = self.client.get(self.paths.instance(name).live)
+            except NoNodeError:
+                continue
+            live[name] = layout.session_name(stat.ephemeralOwner)
+        pending = sum(len(self._names(self.paths.instance(name).messages)) for name in live)
+        states: dict[str, dict[str, tuple[str, int]]] = {}
+        for name, session in live.items():
+            for resource in self._names(self.paths.instance(name).current_states(session)):
+                path = self.paths.instance(name).current_state(session, resource)
+                try:
+                    body, stat = self.client.get(path)
+                except NoNodeError:
+                    continue
+                for lock, entry in ZNRecord.from_json(body, path).maps.items():
+                    state = entry.get("CURRENT_STATE", "")
+                    states.setdefault(lock, {})[name] = (state, stat.last_modified_transaction_id)
+        return Seen(live=tuple(sorted(live)), states=states, pending=pending)
+
+    def messages_made(self) -> int:
+        """How many messages the instances have ever been sent. `cversion` counts what was made and what was removed."""
+        made = 0
+        for name in self._names(self.paths.instances):
+            stat = self.client.exists(self.paths.instance(name).messages)
+            if stat is not None:
+                made += (stat.cversion + stat.numChildren) // 2
+        return made
+
+    def put(self, path: str, record: ZNRecord, *, is_ephemeral: bool = False) -> None:
+        """Make a znode, or change what it holds."""
+        if self.client.exists(path) is None:
+            self.client.create(path, record.to_json(), ephemeral=is_ephemeral, makepath=True)
+        else:
+            self.client.set(path, record.to_json())
+
+    def _names(self, path: str) -> list[str]:
+        try:
+            return list(self.client.get_children(path))
+        except NoNodeError:
+            return []

@@ -1,0 +1,53 @@
+"""Helix 1.4.3 as released, in one fleet with ours: the recipe's tables and message counts, whoever does what."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.errors import BackendUnavailable
+from scenarios.backends.zookeeper import ZooKeeperServers
+from scenarios.peers.helix.__main__ import ALL
+from scenarios.peers.helix.experiments import Experiment, failover, set_up, their_controller, their_participants
+from scenarios.peers.helix.fleet import HELIX
+from tests.unit.helix.test_pipeline import AFTER_BY_RULE, README, A, B, C, named
+
+pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]
+
+
+@pytest.fixture
+def run(zookeeper: ZooKeeperServers, tmp_path):
+    try:
+        HELIX.command()
+    except BackendUnavailable as error:
+        pytest.skip(str(error).splitlines()[0])
+    return Experiment(hosts=zookeeper.hosts, log_folder=tmp_path, say=print)
+
+
+def test_the_tables_that_experiments_wait_for_are_the_recipes(run):
+    """The first is the README's, the second what its rule says after the first instance has left."""
+    with run.fleet("tables", is_configured=False) as fleet:
+        assert {lock: holder for lock, (holder,) in fleet.rule((A, B, C)).items()} == named(README)
+        assert {lock: holder for lock, (holder,) in fleet.rule((B, C)).items()} == named(AFTER_BY_RULE)
+
+
+def test_the_original_writes_the_tree_that_ours_writes(run):
+    assert set_up(run)
+
+
+def test_the_original_controls_our_participants(run):
+    assert their_controller(run)
+
+
+def test_ours_controls_the_originals_participants(run):
+    assert their_participants(run)
+
+
+def test_controllers_of_both_follow_each_other(run):
+    """Three leaders, participants of both, and never two holders."""
+    assert failover(run)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALL)
+def test_experiment(run, name):
+    assert ALL[name](run)
