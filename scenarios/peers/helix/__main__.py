@@ -17,8 +17,9 @@ from pathlib import Path
 from lockref.errors import BackendUnavailable
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.peers.helix.experiments import TOGETHER, Experiment
+from scenarios.peers.helix.hazards import HAZARDS
 
-ALL = {**TOGETHER}
+ALL = {**TOGETHER, **HAZARDS}
 
 
 def main() -> int:

@@ -66,7 +66,8 @@ def set_up(run: Experiment) -> bool:
         return not wrong
 
 
-def _names(cluster: Cluster) -> list[str]:
+def names_of(cluster: Cluster) -> list[str]:
+    """The instances that the file lists, in its order."""
     return [instance.name for instance in cluster.instances]
 
 
@@ -75,7 +76,7 @@ def _recipe(run: Experiment, fleet: Fleet, is_ours: Sequence[bool], control: Cal
 
     is_ours: for each instance of the file, whose participant it is.
     """
-    names = _names(fleet.cluster)
+    names = names_of(fleet.cluster)
     for name, ours in zip(names, is_ours, strict=True):
         fleet.join(name, is_ours=ours)
     control()
@@ -95,7 +96,7 @@ def _recipe(run: Experiment, fleet: Fleet, is_ours: Sequence[bool], control: Cal
 def alone(run: Experiment) -> bool:
     """A participant of Helix joins where no controller is: it sends itself messages, which others must not count."""
     with run.fleet("alone") as fleet:
-        first = _names(fleet.cluster)[0]
+        first = names_of(fleet.cluster)[0]
         kinds: dict[str, str] = {}
         folder = fleet.tree.paths.instance(first).messages
 
@@ -140,7 +141,7 @@ def mixed_ours(run: Experiment) -> bool:
 def killed(run: Experiment) -> bool:
     """Our controller; a process of Helix with one participant ends by SIGKILL, and comes back."""
     with run.fleet("killed") as fleet:
-        first, *others = _names(fleet.cluster)
+        first, *others = names_of(fleet.cluster)
         fleet.they_join(first, process="doomed")
         for name in others:
             fleet.they_join(name)
@@ -158,7 +159,7 @@ def killed(run: Experiment) -> bool:
 def failover(run: Experiment) -> bool:
     """Helix leads, ends, ours leads and moves locks, ends, and Helix leads again; participants of both."""
     with run.fleet("failover") as fleet:
-        names = _names(fleet.cluster)
+        names = names_of(fleet.cluster)
         for name, ours in zip(names, (True, False, True), strict=True):
             fleet.join(name, is_ours=ours)
         fleet.they_control("first")

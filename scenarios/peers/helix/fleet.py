@@ -18,12 +18,14 @@ from lockref.errors import BackendUnavailable, LockError
 from lockref.helix.cluster import Cluster
 from lockref.helix.configured import creates
 from lockref.helix.controller import Controller, ControllerSettings
+from lockref.helix.messages import Message
 from lockref.helix.participant import Participant, ParticipantSettings
 from lockref.helix.pipeline import Alarm
 from lockref.helix.rebalancers import Question, mod
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.peers.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, overlaps
+from scenarios.peers.helix.stranger import Habits, Stranger
 from scenarios.peers.helix.tree import Seen, Tree
 from scenarios.peers.java_program import JavaProgram
 from scenarios.peers.process import Peer
@@ -77,6 +79,7 @@ class Fleet:
         self._told: list[Told] = []
         self._their_joins = 0
         self._callbacks: list[Heard | Left] = []
+        self._strangers: list[Stranger] = []
         self._controllers: dict[str, Controller] = {}
         self._threads: list[threading.Thread] = []
         self.alarms: list[Alarm] = []
@@ -170,22 +173,34 @@ class Fleet:
         self._theirs[instance] = process
         self._their_joins += 1
 
-    def we_join(self, instance: str) -> Participant:
-        """A participant of ours, with a handler for every transition."""
+    def we_join(self, instance: str, *, leaves_out: str = "") -> None:
+        """A participant of ours, with a handler for every transition.
+
+        leaves_out: none for transitions into that state. Errors: ConfigError, if there are such transitions (Z8).
+        """
         told = Told(instance)
+        transitions = [(each.source, each.target) for each in self._model.transitions if each.target != leaves_out]
         participant = Participant(
             self._session(instance),
             cluster=self.cluster.name,
             instance=instance,
             runtime=self._runtime,
-            handlers={self._model.name: {(e.source, e.target): lambda _message: None for e in self._model.transitions}},
+            handlers={self._model.name: dict.fromkeys(transitions, _agreed)},
             settings=ParticipantSettings(session_timeout_ns=SESSION_S * NS_PER_S),
             listener=told,
         )
         participant.join()
         self._ours[instance] = participant
         self._told.append(told)
-        return participant
+
+    def stranger_joins(self, instance: str, habits: Habits) -> Stranger:
+        """A participant made by hand."""
+        stranger = Stranger(
+            self._hosts, self.cluster.name, instance, model=self._model.name, top=self.top, habits=habits
+        )
+        self._strangers.append(stranger)
+        self._told.append(stranger.told)
+        return stranger
 
     def join(self, instance: str, *, is_ours: bool) -> None:
         if is_ours:
@@ -291,6 +306,8 @@ class Fleet:
         for name in list(self._ours):
             with contextlib.suppress(LockError):
                 self._ours.pop(name).leave()
+        for stranger in self._strangers:
+            stranger.close()
         for name in list(self._controllers):
             self.we_stop_controlling(name)
         for thread in self._threads:
@@ -308,3 +325,7 @@ class Fleet:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _agreed(_message: Message) -> None:
+    """The handler of ours: what happens is told to the listener."""

@@ -52,16 +52,16 @@ class Tree:
     def seen(self) -> Seen:
         """Live instances, then messages, then current states (T27)."""
         live: dict[str, str] = {}
-        for name in self._names(self.paths.live_instances):
+        for name in self.names(self.paths.live_instances):
             try:
                 _, stat = self.client.get(self.paths.instance(name).live)
             except NoNodeError:
                 continue
             live[name] = layout.session_name(stat.ephemeralOwner)
-        pending = sum(len(self._names(self.paths.instance(name).messages)) for name in live)
+        pending = sum(len(self.names(self.paths.instance(name).messages)) for name in live)
         states: dict[str, dict[str, tuple[str, int]]] = {}
         for name, session in live.items():
-            for resource in self._names(self.paths.instance(name).current_states(session)):
+            for resource in self.names(self.paths.instance(name).current_states(session)):
                 path = self.paths.instance(name).current_state(session, resource)
                 try:
                     body, stat = self.client.get(path)
@@ -75,7 +75,7 @@ class Tree:
     def messages_made(self) -> int:
         """How many messages the instances have ever been sent. `cversion` counts what was made and what was removed."""
         made = 0
-        for name in self._names(self.paths.instances):
+        for name in self.names(self.paths.instances):
             stat = self.client.exists(self.paths.instance(name).messages)
             if stat is not None:
                 made += (stat.cversion + stat.numChildren) // 2
@@ -88,7 +88,18 @@ class Tree:
         else:
             self.client.set(path, record.to_json())
 
-    def _names(self, path: str) -> list[str]:
+    def record(self, path: str) -> ZNRecord:
+        """One record. Errors: NoNodeError."""
+        body, _ = self.client.get(path)
+        return ZNRecord.from_json(body, path)
+
+    def session_of(self, instance: str) -> str:
+        """The session under which an instance lives. Errors: NoNodeError."""
+        _, stat = self.client.get(self.paths.instance(instance).live)
+        return layout.session_name(stat.ephemeralOwner)
+
+    def names(self, path: str) -> list[str]:
+        """The children of a znode; none of one that is not there."""
         try:
             return list(self.client.get_children(path))
         except NoNodeError:
