@@ -209,6 +209,11 @@ class Helix:
     def stat(self, path: str) -> Stat | None:
         return self._tree.stat(path)
 
+    @property
+    def zxid(self) -> int:
+        """The number of the last transaction."""
+        return self._tree.zxid
+
     def names(self, path: str) -> list[str]:
         return sorted(self._tree.children(path))
 
