@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
+from lockref.dynamodb.options import DEFAULT_TABLE_NAME
+from lockref.dynamodb.place import require_table
+from lockref.runtime import NS_PER_S
+from lockref.stores.uri import parse_store_uri
 from tests.docs import DOCUMENTS, ROOT, blocks
 from tests.docs.embed import EXAMPLES, fault_table
 
@@ -96,6 +101,23 @@ def test_a_shown_contention_runs(
     arguments = [ministack_uri if argument.startswith("s3://") else argument for argument in _shortened(command)]
     code = run(arguments)
     assert code in (0, 3), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+def test_the_lease_of_a_delta_table_is_taken_on_a_real_server(
+    ministack_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/examples/delta_lease.py is a whole program, and its beginning stands in docs/delta.md."""
+    endpoint = parse_store_uri(ministack_uri).endpoint
+    table = parse_store_uri(f"dynamodb://{DEFAULT_TABLE_NAME}?endpoint={endpoint}&region=us-east-1")
+    require_table(table, request_timeout_ns=20 * NS_PER_S, may_create=True)
+    monkeypatch.setenv("ENDPOINT", endpoint)
+    program = ROOT / "docs" / "examples" / "delta_lease.py"
+    runpy.run_path(str(program))
+    assert re.fullmatch(r"commit under token \d+\n", capsys.readouterr().out)
+    (shown,) = [text for language, text in blocks(ROOT / "docs" / "delta.md") if language == "python"]
+    assert shown.strip() in program.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -53,7 +53,7 @@ def main() -> int:
                 unseen += [] if is_seen else [name]
     except BackendUnavailable as error:
         print(error, file=sys.stderr)
-        return 2
+        return error.exit_code
     return 1 if unseen else 0
 
 

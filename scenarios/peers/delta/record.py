@@ -34,7 +34,7 @@ def main() -> int:
                 print(f"{name}: {len(traces)} situations, {requests} requests", flush=True)
     except BackendUnavailable as error:
         print(error, file=sys.stderr)
-        return 2
+        return error.exit_code
     return 0
 
 
