@@ -45,7 +45,7 @@ from lockref.helix.pipeline import (
     decide,
 )
 from lockref.helix.rebalancers import Assignment, Question, Rebalancer
-from lockref.helix.state_model import StateModel
+from lockref.helix.state_model import ERROR, StateModel
 from lockref.helix.zn_record import ZNRecord
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
@@ -348,9 +348,13 @@ class Controller:
     def _replicas(
         self, live: Mapping[str, str], groups: Sequence[LockGroup]
     ) -> tuple[dict[str, dict[str, Replica]], list[LockGroup]]:
-        """What live sessions report, and the resources with those that nobody configures any more (stage 2)."""
+        """What live sessions report, and the resources with those that nobody configures any more (stage 2).
+
+        An entry without a state says that the instance has something to do with the lock, and not what. It may hold it,
+        so it counts as a holder that is in ERROR: nobody else gets the lock while its session lives (HJ8, T28).
+        """
         found: dict[str, dict[str, Replica]] = {}
-        known = {group.name for group in groups}
+        known = {group.name: group.model for group in groups}
         gone: dict[str, tuple[str, dict[str, None]]] = {}
         for name, session in live.items():
             folder = self._paths.instance(name).current_states(session)
@@ -360,6 +364,12 @@ class Controller:
                 if reply.missing:
                     continue
                 record = self._states(path, reply.body)
+                without = [lock for lock, entry in record.maps.items() if "CURRENT_STATE" not in entry]
+                if without and resource in known and self._settings.semantics is Semantics.OURS:
+                    self._on_alarm(Alarm(AlarmKind.UNREADABLE, f"{path}: no CURRENT_STATE of {', '.join(without)}"))
+                    top = known[resource].top
+                    for lock in without:
+                        found.setdefault(lock, {})[name] = Replica(ERROR, previous=top)
                 for lock, entry in record.maps.items():
                     if "CURRENT_STATE" in entry:
                         replica = Replica(entry["CURRENT_STATE"], entry.get("PREVIOUS_STATE", ""))

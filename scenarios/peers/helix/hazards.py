@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +12,7 @@ from lockref.helix.messages import Message
 from lockref.helix.pipeline import AlarmKind
 from scenarios.peers.helix.experiments import Experiment, names_of
 from scenarios.peers.helix.fleet import Fleet
-from scenarios.peers.helix.stranger import Habits, of_another_name, of_another_session, of_no_model
+from scenarios.peers.helix.stranger import Habits, of_another_name, of_another_session, of_no_model, without_states
 
 WATCHED_S: Final = 5
 """So long a cluster is watched that ought to do something and does nothing. It needs less than a second otherwise."""
@@ -20,9 +21,9 @@ ALL_LOCKS: Final = 12
 
 
 def unheard_states(run: Experiment) -> bool:
-    """HJ8: one instance names another session in its current states, or another record; then another one leaves."""
+    """HJ8: the current states of one instance name another session or record, or no state; then another one leaves."""
     found = []
-    for habit, is_twice in ((of_another_session, True), (of_another_name, False)):
+    for habit, is_twice in ((of_another_session, True), (without_states, True), (of_another_name, False)):
         theirs = _with_stranger(run, Habits(states=habit), is_ours=False)
         ours = _with_stranger(run, Habits(states=habit), is_ours=True)
         for who, (rate, twice) in (("theirs", theirs), ("ours", ours)):
@@ -35,24 +36,30 @@ def _with_stranger(run: Experiment, habits: Habits, *, is_ours: bool) -> tuple[i
     """Messages in a second in which nothing changes, and locks that two believed to hold after one has left."""
     with run.fleet("unheard") as fleet:
         first, second, third = names_of(fleet.cluster)
-        stranger = fleet.stranger_joins(first, habits)
+        fleet.stranger_joins(first, habits)
         fleet.we_join(second)
         fleet.we_join(third)
         if is_ours:
             fleet.we_control()
-            fleet.settled(first, second, third)
         else:
             fleet.they_control()
-            mine = sum(holder == (first,) for holder in fleet.rule((first, second, third)).values())
-            fleet.until(lambda _seen: len(stranger.told.beliefs()) >= mine, f"{first} to be granted its locks")
-            time.sleep(1)
+        wanted = fleet.rule((first, second, third))
+        fleet.until(lambda _seen: _all_believe(fleet, wanted), "everybody to be granted its locks")
+        time.sleep(1)
         before = fleet.sent()
         time.sleep(1)
         rate = fleet.sent() - before
         fleet.leave(second)
+        # What second has left goes to third, unless the rule has it for first.
+        orphans = {lock for lock, holder in wanted.items() if holder == (second,)}
         after = {lock for lock, holder in fleet.rule((first, third)).items() if holder == (third,)}
-        fleet.until(lambda _seen: after <= {*_held_by(fleet, third)}, f"{third} to be granted its locks")
+        fleet.until(lambda _seen: orphans & after <= {*_held_by(fleet, third)}, f"{third} to be granted its locks")
+        time.sleep(1)
         return rate, len({text.partition(":")[0] for text in fleet.two_holders()})
+
+
+def _all_believe(fleet: Fleet, wanted: Mapping[str, tuple[str, ...]]) -> bool:
+    return {each.lock for each in fleet.beliefs()} >= wanted.keys()
 
 
 def _held_by(fleet: Fleet, instance: str) -> list[str]:

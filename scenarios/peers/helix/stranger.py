@@ -35,6 +35,11 @@ def of_no_model(record: ZNRecord) -> ZNRecord:
     return replace(record, simple={name: text for name, text in record.simple.items() if name != "STATE_MODEL_DEF"})
 
 
+def without_states(record: ZNRecord) -> ZNRecord:
+    """No entry has a CURRENT_STATE."""
+    return replace(record, maps={lock: {"INFO": ""} for lock in record.maps})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
     """What becomes of its record in LIVEINSTANCES, and of its current states, before they are written."""
