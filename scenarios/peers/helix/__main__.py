@@ -18,8 +18,9 @@ from lockref.errors import BackendUnavailable
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.peers.helix.experiments import TOGETHER, Experiment
 from scenarios.peers.helix.hazards import HAZARDS
+from scenarios.peers.helix.size import SIZE
 
-ALL = {**TOGETHER, **HAZARDS}
+ALL = {**TOGETHER, **HAZARDS, **SIZE}
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -273,19 +273,23 @@ class Fleet:
                 )
             time.sleep(_LOOK_S)
 
-    def settled(self, *live: str) -> int:
-        """Wait until these are live, hold what the rule says, and nothing is sent. Returns what was sent."""
+    def await_table(self, *live: str) -> None:
+        """Wait until these are live, hold what the rule says, and no message waits."""
         wanted = self.rule(live)
+        self.until(lambda seen: self._is_table(seen, live, wanted), f"{', '.join(sorted(live))} to hold their locks")
 
-        def is_settled(seen: Seen) -> bool:
-            return seen.live == tuple(sorted(live)) and not seen.pending and seen.holders(self.top) == wanted
-
+    def settled(self, *live: str) -> int:
+        """The same, and nothing more is sent. Returns what was sent so far."""
+        wanted = self.rule(live)
         while True:
-            self.until(is_settled, f"{', '.join(sorted(live))} to hold what the rule says")
+            self.await_table(*live)
             made = self.sent()
             time.sleep(QUIET_S)
-            if is_settled(self.look()) and self.sent() == made:
+            if self._is_table(self.look(), live, wanted) and self.sent() == made:
                 return made
+
+    def _is_table(self, seen: Seen, live: Sequence[str], wanted: Mapping[str, tuple[str, ...]]) -> bool:
+        return seen.live == tuple(sorted(live)) and not seen.pending and seen.holders(self.top) == wanted
 
     def sent(self) -> int:
         """How many messages controllers have sent so far: all that were made, less those of joining participants."""
