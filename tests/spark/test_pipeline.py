@@ -108,13 +108,18 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "clauses"), [("w16-unconditional-puts", {"DL1", "DL4"}), ("b05-time-to-live", {"S3"})]
+    ("scenario", "provider", "clauses"),
+    [
+        ("w16-unconditional-puts", "dynamodb-lock-0.6.1", {"DL1", "DL4"}),
+        ("b05-time-to-live", "dynamodb-lock-0.6.1", {"S3"}),
+        ("z10-partitioned-holder", "helix-recipe", {"S3", "S4", "L1"}),
+    ],
 )
-def test_commits_and_leases_in_rows_are_judged_alike(
-    spark: SparkSession, tmp_path: Path, scenario: str, clauses: set[str]
+def test_commits_leases_and_assignments_are_judged_alike(
+    spark: SparkSession, tmp_path: Path, scenario: str, provider: str, clauses: set[str]
 ) -> None:
-    """DL1 to DL5, and leases that tell no instant: Spark gives the verdicts, counts and witnesses of one process."""
-    batch = simulate_many(load_scenario(scenario), load_provider("dynamodb-lock-0.6.1"), range(1, 7))
+    """DL1 to DL5, leases that tell no instant, grants by a controller: Spark gives what one process gives."""
+    batch = simulate_many(load_scenario(scenario), load_provider(provider), range(1, 7))
     analyse([write_parquet(tmp_path / "h", batch.events, batch.runs)], tmp_path / "out", spark)
     expected = judged(batch.events, batch.runs)
     assert verdicts_of(tmp_path / "out") == expected
