@@ -30,7 +30,7 @@ from lockref.dynamodb import item
 from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem, LeftWork, whole_seconds
 from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.rows import Marks, Rows
-from lockref.dynamodb.table import TABLE, TableClient
+from lockref.dynamodb.table import TABLE
 from lockref.dynamodb.watching import Watch, WatchingAcquisition, stands_for_ns
 from lockref.errors import LockError, LockTimeout
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
@@ -39,7 +39,7 @@ from lockref.locks.fence import FenceMark
 from lockref.locks.notices import LossCallback
 from lockref.locks.rules import Rules
 from lockref.locks.shortcut import RememberedVersion
-from lockref.locks.values import Attempt, Lease, LeaseTerms, Moment, Reserved, Stored
+from lockref.locks.values import Attempt, ConditionalStore, Lease, LeaseTerms, Moment, Reserved, Stored
 from lockref.provider import Grant, LockContext, LockListener, LockSettings
 from lockref.runtime import NS_PER_S, Event, Runtime, ThreadRuntime
 
@@ -191,7 +191,8 @@ DELTA = Parts(
 class DynamoLock:
     """A lease in a row of a DynamoDB table. Blocking, thread-safe, re-entrant for the task that holds.
 
-    table: where the row lives; each of its requests should take at most `options.request_timeout_ns`.
+    table: where the row lives, a `TableClient` or what else `stores` takes; each of its requests should take at most
+        `options.request_timeout_ns`.
     key: of the row, such as the table's URI in S3: one lock per Delta table (D3).
     listener: told of every grant, renewal, loss and release. on_loss: told when a grant is lost.
     table_name: for errors; "" where nobody knows it.
@@ -214,7 +215,7 @@ class DynamoLock:
 
     def __init__(
         self,
-        table: TableClient,
+        table: Any,
         key: str,
         options: LeaseOptions,
         *,
@@ -229,22 +230,30 @@ class DynamoLock:
         self._carried = Carried()
         incarnation = self.parts.owner(runtime)
         self.owner = f"{options.owner_name or incarnation}/{incarnation}"
+        rows, marks = self.stores(table)
         parts = replace(
             self.parts,
             writer=partial(self.parts.writer, carried=self._carried),
             acquisition=partial(self.acquisition, watch=type(self).watch(), rate_ratio_ppm=options.rate_ratio_ppm),
-            tokens=partial(self._tokens, self.parts.tokens, table),
+            tokens=partial(self._tokens, self.parts.tokens, marks),
         )
         self.gated = assemble(
-            parts, Rows(table), key, owner=self.owner, serialize=item.serialize,
+            parts, rows, key, owner=self.owner, serialize=item.serialize,
             parse=partial(item.parse, table=table_name), terms=self.terms, poll_interval_ns=options.poll_interval_ns,
             runtime=runtime, listener=listener, on_loss=on_loss,
         )  # fmt: skip
 
     @staticmethod
-    def _tokens(tokens: Callable[..., Any], table: TableClient, _rows: Rows, key: str, **how: Any) -> Any:
+    def stores(table: Any) -> tuple[ConditionalStore, ConditionalStore]:
+        """What keeps the record, and what keeps the fence's mark."""
+        return Rows(table), Marks(table)
+
+    @staticmethod
+    def _tokens(
+        tokens: Callable[..., Any], marks: ConditionalStore, _rows: ConditionalStore, key: str, **how: Any
+    ) -> Any:
         """Make the part that gives tokens. Its mark is an item of its own beside the row, so it gets another store."""
-        return tokens(Marks(table), key, **how)
+        return tokens(marks, key, **how)
 
     @staticmethod
     def watch_ns(settings: LockSettings) -> int:

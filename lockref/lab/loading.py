@@ -58,6 +58,7 @@ BUILT_IN: Mapping[str, str] = {
     "dynamodb-lock-0.6.1-pr6": "lockref.dynamodb.shipped.crate:CrateWithFix",
     "dynamodb-awslabs-hold-on-unavailable": "lockref.dynamodb.shipped.java_client:JavaClient",
     "dynamodb-python-danger": "lockref.dynamodb.shipped.python_client:PythonClient",
+    "znode-lease": "lockref.coordination.lease:ZnodeLease",
     "helix": "lockref.helix.lock:HelixLock",
     "helix-recipe": "lockref.helix.lock:RecipeLock",
 }
