@@ -7,9 +7,8 @@ import pytest
 from lockref.errors import BackendUnavailable
 from scenarios.backends.zookeeper import ZooKeeperServers
 from scenarios.peers.helix.__main__ import ALL
-from scenarios.peers.helix.experiments import Experiment, failover, set_up, their_controller, their_participants
+from scenarios.peers.helix.experiments import Experiment, set_up, their_participants
 from scenarios.peers.helix.fleet import HELIX
-from scenarios.peers.helix.hazards import foreign_message, missing_callback
 from tests.unit.helix.test_pipeline import AFTER_BY_RULE, README, A, B, C, named
 
 pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]
@@ -35,30 +34,12 @@ def test_the_original_writes_the_tree_that_ours_writes(run):
     assert set_up(run)
 
 
-def test_the_original_controls_our_participants(run):
-    assert their_controller(run)
-
-
 def test_ours_controls_the_originals_participants(run):
     assert their_participants(run)
-
-
-def test_controllers_of_both_follow_each_other(run):
-    """Three leaders, participants of both, and never two holders."""
-    assert failover(run)
-
-
-def test_a_message_that_names_another_instance_is_executed_by_the_original_alone(run):
-    """HJ10."""
-    assert foreign_message(run)
-
-
-def test_holders_of_the_recipes_class_lose_locks_unheard(run):
-    """Z8: two believe; ours does not start without its handlers."""
-    assert missing_callback(run)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ALL)
 def test_experiment(run, name):
+    """Everything that docs/helix.md tells, `their-participants` and `set-up` once more."""
     assert ALL[name](run)

@@ -41,7 +41,9 @@ HELIX: Final = JavaProgram(
 LOGGING: Final = HELIX.source / "log4j2.properties"
 """Errors go to the error output, for answers alone belong on the other."""
 
-SESSION_S: Final = 2
+SESSION_S: Final = 10
+"""Longer than a busy machine holds a process up: after an expiry that nobody asked for, more messages are counted."""
+
 SETTLE_TIMEOUT_S: Final = 90
 QUIET_S: Final = 0.5
 """So long nothing may be sent after everybody holds what it shall: a surplus message would be counted."""
