@@ -13,6 +13,9 @@ Faults are asked for one request at a time, in order: `proxy.next(LoseReply(id="
 strikes the next request on whatever connection it comes, whatever filter the
 fault has. `proxy.when(b"x-amz-copy-source", LoseRequest(id="f"))` strikes the next
 one with these bytes in its head. Requests that nobody asked a fault for pass.
+
+An `Observer` sees what goes through, as it goes through: every piece of bytes that
+is handed on, with the connection, the direction and the instant, and every strike.
 """
 
 from __future__ import annotations
@@ -20,14 +23,17 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import itertools
 import socket
 import struct
 import threading
+import time
 from types import TracebackType
 from typing import Final, Self
 
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
+from scenarios.backends.observer import Direction, Observer
 from sim.faults.fault import Fault, Interference, Treatment
 
 CHUNK_BYTES: Final = 65_536
@@ -45,10 +51,13 @@ class FaultProxy:
     """Forwards connections to `upstream`, with a fault now and then. A context manager.
 
     struck: the faults that have taken effect, in order. counted: by marker, in lower case, see `count`.
+    observer: told of everything that passes.
     """
 
-    def __init__(self, upstream: tuple[str, int]) -> None:
+    def __init__(self, upstream: tuple[str, int], *, observer: Observer | None = None) -> None:
         self._upstream = upstream
+        self.observer = observer
+        self._connection_numbers = itertools.count(1)
         self._wanted: collections.deque[tuple[Fault | None, Interference]] = collections.deque()
         self._awaited: list[tuple[bytes, Fault, Interference]] = []
         self._connections: set[asyncio.Task[None]] = set()
@@ -122,7 +131,7 @@ class FaultProxy:
         assert task is not None
         self._connections.add(task)
         try:
-            await _Connection(self, reader, writer).run()
+            await _Connection(self, next(self._connection_numbers), reader, writer).run()
         except asyncio.CancelledError:
             # Only the proxy's own end cancels a connection: there is nobody to tell.
             return
@@ -161,8 +170,12 @@ def _interference(fault: Fault) -> Interference:
 class _Connection:
     """One client's connection and its twin to the server. Requests on it follow each other."""
 
-    def __init__(self, proxy: FaultProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, proxy: FaultProxy, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._proxy = proxy
+        self._number = number
+        self._observer = proxy.observer
         self._reader = reader
         self._writer = writer
         self._fault: Fault | None = None
@@ -172,11 +185,24 @@ class _Connection:
         self._head = b""  # What came of a reply whose first block is not whole yet.
 
     async def run(self) -> None:
+        """Until either side hangs up or a fault ends it."""
+        if self._observer is None:
+            await self._run()
+            return
+        self._observer.opened(self._number, time.monotonic_ns())
+        try:
+            await self._run()
+        finally:
+            self._observer.closed(self._number, time.monotonic_ns())
+
+    async def _run(self) -> None:
+        _send_at_once(self._writer)
         try:
             server_reader, server_writer = await self._proxy.connect()
         except OSError:
             self._reset()
             return
+        _send_at_once(server_writer)
         try:
             ways = [
                 asyncio.ensure_future(self._forward_requests(server_writer)),
@@ -209,6 +235,8 @@ class _Connection:
                     self._strike()
                     continue
                 await self._wait(self._act.request_ns)
+                if self._observer is not None:
+                    self._observer.forwarded(self._number, Direction.REQUEST, chunk, time.monotonic_ns())
                 server.write(chunk)
                 await server.drain()
 
@@ -255,6 +283,8 @@ class _Connection:
 
     async def _to_client(self, data: bytes) -> None:
         await self._wait(self._act.reply_ns)
+        if self._observer is not None:
+            self._observer.forwarded(self._number, Direction.REPLY, data, time.monotonic_ns())
         self._writer.write(data)
         await self._writer.drain()
 
@@ -269,8 +299,15 @@ class _Connection:
             self._is_struck = True
             assert self._fault is not None, "something was done to a request that no fault was asked for"
             self._proxy.struck.append(self._fault)
+            if self._observer is not None:
+                self._observer.struck(self._number, self._fault, time.monotonic_ns())
 
     def _reset(self) -> None:
         """Close with a reset: lingering for no time throws unsent data away."""
         self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
         self._writer.transport.abort()
+
+
+def _send_at_once(writer: asyncio.StreamWriter) -> None:
+    """Small pieces go as they come: held back for the ones before them, each would wait for 40 ms."""
+    writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

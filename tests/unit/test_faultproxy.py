@@ -11,6 +11,7 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_MS
 from scenarios.backends.faultproxy import FaultProxy
+from scenarios.backends.observer import Direction
 from sim.faults.answers import Error
 from sim.faults.fault import Fault, Interference, Treatment
 from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest
@@ -52,12 +53,41 @@ class Upstream:
         self._listener.close()
 
 
+class Watcher:
+    """An observer that keeps what it is told; `is_over` when the client's connection is."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, ...]] = []
+        self.instants: list[int] = []
+        self.is_over = threading.Event()
+
+    def opened(self, connection: int, at_ns: int) -> None:
+        self._note(at_ns, "opened", connection)
+
+    def forwarded(self, connection: int, direction: Direction, data: bytes, at_ns: int) -> None:
+        self._note(at_ns, direction, connection, data)
+
+    def struck(self, connection: int, fault: Fault, at_ns: int) -> None:
+        self._note(at_ns, "struck", connection, fault)
+
+    def closed(self, connection: int, at_ns: int) -> None:
+        self._note(at_ns, "closed", connection)
+        self.is_over.set()
+
+    def _note(self, at_ns: int, *what: object) -> None:
+        self.instants.append(at_ns)
+        self.seen.append(what)
+
+    def bytes_of(self, direction: Direction) -> bytes:
+        return b"".join(each[2] for each in self.seen if each[0] is direction)
+
+
 @contextlib.contextmanager
-def _talk(chunks: list[bytes], *faults: Fault | None):
+def _talk(chunks: list[bytes], *faults: Fault | None, observer: Watcher | None = None):
     """A client's connection through a proxy to a server that answers with `chunks`."""
     upstream = Upstream(chunks)
     try:
-        with FaultProxy(upstream.address) as proxy:
+        with FaultProxy(upstream.address, observer=observer) as proxy:
             proxy.next(*faults)
             with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
                 yield client, upstream, proxy
@@ -145,6 +175,24 @@ def test_a_delayed_reply_arrives_whole():
         client.sendall(b"request")
         assert _read(client, len(FINAL)) == FINAL
         assert proxy.struck == [slow]
+
+
+def test_an_observer_sees_every_byte_and_every_strike_in_order():
+    """Whoever records a program from the wire sees what both sides saw, and what was done to it."""
+    watcher = Watcher()
+    with _talk([CONTINUE, FINAL], None, RESET_REPLY, observer=watcher) as (client, _upstream, _proxy):
+        client.sendall(b"first")
+        assert _read(client, len(CONTINUE + FINAL)) == CONTINUE + FINAL
+        client.sendall(b"second")
+        assert _read(client, len(CONTINUE)) == CONTINUE
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+        assert watcher.is_over.wait(10)
+    assert watcher.bytes_of(Direction.REQUEST) == b"firstsecond"
+    assert watcher.bytes_of(Direction.REPLY) == CONTINUE + FINAL + CONTINUE
+    assert [each[0] for each in watcher.seen if isinstance(each[0], str)] == ["opened", "struck", "closed"]
+    assert watcher.seen[-2] == ("struck", 1, RESET_REPLY)
+    assert watcher.instants == sorted(watcher.instants)
 
 
 def test_what_cannot_be_done_below_http_is_refused():
