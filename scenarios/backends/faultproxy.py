@@ -138,8 +138,11 @@ class FaultProxy:
         finally:
             self._connections.discard(task)
 
-    def take(self, head: bytes) -> tuple[Fault | None, Interference]:
-        """The fault of the request that begins so, and what it does."""
+    def take(self, head: bytes, *, connection: int) -> tuple[Fault | None, Interference]:
+        """The fault of the request that begins so, and what it does. A proxy that knows more of HTTP overrides this.
+
+        connection: the number of the client's connection, as the observer is told it.
+        """
         head = head.lower()
         for marker in self.counted:
             self.counted[marker] += marker in head
@@ -226,7 +229,7 @@ class _Connection:
                 if self._is_answered:
                     self._is_answered = False
                     self._is_struck = False
-                    self._fault, self._act = self._proxy.take(chunk)
+                    self._fault, self._act = self._proxy.take(chunk, connection=self._number)
                     if self._act.request is Treatment.RESET:
                         self._strike()
                         self._reset()
@@ -243,6 +246,8 @@ class _Connection:
     async def _forward_replies(self, server: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError):
             while chunk := await server.read(CHUNK_BYTES):
+                if self._observer is not None:
+                    self._observer.received(self._number, chunk, time.monotonic_ns())
                 passing, final = self._split(chunk)
                 if passing:
                     await self._to_client(passing)

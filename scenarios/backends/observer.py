@@ -27,6 +27,9 @@ class Observer(Protocol):
     def forwarded(self, connection: int, direction: Direction, data: bytes, at_ns: int) -> None:
         """These bytes are handed on, unmodified, right now. How they are cut into pieces means nothing."""
 
+    def received(self, connection: int, data: bytes, at_ns: int) -> None:
+        """The server sent these bytes. Whether they go on to the client is told by `forwarded`."""
+
     def struck(self, connection: int, fault: Fault, at_ns: int) -> None:
         """The fault takes effect on the request under way: its bytes that are held back are not forwarded."""
 

@@ -60,12 +60,16 @@ class Watcher:
         self.seen: list[tuple[object, ...]] = []
         self.instants: list[int] = []
         self.is_over = threading.Event()
+        self.from_server = b""
 
     def opened(self, connection: int, at_ns: int) -> None:
         self._note(at_ns, "opened", connection)
 
     def forwarded(self, connection: int, direction: Direction, data: bytes, at_ns: int) -> None:
         self._note(at_ns, direction, connection, data)
+
+    def received(self, connection: int, data: bytes, at_ns: int) -> None:
+        self.from_server += data
 
     def struck(self, connection: int, fault: Fault, at_ns: int) -> None:
         self._note(at_ns, "struck", connection, fault)
@@ -190,6 +194,8 @@ def test_an_observer_sees_every_byte_and_every_strike_in_order():
         assert watcher.is_over.wait(10)
     assert watcher.bytes_of(Direction.REQUEST) == b"firstsecond"
     assert watcher.bytes_of(Direction.REPLY) == CONTINUE + FINAL + CONTINUE
+    # What the server answered is seen even where the client never hears it.
+    assert watcher.from_server == (CONTINUE + FINAL) * 2
     assert [each[0] for each in watcher.seen if isinstance(each[0], str)] == ["opened", "struck", "closed"]
     assert watcher.seen[-2] == ("struck", 1, RESET_REPLY)
     assert watcher.instants == sorted(watcher.instants)
