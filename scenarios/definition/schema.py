@@ -416,10 +416,11 @@ class Scenario(Model):
         """The lock whose expectation says what is demanded here of every lock of its kind.
 
         Of locks in a table it is `dynamodb` where the scenario says something of it: that lock needs no wall clock, so
-        more is demanded of its kind. Else it is `hardened`.
+        more is demanded of its kind. Else it is `hardened`, and where the scenario says nothing of that one either, the
+        reference of another kind: a commit protocol that loses commits under one right lock loses them under each.
         """
         own = REFERENCES.get(stands_on, "hardened")
-        return own if own in self.expect else "hardened"
+        return next((name for name in (own, "hardened", *REFERENCES.values()) if name in self.expect), "hardened")
 
     def why_reference(self, stands_on: str) -> str:
         """A clause to end a sentence on the reference: why it is not the lock of this kind; "" where it is."""

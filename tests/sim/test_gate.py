@@ -90,6 +90,15 @@ def test_the_reference_that_stands_in_for_another_is_told(stands_on, says):
     assert scenario.why_reference(stands_on) == says
 
 
+def test_a_commit_protocol_that_loses_commits_is_not_the_lock_s_fault():
+    """W17: a rename that no lock makes safe is judged by what `dynamodb` keeps, on whatever a lock stands."""
+    scenario = load_scenario("w17-paused-rename")
+    for stands_on in ("coordination", "objects", "table"):
+        assert scenario.reference_of(stands_on) == "dynamodb"
+        assert "DL1" in scenario.not_demanded(stands_on)
+        assert "S3" not in scenario.not_demanded(stands_on)
+
+
 def test_two_protocols_on_one_object_are_no_scenario_for_either(capsys: pytest.CaptureFixture[str]) -> None:
     """A correct lock with its own records was accused in p01; now it is told that this does not apply to it: exit 0."""
     plain = "tests.quality.planted.strangers:PlainLock"
