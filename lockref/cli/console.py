@@ -18,6 +18,8 @@ import click
 from reports.formats import text as told
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from scenarios.campaign import CampaignResult
 
 _STYLES = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green"}, "dim": {"dim": True}, "head": {"bold": True}}
@@ -66,6 +68,16 @@ class Console:
         shown = click.style(text, **_STYLES[style]) if style and self._color else text  # type: ignore[arg-type]
         # Click would strip the colours that were asked for when nothing but a pipe reads them.
         _echo(shown, self._stream, color=self._color)
+
+    def say_table(self, table: Table) -> None:
+        """A table, as wide as the terminal; a pipe gets 120 columns."""
+        from rich.console import Console as Terminal
+
+        width = None if self._stream.isatty() else 120
+        terminal = Terminal(width=width, no_color=not self._color, force_terminal=self._color)
+        with terminal.capture() as shown:
+            terminal.print(table)
+        self.say(shown.get().rstrip("\n"))
 
     def progress(self, text: str, *, force: bool = False) -> None:
         """The state of a long job: refreshed in place on a terminal, a line every five seconds otherwise."""

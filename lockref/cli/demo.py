@@ -40,6 +40,7 @@ KEPT_HISTORIES = 60
 @click.pass_context
 def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_spark: bool, no_server: bool) -> int:
     """Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."""
+    from lockref.cli.compare import say_comparison
     from lockref.cli.console import Console
     from lockref.cli.options import duration_ns
     from lockref.cli.report import parts_of
@@ -47,7 +48,10 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
     from lockref.java import find_java
     from lockref.lab.loading import load_provider
     from lockref.runtime import NS_PER_S
+    from reports.comparison.comparison import compare
+    from reports.comparison.subjects import open_subject
     from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
+    from reports.html.comparison import write_comparison
     from reports.page import write_report
     from reports.spark.session import start_in_background
     from scenarios.definition.load import load_scenario
@@ -69,6 +73,10 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
         console.say("\n2  the same, hardened: wire-compatible with it", style="head")
         hardened = _simulate(scenario, load_provider("hardened"), seeds, folder.part("2-hardened"), about, console)
         say_results(console, hardened)
+        console.say("\n   side by side", style="head")
+        beside = compare([open_subject(folder.path / part) for part in ("1-hudi", "2-hardened")])
+        write_comparison(beside, folder.path)
+        say_comparison(console, beside)
 
         contended: list[Results] = []
         if not no_server:
@@ -101,6 +109,7 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
         code = HELD if is_as_promised else VIOLATED if "violated" in verdicts else INCONCLUSIVE
         folder.describe(status="finished", exit_code=code)
         console.say(f"\nreport    {page}")
+        console.say(f"compared  {folder.path / 'comparison.html'}")
         console.say(f"figures   {folder.path / 'figures'}")
         console.say(f"results   {', '.join(str(path) for path in sorted(folder.path.glob('*/results.json')))}")
         for failure in baseline.failures[:1]:

@@ -30,6 +30,7 @@ COMMANDS = {
     "bench": ("bench", "Contend with many threads on a real server."),
     "check": ("check", "Judge any recorded history."),
     "report": ("report", "Write the report of a run through Spark."),
+    "compare": ("compare", "Put runs side by side, with what cannot be told from chance."),
     "scenario": ("scenario", "List the catalogue; validate and test scenario files."),
     "delta": ("delta", "Plan the writers of Delta tables; draw what waiting costs."),
     "cluster": ("cluster", "Run the locks of a cluster file on a real ZooKeeper, as Apache Helix does."),

@@ -1,0 +1,170 @@
+"""What is compared: each recorded run with its account, the facts that tell it from others, and its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.errors import ConfigError, Location
+from lockref.history import Kind, Op
+from reports.account import judged_history
+from reports.checks.facts.case import Case, open_case
+from reports.checks.facts.columns import Ints
+from reports.checks.measures.handoff import handoffs_table
+from reports.comparison.differences import Drawn, Stretches, quantile_of, ratio_of
+from reports.formats.results import Results, load_results
+from reports.history_files import load_history
+
+UNSERVED: Final = "clients never served"
+STRETCHES: Final = 24
+"""A run of twelve seconds has stretches of half a second: longer than what one slow answer does to its neighbours."""
+SAMPLES_MIN: Final = {0.5: 20, 0.99: 200}
+"""With fewer samples a quantile is told without an interval: the 99th percentile of fifty is their maximum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One figure of a real run. unit: `ns`, `1/s` or `1`. is_less_better: of two, the smaller one is the better.
+
+    has_interval: False where there were too few samples.
+    """
+
+    name: str
+    unit: str
+    drawn: Drawn
+    is_less_better: bool = True
+    has_interval: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """In how many of the judged runs (of a store: rounds) a clause broke, and what was decided about it."""
+
+    verdict: str
+    broken: int
+    judged: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One column of a comparison.
+
+    verdict: of the whole. statement: the same in a sentence. facts: what a reader must know to judge a difference,
+    such as scenario, lock, server and number of clients. shares: by clause. figures: of a real run, and empty for
+    virtual time, whose latencies are the scenario's.
+    """
+
+    title: str
+    path: Path
+    verdict: str
+    statement: str
+    facts: dict[str, str]
+    shares: dict[str, Share]
+    figures: list[Figure] = field(default_factory=list)
+
+
+def open_subject(folder: Path) -> Subject:
+    """One recorded run of a folder, judged here if nobody has judged it.
+
+    Raises ConfigError where it has no history, HistoryUnreadable where that cannot be read.
+    """
+    file = folder / "results.json"
+    results = load_results(file) if file.exists() else judged_history(folder)
+    events, runs, _ = load_history(folder)
+    if not len(events):
+        raise ConfigError("nothing was recorded, so there is nothing to compare", location=Location(str(folder)))
+    worlds = set(runs["world"].to_pylist())
+    case = open_case(events, runs) if worlds == {"real"} else None
+    return Subject(
+        title=results.title or folder.name,
+        path=folder,
+        verdict=results.worst,
+        statement=results.statement,
+        facts=_facts(runs, results),
+        shares={
+            name: Share(verdict=clause.verdict, broken=clause.violated, judged=clause.runs, text=clause.text)
+            for name, clause in results.clauses.items()
+        }
+        | _unserved(results),
+        figures=[] if case is None or len(case.runs.number) != 1 else _figures(case),
+    )
+
+
+def _facts(runs: pa.Table, results: Results) -> dict[str, str]:
+    facts: dict[str, str] = {}
+    for name in ("world", "scenario", "provider", "clients", "processes"):
+        values = pc.unique(runs[name]).drop_null().to_pylist() if name in runs.column_names else []
+        facts[name] = ", ".join(str(value) for value in sorted(values)) if len(values) < 4 else f"{len(values)} of them"
+    facts |= {name: str(results.provenance.get(name, "")) for name in ("backend", "backend_version", "commit")}
+    return {name: value for name, value in facts.items() if value}
+
+
+def _unserved(results: Results) -> dict[str, Share]:
+    """Of the clients that asked, how many were never granted the lock: waits are those of the others alone."""
+    if results.speed is None:
+        return {}
+    asked, served = results.speed.clients_asked, results.speed.clients_served
+    return {UNSERVED: Share(verdict="", broken=asked - served, judged=asked)}
+
+
+def _figures(case: Case) -> list[Figure]:
+    """The figures of the one run of a case, each with what it was in every stretch of the run's time."""
+    operations = case.operations
+    begin_ns, end_ns = case.span_of(0)
+    width_ns = max((end_ns - begin_ns) / STRETCHES, 1.0)
+
+    def stretch(at_ns: Ints) -> Ints:
+        return np.clip(((at_ns - begin_ns) / width_ns).astype(np.int64), 0, STRETCHES - 1)
+
+    granted = np.flatnonzero((operations.op == Op.ACQUIRE) & operations.is_granted)
+    answered_ns = operations.return_at_ns[granted]
+    waits = _stretches(answered_ns - operations.call_at_ns[granted], stretch(answered_ns))
+    released = handoffs_table(case)
+    released = released.filter(pc.equal(released["after"], "release"))
+    handoffs = _stretches(released["handoff_ns"].to_numpy(), stretch(released["at_ns"].to_numpy()))
+    sent_ns = case.events.integers("at_ns")[case.events.rows(Kind.SENT)]
+    grants = np.bincount(stretch(answered_ns), minlength=STRETCHES).astype(np.float64)
+    requests = np.bincount(stretch(sent_ns), minlength=STRETCHES).astype(np.float64)
+    seconds = _answered_s(case, begin_ns, width_ns)
+    return [
+        Figure(name="grants per second", unit="1/s", drawn=ratio_of(grants, seconds), is_less_better=False),
+        *_quantiles("wait", waits),
+        *_quantiles("hand-off after release", handoffs),
+        Figure(name="requests per grant", unit="1", drawn=ratio_of(requests, grants)),
+    ]
+
+
+def _answered_s(case: Case, begin_ns: int, width_ns: float) -> npt.NDArray[np.float64]:
+    """The seconds of each stretch in which the store was there: rates are per answered time."""
+    edges = begin_ns + width_ns * np.arange(STRETCHES + 1)
+    answered = np.full(STRETCHES, width_ns)
+    for answers in case.store_answers:
+        for silence in answers.silences:
+            inside = np.clip(edges, silence.begin_ns, silence.end_ns)
+            answered -= np.diff(inside)
+    assert bool((answered >= -1.0).all()), "silences of one run do not overlap"
+    seconds: npt.NDArray[np.float64] = np.maximum(answered, 0.0) / 1e9
+    return seconds
+
+
+def _stretches(values: Ints, stretch: Ints) -> Stretches:
+    return Stretches(values.astype(np.float64), stretch, STRETCHES)
+
+
+def _quantiles(name: str, samples: Stretches) -> list[Figure]:
+    return [
+        Figure(
+            name=f"{name}, {words}",
+            unit="ns",
+            drawn=quantile_of(samples, share),
+            has_interval=len(samples.values) >= SAMPLES_MIN[share],
+        )
+        for share, words in ((0.5, "median"), (0.99, "99 %"))
+    ]

@@ -1,0 +1,121 @@
+"""A comparison in words: what each cell says, for the terminal, the Markdown and the page alike."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from reports.comparison.comparison import Cell, Comparison, Row
+from reports.comparison.subjects import UNSERVED
+from reports.formats.text import duration, short
+
+TITLE_MAX = 60
+
+
+def told(row: Row, cell: Cell) -> str:
+    """One cell: the figure with its interval, or in how many runs a clause broke."""
+    if cell.judged is not None:
+        return _share(cell)
+    if cell.value is None:
+        return "–"
+    around = "" if cell.low is None else f" ({_figure(row, cell.low)} to {_figure(row, cell.high)})"
+    return f"{_figure(row, cell.value)}{around}"
+
+
+def difference(row: Row, cell: Cell) -> str:
+    """How far a cell is from the reference, or that the difference may be chance."""
+    if cell.apart in ("reference", "unknown"):
+        return "" if cell.apart == "reference" or cell.value is None else "not known"
+    if cell.apart == "not_apart":
+        return "may be chance"
+    word = "better" if cell.is_better else "worse"
+    low, high = cell.difference_low, cell.difference_high
+    assert low is not None, "what is apart has an interval"
+    assert high is not None, "what is apart has an interval"
+    if row.unit == "share":
+        return f"{word}: {_points(low)} to {_points(high)} of {_WHAT[row.name == UNSERVED]}"
+    return f"{word}: {low:.2f} to {high:.2f} times"
+
+
+def heading(comparison: Comparison) -> list[str]:
+    """What each subject is called: by the facts in which they differ, or by number where they are alike."""
+    names = []
+    for number, column in enumerate(comparison.columns, 1):
+        facts = [column.facts.get(name, "–") for name in comparison.differs if name not in ("commit", "world")]
+        names.append(f"{number}: {short(', '.join(facts) or column.title, TITLE_MAX)}")
+    return names
+
+
+def notices(comparison: Comparison) -> list[str]:
+    """What a reader must know before a difference is put down to the lock or the store."""
+    told_of = [
+        f"{name}: {' | '.join(column.facts.get(name, '–') for column in comparison.columns)}"
+        for name in comparison.differs
+    ]
+    if any(row.name == UNSERVED and any(cell.broken for cell in row.cells) for row in comparison.rows):
+        told_of.append(
+            "waits and hand-offs are those of calls that were granted: a client that was never served has none"
+        )
+    if len([name for name in comparison.differs if name not in ("commit", "world")]) > 1:
+        told_of.append("the runs differ in more than one fact: a difference may come from any of them")
+    if not comparison.differs:
+        told_of.append("the runs are of one kind: what differs between them is chance, or the machine")
+    return told_of
+
+
+def unbroken(comparison: Comparison) -> list[str]:
+    """The clauses that broke nowhere and may be told in one line, because nothing distinguishes the subjects there."""
+    return [
+        row.name
+        for row in comparison.rows
+        if row.unit == "share" and {cell.verdict for cell in row.cells} <= {"held", "not_applicable"}
+    ]
+
+
+def terminal_table(comparison: Comparison) -> Table:
+    """The rows in which anything can be seen, for a terminal. Grey: the difference may be chance."""
+    told_together = unbroken(comparison)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for name in heading(comparison):
+        table.add_column(name)
+    for row in comparison.rows:
+        if row.name not in told_together:
+            table.add_row(row.name, *(_shown(row, cell) for cell in row.cells))
+    return table
+
+
+_WHAT: Final = {True: "clients", False: "runs"}
+_STYLES: Final = {"not_apart": "dim"}
+
+
+def _shown(row: Row, cell: Cell) -> Text:
+    said = difference(row, cell)
+    style = _STYLES.get(cell.apart, "" if cell.is_better is None else "green" if cell.is_better else "red")
+    return Text(f"{told(row, cell)}{chr(10) + said if said else ''}", style=style)
+
+
+def _share(cell: Cell) -> str:
+    verdict = cell.verdict.replace("_", " ")
+    if not cell.judged:
+        return verdict or "–"
+    counted = f"{cell.broken:,} of {cell.judged:,}"
+    assert cell.high is not None, "a share of some runs has an interval"
+    assert cell.low is not None, "a share of some runs has an interval"
+    bound = (
+        f"at most {100 * cell.high:.2g} %" if not cell.broken else f"{100 * cell.low:.2g} to {100 * cell.high:.2g} %"
+    )
+    return f"{verdict + ', ' if verdict else ''}{counted} ({bound})"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f} %"
+
+
+def _figure(row: Row, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return duration(value) if row.unit == "ns" else f"{value:,.3g}{'/s' if row.unit == '1/s' else ''}"

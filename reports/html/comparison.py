@@ -1,0 +1,43 @@
+"""The page of a comparison, its Markdown and its JSON, in one folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from lockref.atomic_files import write_atomically
+from reports.comparison.comparison import Comparison
+from reports.formats.comparison import difference, heading, notices, told
+from reports.formats.text import short
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> Path:
+    """Write `comparison.json`, `comparison.md` and `comparison.html` below `folder`; return the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    comparison.write(folder / "comparison.json")
+    write_atomically(folder / "comparison.md", comparison_markdown(comparison))
+    environment = Environment(
+        loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters.update(short=short)
+    text = environment.get_template("comparison.html.j2").render(
+        comparison=comparison,
+        headings=heading(comparison),
+        notices=notices(comparison),
+        told=told,
+        difference=difference,
+    )
+    return write_atomically(folder / "comparison.html", text)
+
+
+def comparison_markdown(comparison: Comparison) -> str:
+    """The comparison as a Markdown table; what may be chance is said in words."""
+    headings = heading(comparison)
+    lines = [f"# {' beside '.join(headings)}", "", *(f"- {notice}" for notice in notices(comparison)), ""]
+    lines += [f"| | {' | '.join(headings)} |", f"|---|{'---|' * len(headings)}"]
+    for row in comparison.rows:
+        cells = [f"{told(row, cell)}{f'<br>{said}' if (said := difference(row, cell)) else ''}" for cell in row.cells]
+        lines.append(f"| {row.name} | {' | '.join(cells)} |")
+    return "\n".join(line.replace("\n", " ") for line in lines) + "\n"

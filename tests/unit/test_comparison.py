@@ -1,0 +1,177 @@
+"""Runs side by side: what is told apart, and what may be chance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lockref.cli.main import run
+from reports.comparison.comparison import Cell, Row, compare
+from reports.comparison.differences import (
+    Interval,
+    Stretches,
+    interval_of,
+    once,
+    quantile_of,
+    ratio_interval,
+    ratio_of,
+    resampled,
+    share_difference,
+)
+from reports.comparison.subjects import STRETCHES, Figure, Share, Subject
+from reports.formats.comparison import difference, told
+
+
+def subject(
+    title: str, *, broken: int = 0, judged: int = 100, waits: np.ndarray | None = None, **facts: str
+) -> Subject:
+    """A subject with one clause, and the median of some waits."""
+    figures = []
+    if waits is not None:
+        samples = Stretches(waits, np.arange(len(waits)) % STRETCHES, STRETCHES)
+        figures = [Figure(name="wait, median", unit="ns", drawn=quantile_of(samples, 0.5))]
+    share = Share(verdict="violated" if broken else "held", broken=broken, judged=judged)
+    return Subject(
+        title=title,
+        path=Path(title),
+        verdict=share.verdict,
+        statement="",
+        facts=facts,
+        shares={"S3": share},
+        figures=figures,
+    )
+
+
+def test_a_difference_of_shares_is_newcombe_s():
+    """The example of Newcombe 1998, table II: 56 of 70 against 48 of 80, method 10."""
+    found = share_difference(56, 70, 48, 80)
+    assert (round(found.low, 4), round(found.high, 4)) == (0.0524, 0.3339)
+
+
+def test_shares_of_nothing_may_differ_by_anything():
+    assert share_difference(0, 0, 5, 10) == Interval(-1.0, 1.0)
+
+
+def test_a_quantile_drawn_once_is_a_value_that_occurred():
+    """As everywhere in reports: the smallest value that at least this share of the samples does not exceed."""
+    values = np.random.default_rng(5).exponential(size=501)
+    samples = Stretches(values, np.random.default_rng(6).integers(0, STRETCHES, 501), STRETCHES)
+    for share in (0.5, 0.99, 1.0):
+        assert once(quantile_of(samples, share), STRETCHES) == np.quantile(values, share, method="inverted_cdf")
+
+
+def test_a_rate_is_a_sum_over_a_sum():
+    grants, seconds = np.arange(STRETCHES, dtype=float), np.full(STRETCHES, 0.5)
+    assert once(ratio_of(grants, seconds), STRETCHES) == grants.sum() / seconds.sum()
+    assert once(ratio_of(grants, np.zeros(STRETCHES)), STRETCHES) is None
+
+
+def test_samples_outside_of_the_stretches_are_refused():
+    with pytest.raises(ValueError, match="outside"):
+        Stretches(np.ones(2), np.array([0, STRETCHES]), STRETCHES)
+
+
+def test_an_interval_at_95_percent_misses_about_one_in_twenty():
+    """Runs of one kind are told apart by chance seldom: below 12 of 100 pairs, where 5 are due."""
+    random = np.random.default_rng(1)
+
+    def figures(seed: int) -> np.ndarray:
+        samples = Stretches(random.exponential(size=480), np.arange(480) % STRETCHES, STRETCHES)
+        return resampled(quantile_of(samples, 0.5), STRETCHES, seed=seed)
+
+    intervals = [ratio_interval(figures(1), figures(0)) for _ in range(100)]
+    assert sum(not interval.holds(1.0) for interval in intervals if interval is not None) < 12
+
+
+def test_slow_stretches_widen_the_interval():
+    """Samples of one stretch are alike: as independent samples they would make a difference seem certain."""
+    levels = np.random.default_rng(2).exponential(size=STRETCHES)
+    stretch = np.repeat(np.arange(STRETCHES), 50)
+    blocked = Stretches(levels[stretch], stretch, STRETCHES)
+    mixed = Stretches(levels[stretch], np.random.default_rng(3).permutation(stretch), STRETCHES)
+    widths = []
+    for samples in (blocked, mixed):
+        found = interval_of(resampled(quantile_of(samples, 0.5), STRETCHES, seed=0))
+        assert found is not None
+        widths.append(found.high - found.low)
+    assert widths[0] > 2 * widths[1]
+
+
+def test_a_figure_that_is_mostly_undefined_has_no_interval():
+    """A single sample is in about two of three resamples only."""
+    single = Stretches(np.ones(1), np.zeros(1, dtype=np.int64), STRETCHES)
+    assert interval_of(resampled(quantile_of(single, 0.5), STRETCHES, seed=0)) is None
+
+
+def row_of(subjects: list[Subject], name: str) -> Row:
+    return next(row for row in compare(subjects).rows if row.name == name)
+
+
+def test_what_breaks_often_is_told_apart_from_what_never_breaks():
+    row = row_of([subject("a", broken=13), subject("b")], "S3")
+    assert [cell.apart for cell in row.cells] == ["reference", "apart"]
+    assert row.cells[1].is_better is True
+    assert difference(row, row.cells[1]).startswith("better: -")
+    assert told(row, row.cells[0]) == "violated, 13 of 100 (7.8 to 21 %)"
+
+
+def test_two_that_never_break_may_be_alike_or_not():
+    row = row_of([subject("a"), subject("b", judged=3)], "S3")
+    assert row.cells[1].apart == "not_apart"
+    assert difference(row, row.cells[1]) == "may be chance"
+
+
+@pytest.mark.parametrize(
+    ("factor", "apart", "is_better"), [(1.0, "not_apart", None), (3.0, "apart", False), (0.3, "apart", True)]
+)
+def test_a_longer_wait_is_worse(factor: float, apart: str, is_better: bool | None):
+    waits = np.random.default_rng(4).exponential(1e6, size=600)
+    row = row_of([subject("a", waits=waits), subject("b", waits=factor * np.roll(waits, 7))], "wait, median")
+    assert (row.cells[1].apart, row.cells[1].is_better) == (apart, is_better)
+
+
+def test_a_figure_that_one_subject_lacks_is_not_told_apart():
+    waits = np.random.default_rng(4).exponential(1e6, size=600)
+    row = row_of([subject("a"), subject("b", waits=waits)], "wait, median")
+    assert row.cells[0] == Cell(apart="reference")
+    assert row.cells[1].apart == "unknown"
+    assert difference(row, row.cells[1]) == "not known"
+
+
+def test_the_facts_that_differ_are_named():
+    found = compare([subject("a", provider="hudi", scenario="e08"), subject("b", provider="hardened", scenario="e08")])
+    assert found.differs == ["provider"]
+
+
+def test_the_command_shows_two_runs_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """hudi breaks in u01 and hardened does not: the page, the Markdown and the JSON say so."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["sim", "u01", "--provider", "hudi", "--seeds", "1..20"]) == 1
+    assert run(["sim", "u01", "--provider", "hardened", "--seeds", "1..20"]) == 0
+    runs = sorted(path.name for path in (tmp_path / ".lockref/runs").glob("*-sim*"))
+    capsys.readouterr()
+    assert run(["compare", *runs, "--out", "side"]) == 0
+    printed = capsys.readouterr().out
+    assert "1: hudi" in printed
+    assert "2: hardened" in printed
+    assert run(["compare", *runs, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    apart = {row["name"] for row in document["rows"] if row["cells"][1]["is_better"]}
+    assert "S3" in apart
+    page = (tmp_path / "side/comparison.html").read_text()
+    assert "better: -" in page
+    assert "hardened" in (tmp_path / "side/comparison.md").read_text()
+
+
+def test_one_run_alone_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["sim", "e08", "--seeds", "1..2"]) == 0
+    assert run(["compare", "latest"]) == 2
+    assert "name at least two runs" in capsys.readouterr().err
