@@ -14,6 +14,7 @@ repeats every method of every service.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lockref.history import ABSENT, Op
@@ -112,6 +113,17 @@ class PushChannel(Channel, Protocol):
 
         The messages of one service come in the order in which it pushed them. `Reconnected` stands for lost ones,
         where the service is one whose clients keep a connection.
+        """
+        ...
+
+
+@runtime_checkable
+class PipeliningChannel(Channel, Protocol):
+    """A channel that has many requests under way at a time, and whose service takes them in the order of sending."""
+
+    def send_all(self, requests: Sequence[Request], timeout_ns: int) -> list[Reply]:
+        """As `send` for each of them, in this order. `timeout_ns` bounds the wait for each next answer; once one did
+        not come, those behind it are not waited for.
         """
         ...
 

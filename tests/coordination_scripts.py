@@ -12,8 +12,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lockref.coordination.port import Operation, SessionState, Stat, WatchEvent, change, check, create, delete
-from lockref.coordination.session import Session
+from lockref.coordination.port import (
+    CHILDREN,
+    EXISTS,
+    GET,
+    Operation,
+    SessionState,
+    Stat,
+    WatchEvent,
+    change,
+    check,
+    create,
+    delete,
+)  # fmt: skip
+from lockref.coordination.session import PIPELINED_MAX, Read, Session
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_S
 
@@ -142,7 +154,25 @@ def ephemerals(scene: Scene) -> list[Any]:
     return [*seen, scene.events(a, 1), a.state.value, scene.seen(a.create(at("/live/late"), is_ephemeral=True))]
 
 
-SCRIPTS: tuple[Script, ...] = (one_znode, children_and_sequence, transactions, watches, ephemerals)
+def many_reads(scene: Scene) -> list[Any]:
+    """Many reads at once are answered as one after the other, each with its own watch, told once."""
+    s, other, at = scene.first, scene.second, scene.at
+    s.create(at("/m"), b"0")
+    names = [at(f"/m/{number:03}") for number in range(PIPELINED_MAX + 3)]
+    s.multi([create(name, name[-3:].encode()) for name in names])
+    reads = [Read(GET, name, is_watching=False) for name in names]
+    seen = [scene.seen(each) for each in s.read_all(reads)]
+    mixed = [Read(EXISTS, at("/m/absent")), Read(GET, names[0]), Read(GET, at("/absent")), Read(CHILDREN, at("/m"))]
+    seen += [scene.seen(each) for each in s.read_all(mixed)]
+    seen += [scene.seen(each) for each in s.read_all([Read(GET, names[0]), Read(GET, names[0])])]
+    other.set(names[0], b"new")
+    seen += scene.events(s, 1)
+    other.delete(names[1])
+    other.create(at("/m/absent"))
+    return [*seen, *scene.events(s, 2), *map(scene.seen, s.read_all([]))]
+
+
+SCRIPTS: tuple[Script, ...] = (one_znode, children_and_sequence, transactions, watches, ephemerals, many_reads)
 
 _paths = st.sampled_from(["/x", "/y", "/x/p", "/x/q", "/y/p"])
 _versions = st.sampled_from([-1, -1, 0, 1])

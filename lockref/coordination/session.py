@@ -45,7 +45,7 @@ from lockref.coordination.port import create as create_operation
 from lockref.coordination.port import delete as delete_operation
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.history import IF_ABSENT, Op
-from lockref.ports import Channel, PushChannel, Reconnected, Reply, Request
+from lockref.ports import Channel, PipeliningChannel, PushChannel, Reconnected, Reply, Request
 from lockref.runtime import MonoNs, Runtime, WallNs
 from lockref.stores.port import Outcome
 
@@ -57,7 +57,18 @@ SUSPENDED_AFTER: Final = (2, 3)
 
 CONNECT_ATTEMPTS: Final = 4
 
+PIPELINED_MAX: Final = 256
+"""So many reads are under way at a time: a keep-alive waits behind no more than these."""
+
 Event = WatchEvent | SessionState
+
+
+class Read(NamedTuple):
+    """One read of `read_all`. verb: GET, EXISTS or CHILDREN."""
+
+    verb: str
+    path: str
+    is_watching: bool = True
 
 
 class _Stamp(NamedTuple):
@@ -70,6 +81,11 @@ class _Stamp(NamedTuple):
 def _span_ns(timeout_ns: int, rate_bound_ppm: int) -> int:
     """How long the timeout lasts at least, on a clock that the server's may outrun by so much."""
     return timeout_ns * 1_000_000 // (1_000_000 + rate_bound_ppm)
+
+
+def _sorted_names(reply: Reply) -> Reply:
+    """The answer to CHILDREN, whose body is JSON on the way."""
+    return reply if reply.body is None else reply._replace(body=sorted(json.loads(reply.body)))
 
 
 class Session:
@@ -189,8 +205,29 @@ class Session:
 
     def children(self, path: str, *, is_watching: bool = False) -> Reply:
         """body: the sorted names below the znode."""
-        reply = self._send(CHILDREN, path, Call(self.id, is_watching=is_watching))
-        return reply if reply.body is None else reply._replace(body=sorted(json.loads(reply.body)))
+        return _sorted_names(self._send(CHILDREN, path, Call(self.id, is_watching=is_watching)))
+
+    def read_all(self, reads: Sequence[Read]) -> list[Reply]:
+        """The answers to many reads, as `get`, `exists` and `children` give them, in the order of the reads.
+
+        Where the channel can, many are under way at a time. A server answers them in order: what one of them saw, a
+        later one sees, too.
+        """
+        requests = [
+            self._request(verb, path, Call(self.id, is_watching=is_watching), Op.READ if verb == GET else Op.NONE)
+            for verb, path, is_watching in reads
+        ]
+        replies: list[Reply] = []
+        if isinstance(self._channel, PipeliningChannel):
+            for start in range(0, len(requests), PIPELINED_MAX):
+                part, sent = requests[start : start + PIPELINED_MAX], self._stamp()
+                answers = self._channel.send_all(part, self._request_timeout_ns)
+                replies += [self._heard(request, reply, sent) for request, reply in zip(part, answers, strict=True)]
+        else:
+            replies = [self._sent(request) for request in requests]
+        return [
+            _sorted_names(reply) if read.verb == CHILDREN else reply for read, reply in zip(reads, replies, strict=True)
+        ]
 
     def create(self, path: str, body: bytes = b"", *, is_ephemeral: bool = False, is_sequential: bool = False) -> Reply:
         """version.path: the name that the server gave."""
@@ -219,11 +256,18 @@ class Session:
         return self._send(SYNC, path, Call(self.id))
 
     def _send(self, verb: str, path: str, call: Call, op: Op = Op.NONE, condition: str = "") -> Reply:
-        body: Call = call
+        return self._sent(self._request(verb, path, call, op, condition))
+
+    def _request(self, verb: str, path: str, call: Call, op: Op, condition: str = "") -> Request:
+        return Request(self._channel.client, self._channel.service, verb, path, condition, call, op)
+
+    def _sent(self, request: Request) -> Reply:
         sent = self._stamp()
-        request = Request(self._channel.client, self._channel.service, verb, path, condition, body, op)
-        reply = self._channel.send(request, self._request_timeout_ns)
-        if verb != CONNECT and call.session == self._bound.session:
+        return self._heard(request, self._channel.send(request, self._request_timeout_ns), sent)
+
+    def _heard(self, request: Request, reply: Reply, sent: _Stamp) -> Reply:
+        """What an answer says of the session. sent: an instant before the request left."""
+        if request.verb != CONNECT and request.body.session == self._bound.session:
             if is_failure(reply, Failure.SESSION_EXPIRED):
                 self._become(SessionState.LOST)
             elif reply.outcome is not Outcome.AMBIGUOUS and self._state is not SessionState.LOST:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import json
 import logging
 import queue
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kazoo import exceptions as errors
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState
 
 from lockref.coordination.port import (
@@ -72,6 +74,8 @@ _CHANGES: Final = {
 
 _STATES: Final = {KazooState.CONNECTED: SessionState.CONNECTED, KazooState.SUSPENDED: SessionState.SUSPENDED}
 
+_READS: Final = (GET, EXISTS, CHILDREN)
+
 _SHORTEST_WISH_MS: Final = 500
 """kazoo waits no longer for a server's first answer than the session timeout that it wishes for."""
 
@@ -117,6 +121,7 @@ class ZooKeeperChannel:
         self._pushed: queue.SimpleQueue[WatchEvent | SessionState | None] = queue.SimpleQueue()
         self._kazoo: Any = None
         self._session = 0
+        self._watching: tuple[int, Any] = (0, None)
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
         """One request. Raises nothing for what a server can answer."""
@@ -124,21 +129,46 @@ class ZooKeeperChannel:
         assert isinstance(call, Call), "a request of the coordination port is a Call"
         if request.verb == CONNECT:
             return self._connect(call, timeout_ns)
+        if request.verb == CLOSE and self._session and call.session == self._session:
+            self._leave()
+            return Reply(Outcome.APPLIED)
+        sent = self._sent(request, path, call)
+        return sent if isinstance(sent, Reply) else self._answer(sent, request, timeout_ns / NS_PER_S)
+
+    def send_all(self, requests: Sequence[Request], timeout_ns: int) -> list[Reply]:
+        """See `PipeliningChannel`. One connection carries them all, so a server takes them in this order."""
+        under_way = [self._sent(request, request.key, request.body) for request in requests]
+        timeout_s = timeout_ns / NS_PER_S
+        replies: list[Reply] = []
+        for request, sent in zip(requests, under_way, strict=True):
+            reply = sent if isinstance(sent, Reply) else self._answer(sent, request, timeout_s)
+            if reply.outcome is Outcome.AMBIGUOUS:
+                timeout_s = 0.0  # Nobody answers: whatever is behind it has had as long.
+            replies.append(reply)
+        return replies
+
+    def _sent(self, request: Request, path: str, call: Call) -> Any:
+        """The request under way, or the reply to one that is not sent."""
         kazoo = self._kazoo
         if kazoo is None or self._session == 0 or call.session != self._session:
             return failed(Failure.SESSION_EXPIRED, path)
-        if request.verb == CLOSE:
-            self._leave()
-            return Reply(Outcome.APPLIED)
         if len(call) > ZNODE_BYTES_MAX:
             return failed(Failure.TOO_LARGE, path)
-        is_read = request.verb in (GET, EXISTS, CHILDREN)
         try:
-            pending = self._ask(kazoo, request.verb, path, call)
-            return _reply(request.verb, call, path, pending.get(timeout=timeout_ns / NS_PER_S))
+            return self._ask(kazoo, request.verb, path, call)
         except tuple(_FAILURES) as error:
-            return failed(_FAILURES[type(error)], path, is_read=is_read)
-        except (errors.KazooException, kazoo.handler.timeout_exception) as error:
+            return failed(_FAILURES[type(error)], path, is_read=request.verb in _READS)
+        except errors.KazooException as error:
+            return TIMED_OUT._replace(reason=f"{type(error).__name__}: {path}")
+
+    def _answer(self, sent: Any, request: Request, timeout_s: float) -> Reply:
+        """Wait for the answer to what is under way."""
+        path = request.key
+        try:
+            return _reply(request.verb, request.body, path, sent.get(timeout=timeout_s))
+        except tuple(_FAILURES) as error:
+            return failed(_FAILURES[type(error)], path, is_read=request.verb in _READS)
+        except (errors.KazooException, KazooTimeoutError) as error:
             return TIMED_OUT._replace(reason=f"{type(error).__name__}: {path}")
 
     def _ask(self, kazoo: Any, verb: str, path: str, call: Call) -> Any:
@@ -174,6 +204,12 @@ class ZooKeeperChannel:
         return kazoo.delete_async(path, version=operation.version)
 
     def _watch(self, session: int) -> Any:
+        """One and the same for all reads of a session: kazoo keeps each, and calls each, until the znode changes."""
+        if self._watching[0] != session:
+            self._watching = session, self._told(session)
+        return self._watching[1]
+
+    def _told(self, session: int) -> Any:
         def fired(event: Any) -> None:
             change = _CHANGES.get(event.type)
             if change is not None:  # None: kazoo drops its watches when the connection breaks.

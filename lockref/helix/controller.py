@@ -1,8 +1,7 @@
 """A controller: one of several that are ready, elected by a znode; it reads the cluster, decides, and sends messages.
 
-Each pass reads everything anew, in an order that matters (T27): live instances, then messages, then current states. A
-message that is gone has left its effect in a state that is read after it. `sync` comes first after an election, and
-after every break of the connection: nothing that an earlier leader sent is overlooked (Z12, Z14).
+Each pass looks at everything anew (`reading`). `sync` comes first after an election, and after every break of the
+connection: nothing that an earlier leader sent is overlooked (Z12, Z14).
 
 What a deposed leader sends must not land (Z11, T18). Every batch of messages is a transaction that also checks two
 znodes: LEADER, which ends with this session, and HISTORY, to which each leader appends its name. A later leader has
@@ -14,8 +13,8 @@ Prior art: Helix #1066 asks whether it is still leader before it sends; the answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lockref.coordination.port import (
@@ -31,21 +30,18 @@ from lockref.coordination.port import (
 )  # fmt: skip
 from lockref.coordination.session import Event, Session
 from lockref.errors import BackendUnavailable, ConfigError, LockLost, StoreRejected
-from lockref.helix import layout, rebalancers
+from lockref.helix import layout
 from lockref.helix.messages import Message
 from lockref.helix.pipeline import (
     Alarm,
     AlarmKind,
     Decision,
-    LockGroup,
-    Replica,
     Semantics,
     Snapshot,
     ThrottleRule,
     decide,
 )
-from lockref.helix.rebalancers import Assignment, Question, Rebalancer
-from lockref.helix.state_model import ERROR, StateModel
+from lockref.helix.reading import ClusterReader
 from lockref.helix.zn_record import ZNRecord
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
@@ -96,13 +92,6 @@ class _Interrupted(Exception):
     """A request of this pass was not answered, or was answered no: begin again."""
 
 
-@dataclass(slots=True)
-class _Cache:
-    """What never changes once it is there: messages by path. Emptied with the session."""
-
-    messages: dict[str, Message | None] = field(default_factory=dict)
-
-
 class Controller:
     """One controller. name: as others see it. on_pass: told of every pass; on_alarm: of what an operator must hear."""
 
@@ -125,10 +114,16 @@ class Controller:
         self._on_pass = on_pass
         self._on_alarm = on_alarm
         self._term: int | None = None
-        self._cache = _Cache()
+        self._reader = ClusterReader(
+            session,
+            self._paths,
+            settled=self._settled,
+            semantics=self._settings.semantics,
+            rebalancer=self._settings.rebalancer,
+            on_alarm=on_alarm,
+        )
         self._told: tuple[Alarm, ...] = ()
         self._sent_views: dict[str, bytes] = {}
-        self._last_states: dict[str, ZNRecord] = {}
         self._has_led = False
         self._is_stopping = False
 
@@ -159,7 +154,7 @@ class Controller:
     def _begin_anew(self) -> None:
         """The session is over, and with it the leadership."""
         self._term = None
-        self._cache = _Cache()
+        self._reader.forget()
         while not self._is_stopping:
             try:
                 self._session.start(self._runtime, timeout_ns=self._settings.session_timeout_ns)
@@ -237,16 +232,18 @@ class Controller:
         event = self._session.next_event(timeout_ns)
         if event is SessionState.LOST or (event is None and self._session.state is SessionState.LOST):
             raise LockLost("the controller's session has ended", reason="session ended")
+        if event is not None:
+            self._reader.heard(event)
         return event
 
     # One pass.
 
     def _pass_and_wait(self) -> Event | None:
         """Decide until there is nothing to send, then wait for an event. Raises _Interrupted, LockLost."""
-        snapshot = self._read()
+        snapshot, by_resource = self._reader.read()
         decision = decide(
             snapshot,
-            {group.name: self._rebalancers[group.name] for group in snapshot.groups},
+            by_resource,
             semantics=self._settings.semantics,
             throttles=self._settings.throttles,
             is_descending=self._settings.is_descending,
@@ -263,164 +260,13 @@ class Controller:
         event = self._await_event(self._settings.period_ns)
         # Events come in crowds: one pass answers all that have arrived.
         while event is not SessionState.CONNECTED and (more := self._session.next_event(0)) is not None:
+            self._reader.heard(more)
             event = more
         if event is SessionState.LOST:
             raise LockLost("the controller's session has ended", reason="session ended")
         if event == WatchEvent(Change.DELETED, self._paths.leader, self._session.id):
             return SessionState.CONNECTED
         return event
-
-    def _read(self) -> Snapshot:
-        """The cluster as it is, in the order that T27 asks for, every part watched."""
-        paths = self._paths
-        groups, self._rebalancers = self._groups()
-        live: dict[str, str] = {}
-        for name in self._names(paths.live_instances):
-            found = self._look(paths.instance(name).live)
-            if isinstance(found.version, Stat):
-                # The session is the owner of the znode; its text may say anything (section 3, 3).
-                live[name] = layout.session_name(found.version.owner)
-        pending: list[Message] = []
-        stale: list[str] = []
-        for name in self._names(paths.instances):
-            for message_id in self._names(paths.instance(name).messages):
-                path = paths.instance(name).message(message_id)
-                message = self._message(path)
-                if message is not None and message.session == live.get(name):
-                    pending.append(message)
-                else:
-                    stale.append(path)
-        replicas, groups = self._replicas(live, groups)
-        disabled, disabled_locks = self._disabled(groups)
-        return Snapshot(
-            groups=tuple(groups),
-            live=dict(sorted(live.items())),
-            replicas=replicas,
-            pending=tuple(pending),
-            stale=tuple(stale),
-            disabled=disabled,
-            disabled_locks=disabled_locks,
-        )
-
-    def _groups(self) -> tuple[list[LockGroup], dict[str, Rebalancer]]:
-        """The resources, and the rebalancer of each."""
-        groups: list[LockGroup] = []
-        found: dict[str, Rebalancer] = {}
-        for name in self._names(self._paths.ideal_states):
-            path = self._paths.ideal_state(name)
-            reply = self._look(path)
-            if reply.missing:
-                continue
-            record = ZNRecord.from_json(reply.body, path)
-            model = self._model(record.simple.get("STATE_MODEL_DEF_REF", ""))
-            replicas = record.simple.get("REPLICAS", "1")
-            groups.append(
-                LockGroup(
-                    name=name,
-                    locks=tuple(sorted({**record.maps, **record.lists})),
-                    replicas=int(replicas) if replicas.isdigit() else 1,
-                    model=model,
-                )
-            )
-            chosen = self._settings.rebalancer or record.simple.get("REBALANCER_CLASS_NAME", "")
-            found[name] = _loaded(chosen)
-        return groups, found
-
-    def _model(self, name: str) -> StateModel:
-        path = self._paths.state_model(name)
-        reply = self._look(path)
-        if reply.missing:
-            raise ConfigError(f"a resource has the state model {name!r}, and {path} is not there")
-        return StateModel.from_record(ZNRecord.from_json(reply.body, path))
-
-    def _message(self, path: str) -> Message | None:
-        """A message never changes, so it is read once. None for one that cannot be read."""
-        if path not in self._cache.messages:
-            reply = self._look(path, is_watching=False)
-            if reply.missing:
-                return None
-            try:
-                self._cache.messages[path] = Message.from_record(ZNRecord.from_json(reply.body, path))
-            except ConfigError:
-                self._cache.messages[path] = None
-        return self._cache.messages[path]
-
-    def _replicas(
-        self, live: Mapping[str, str], groups: Sequence[LockGroup]
-    ) -> tuple[dict[str, dict[str, Replica]], list[LockGroup]]:
-        """What live sessions report, and the resources with those that nobody configures any more (stage 2).
-
-        An entry without a state says that the instance has something to do with the lock, and not what. It may hold it,
-        so it counts as a holder that is in ERROR: nobody else gets the lock while its session lives (HJ8, T28).
-        """
-        found: dict[str, dict[str, Replica]] = {}
-        known = {group.name: group.model for group in groups}
-        gone: dict[str, tuple[str, dict[str, None]]] = {}
-        for name, session in live.items():
-            folder = self._paths.instance(name).current_states(session)
-            for resource in self._names(folder):
-                path = self._paths.instance(name).current_state(session, resource)
-                reply = self._look(path)
-                if reply.missing:
-                    continue
-                record = self._states(path, reply.body)
-                without = [lock for lock, entry in record.maps.items() if "CURRENT_STATE" not in entry]
-                if without and resource in known and self._settings.semantics is Semantics.OURS:
-                    self._on_alarm(Alarm(AlarmKind.UNREADABLE, f"{path}: no CURRENT_STATE of {', '.join(without)}"))
-                    top = known[resource].top
-                    for lock in without:
-                        found.setdefault(lock, {})[name] = Replica(ERROR, previous=top)
-                for lock, entry in record.maps.items():
-                    if "CURRENT_STATE" in entry:
-                        replica = Replica(entry["CURRENT_STATE"], entry.get("PREVIOUS_STATE", ""))
-                        found.setdefault(lock, {})[name] = replica
-                        if resource not in known:
-                            model = record.simple.get("STATE_MODEL_DEF", "")
-                            gone.setdefault(resource, (model, {}))[1][lock] = None
-        left = list(groups)
-        for resource, (model, locks) in gone.items():
-            left.append(LockGroup(name=resource, locks=tuple(sorted(locks)), replicas=0, model=self._model(model)))
-            self._rebalancers[resource] = _nobody
-        return found, left
-
-    def _states(self, path: str, body: bytes) -> ZNRecord:
-        """What one instance says of one resource. Of nonsense the last good word counts, and an alarm is raised.
-
-        Without one nobody knows what that instance holds, so nothing is decided. Raises ConfigError.
-        """
-        try:
-            self._last_states[path] = ZNRecord.from_json(body, path)
-        except ConfigError as error:
-            if path not in self._last_states:
-                raise
-            self._on_alarm(Alarm(AlarmKind.UNREADABLE, str(error)))
-        return self._last_states[path]
-
-    def _disabled(self, groups: Sequence[LockGroup]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-        """Instances and locks that an operator has disabled (HELIX_ENABLED, HELIX_DISABLED_PARTITION)."""
-        disabled: list[str] = []
-        locks: dict[str, tuple[str, ...]] = {}
-        for name in self._names(self._paths.instance_configs):
-            path = self._paths.instance(name).config
-            reply = self._look(path)
-            if reply.missing:
-                continue
-            record = ZNRecord.from_json(reply.body, path)
-            if record.simple.get("HELIX_ENABLED", "true").lower() == "false":
-                disabled.append(name)
-            named = record.lists.get("HELIX_DISABLED_PARTITION", ())
-            mapped = record.maps.get("HELIX_DISABLED_PARTITION", {})
-            found = {*named, *(lock for text in mapped.values() for lock in text.split(","))}
-            if found:
-                locks[name] = tuple(sorted(found))
-        return tuple(disabled), locks
-
-    def _names(self, path: str) -> list[str]:
-        reply = self._once(lambda: self._session.children(path, is_watching=True))
-        return [] if reply.body is None else list(reply.body)
-
-    def _look(self, path: str, *, is_watching: bool = True) -> Reply:
-        return self._once(lambda: self._session.get(path, is_watching=is_watching))
 
     # What a pass does.
 
@@ -455,7 +301,7 @@ class Controller:
             guards = [check(self._paths.leader), check(self._paths.leader_history, self._term)]
         reply = self._session.multi([*guards, *batch])
         if reply.outcome is Outcome.APPLIED:
-            self._cache.messages.update(messages)
+            self._reader.sent(messages)
             return len(batch)
         self._pause(reply)
         # Another one leads, an instance was removed meanwhile, or nobody knows whether the batch will land.
@@ -467,8 +313,7 @@ class Controller:
     def _remove(self, paths: Sequence[str]) -> None:
         """Messages that nobody will execute (Z20)."""
         for path in paths:
-            self._once(lambda path=path: self._session.delete(path))  # type: ignore[misc]
-            self._cache.messages.pop(path, None)
+            self._settled(self._session.delete(path))
 
     def _show(self, decision: Decision) -> None:
         """Write EXTERNALVIEW where it changed. Nobody decides by it: a lost write is made good with the next change."""
@@ -493,9 +338,8 @@ class Controller:
                 return reply
             self._pause(reply)
 
-    def _once(self, ask: Callable[[], Reply]) -> Reply:
-        """Ask once; a pass that hears nothing begins again. What is not there is an answer."""
-        reply = ask()
+    def _settled(self, reply: Reply) -> Reply:
+        """An answer; what is not there is one. A pass that hears none begins again."""
         if reply.outcome is Outcome.APPLIED or reply.missing:
             return reply
         self._pause(reply)
@@ -508,21 +352,3 @@ class Controller:
         if reply.outcome is Outcome.REJECTED:
             raise StoreRejected(f"{self._session.service} refuses: {reply.reason}")
         self._runtime.sleep(RETRY_PAUSE_NS)
-
-
-def _nobody(_question: Question) -> Assignment:
-    """The rebalancer of a resource that nobody configures any more: whoever has a replica drops it."""
-    return {}
-
-
-def _loaded(name: str) -> Rebalancer:
-    """The rebalancer of that name. One that cannot be loaded fails when it is asked, which keeps all holders (HJ11)."""
-    try:
-        return rebalancers.load(name)
-    except ConfigError as error:
-        words = str(error)
-
-        def missing(_question: Question) -> Assignment:
-            raise ConfigError(words)
-
-        return missing
