@@ -44,7 +44,11 @@ def heading(comparison: Comparison) -> list[str]:
     """What each subject is called: by the facts in which they differ, or by number where they are alike."""
     names = []
     for number, column in enumerate(comparison.columns, 1):
-        facts = [column.facts.get(name, "–") for name in comparison.differs if name not in ("commit", "world")]
+        facts = [
+            f"{value} {name}" if name in ("clients", "processes") else value
+            for name in comparison.differs
+            if name not in ("commit", "world") and (value := column.facts.get(name))
+        ]
         names.append(f"{number}: {short(', '.join(facts) or column.title, TITLE_MAX)}")
     return names
 

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lockref.atomic_files import write_atomically
 from reports.comparison.comparison import Comparison
-from reports.formats.comparison import difference, heading, notices, told
+from reports.formats.comparison import difference, heading, notices, told, unbroken
 from reports.formats.text import short
 
 
@@ -26,6 +26,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         comparison=comparison,
         headings=heading(comparison),
         notices=notices(comparison),
+        unbroken=unbroken(comparison),
         told=told,
         difference=difference,
     )
@@ -37,7 +38,12 @@ def comparison_markdown(comparison: Comparison) -> str:
     headings = heading(comparison)
     lines = [f"# {' beside '.join(headings)}", "", *(f"- {notice}" for notice in notices(comparison)), ""]
     lines += [f"| | {' | '.join(headings)} |", f"|---|{'---|' * len(headings)}"]
+    kept = unbroken(comparison)
     for row in comparison.rows:
+        if row.name in kept:
+            continue
         cells = [f"{told(row, cell)}{f'<br>{said}' if (said := difference(row, cell)) else ''}" for cell in row.cells]
         lines.append(f"| {row.name} | {' | '.join(cells)} |")
+    if kept:
+        lines += ["", f"Broken in none of them: {', '.join(kept)}."]
     return "\n".join(line.replace("\n", " ") for line in lines) + "\n"
