@@ -45,8 +45,9 @@ types: $(READY) ## mypy, strict
 bench: $(READY) ## ratios, measured in one run
 	$(BIN)/python -m tests.bench
 
-figures: $(READY) ## the pictures of docs/delta.md, computed and drawn, in .lockref/figures
+figures: $(READY) ## the pictures of docs/delta.md and docs/helix.md, computed and drawn, in .lockref/figures
 	$(BIN)/lockref delta figures
+	$(BIN)/lockref cluster figures
 
 docs: $(READY) ## what is generated: JSON schema of scenarios, the table of faults, the example in its guide
 	$(BIN)/lockref scenario schema --output scenarios/schema.json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import click
 
@@ -86,4 +87,26 @@ def run_command(
             told.say(finding(phase))
     if as_json:
         console.document({"cluster": cluster.name, "phases": [phase.document() for phase in phases]})
+    return 0
+
+
+@command.command(name="figures")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path(".lockref/figures"))
+@click.pass_context
+def figures_command(ctx: click.Context, out: Path) -> int:
+    """Count and draw what each rebalancer costs when an instance leaves: a page, `helix.html`, and each as PNG."""
+    from markupsafe import Markup
+
+    from reports.figures.helix import dot_rows
+    from reports.html.pictures import DrawnPicture, write_page
+    from scenarios.helix.pictures import pictures
+    from scenarios.helix.rebalancing import rows
+
+    drawn = []
+    for picture in pictures(rows()):
+        svg, png = dot_rows(picture.rows, marks=picture.marks, across=picture.across)
+        drawn.append(DrawnPicture(picture.name, picture.title, picture.caption, svg, png, picture.head, picture.table))
+    title = "What a change of instances costs under each rebalancer"
+    origin = Markup("Counted on the controller's pipeline, without a server, by <code>lockref cluster figures</code>.")
+    Console(ctx.obj).say(f"page  {write_page(drawn, out, name='helix', title=title, origin=origin)}")
     return 0

@@ -123,9 +123,11 @@ def plan_command(
 @click.pass_context
 def figures_command(ctx: click.Context, out: Path) -> int:
     """Compute and draw the pictures of docs/delta.md: a page, `delta.html`, and each as PNG."""
+    from markupsafe import Markup
+
     from lockref.cli.console import Console
     from reports.figures.delta import line_chart
-    from reports.html.delta import DrawnPicture, write_page
+    from reports.html.pictures import DrawnPicture, write_page
     from scenarios.delta.pictures import pictures
 
     drawn = []
@@ -133,5 +135,10 @@ def figures_command(ctx: click.Context, out: Path) -> int:
         lines = {series.label: series.points for series in picture.series}
         svg, png = line_chart(lines, across=picture.across, up=picture.up, limit=picture.limit, is_log=picture.is_log)
         drawn.append(DrawnPicture(picture.name, picture.title, picture.caption, svg, png, picture.head, picture.rows))
-    Console(ctx.obj).say(f"page  {write_page(drawn, out)}")
+    title = "Delta Lake's commits under one lock per table"
+    origin = Markup(
+        "Simulated in virtual time by <code>lockref delta figures</code>. <code>lockref delta plan</code> answers for "
+        "other numbers."
+    )
+    Console(ctx.obj).say(f"page  {write_page(drawn, out, name='delta', title=title, origin=origin)}")
     return 0

@@ -81,11 +81,12 @@ class ControllerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One pass of a leader: what it read and decided."""
+    """One pass of a leader: what it read and decided, how many messages it sent, and how long all that took."""
 
     snapshot: Snapshot
     decision: Decision
     sent: int
+    took_ns: int
 
 
 class _Interrupted(Exception):
@@ -240,6 +241,7 @@ class Controller:
 
     def _pass_and_wait(self) -> Event | None:
         """Decide until there is nothing to send, then wait for an event. Raises _Interrupted, LockLost."""
+        began_ns = self._runtime.monotonic_ns()
         snapshot, by_resource = self._reader.read()
         decision = decide(
             snapshot,
@@ -256,7 +258,8 @@ class Controller:
                 self._on_alarm(alarm)
         self._told = decision.alarms
         self._has_led = True
-        self._on_pass(Pass(snapshot=snapshot, decision=decision, sent=sent))
+        took_ns = self._runtime.monotonic_ns() - began_ns
+        self._on_pass(Pass(snapshot=snapshot, decision=decision, sent=sent, took_ns=took_ns))
         event = self._await_event(self._settings.period_ns)
         # Events come in crowds: one pass answers all that have arrived.
         while event is not SessionState.CONNECTED and (more := self._session.next_event(0)) is not None:

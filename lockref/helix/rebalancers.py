@@ -20,7 +20,7 @@ import bisect
 import hashlib
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -101,25 +101,26 @@ def sticky(question: Question) -> Assignment:
 def hrw(question: Question) -> Assignment:
     """Rendezvous hashing: of all live instances, those whose digest with the lock is greatest."""
     per_lock = min(question.per_lock, len(question.live))
-    return {
-        lock: tuple(sorted(question.live, key=lambda each: (_digest(f"{lock}\0{each}"), each), reverse=True)[:per_lock])
-        for lock in question.locks
-        if per_lock
-    }
+    return {lock: tuple(ranked(lock, question.live)[:per_lock]) for lock in question.locks if per_lock}
 
 
-def ring(question: Question) -> Assignment:
-    """Consistent hashing: of the points behind that of the lock, those of the first instances."""
+def ranked(lock: str, live: Iterable[str]) -> list[str]:
+    """The instances in the order in which rendezvous hashing gives them the lock."""
+    return sorted(live, key=lambda each: (_digest(f"{lock}\0{each}"), each), reverse=True)
+
+
+def ring(question: Question, *, points: int = RING_POINTS) -> Assignment:
+    """Consistent hashing: of the points behind that of the lock, those of the first instances. points: of each."""
     if not question.live:
         return {}
-    points = sorted((_digest(f"{each}\0{number}"), each) for each in question.live for number in range(RING_POINTS))
+    places = sorted((_digest(f"{each}\0{number}"), each) for each in question.live for number in range(points))
     per_lock = min(question.per_lock, len(question.live))
     found: dict[str, tuple[str, ...]] = {}
     for lock in question.locks:
-        start = bisect.bisect_left(points, (_digest(lock), ""))
+        start = bisect.bisect_left(places, (_digest(lock), ""))
         holders: dict[str, None] = {}
-        for step in range(len(points)):
-            holders[points[(start + step) % len(points)][1]] = None
+        for step in range(len(places)):
+            holders[places[(start + step) % len(places)][1]] = None
             if len(holders) == per_lock:
                 break
         found[lock] = tuple(holders)

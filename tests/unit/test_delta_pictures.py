@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from markupsafe import Markup
+
 from reports.figures.delta import line_chart
-from reports.html.delta import DrawnPicture, write_page
+from reports.html.pictures import DrawnPicture, write_page
 from scenarios.delta import pictures
 
 
@@ -30,7 +32,8 @@ def test_a_picture_on_the_page(tmp_path: Path) -> None:
     picture = pictures.time_to_load()
     svg, png = line_chart({"<b>": picture.series[0].points}, across="x", up="y", limit=("limit", 1.0))
     drawn = DrawnPicture("name", "<title>", "words", svg, png, picture.head, picture.rows)
-    text = write_page([drawn], tmp_path / "figures").read_text(encoding="utf-8")
+    folder = tmp_path / "figures"
+    text = write_page([drawn], folder, name="page", title="t", origin=Markup("o")).read_text(encoding="utf-8")
     assert "<svg role=" in text
     assert "<td>1.15</td>" in text
     assert "&lt;title&gt;" in text

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kazoo.exceptions import NoNodeError
 
@@ -39,11 +39,13 @@ class Experiment:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @contextmanager
-    def fleet(self, name: str, *, file: str | None = None, is_configured: bool = True) -> Iterator[Fleet]:
-        """A fleet on a cluster of its own, with the recipe's resource. file: the text of another cluster file."""
-        text = RECIPE.read_text(encoding="utf-8") if file is None else file
-        cluster = replace(parse_cluster(text), name=f"{name}-{next(self._numbers)}")
-        with Fleet(self.hosts, cluster, self.log_folder) as fleet:
+    def fleet(
+        self, name: str, *, cluster: Cluster | None = None, is_configured: bool = True, **how: Any
+    ) -> Iterator[Fleet]:
+        """A fleet on a cluster of its own; without one, the recipe's. how: see `Fleet`."""
+        found = parse_cluster(RECIPE.read_text(encoding="utf-8")) if cluster is None else cluster
+        named = replace(found, name=f"{name}-{next(self._numbers)}")
+        with Fleet(self.hosts, named, self.log_folder, **how) as fleet:
             if is_configured:
                 fleet.configure()
             yield fleet

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +26,7 @@ from lockref.helix.pipeline import Alarm
 from lockref.helix.rebalancers import Question, mod
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
+from scenarios.peers.helix import our_controller
 from scenarios.peers.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, overlaps
 from scenarios.peers.helix.stranger import Habits, Stranger
 from scenarios.peers.helix.tree import Seen, Tree
@@ -51,6 +54,7 @@ QUIET_S: Final = 0.5
 SELF_SENT: Final = 3
 """A participant of Helix that joins sends itself so many messages of the type NO_OP, one for each type it handles."""
 
+_PASS: Final = re.compile(r"END: Invoking DEFAULT controller pipeline .* took (\d+) ms")
 _ANSWER_S: Final = 60
 _REQUEST_NS: Final = 10 * NS_PER_S
 _LOOK_S: Final = 0.03
@@ -58,19 +62,30 @@ _LOOK_S: Final = 0.03
 
 class Fleet:
     """hosts: of a ZooKeeper. cluster: what is configured. log_folder: where the processes' error output goes.
+    java_options: of every process of Helix. session_s: of every session.
 
     A context manager; on its way out everybody ends. Errors: BackendUnavailable if Helix cannot be had or does not
     answer.
     """
 
-    def __init__(self, hosts: str, cluster: Cluster, log_folder: Path) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        cluster: Cluster,
+        log_folder: Path,
+        *,
+        java_options: Sequence[str] = (),
+        session_s: int = SESSION_S,
+    ) -> None:
         self._hosts = hosts
         self.cluster = cluster
         (resource,) = cluster.resources
         self.top = resource.model.top
         self._model = resource.model
-        self._locks = tuple(sorted(resource.lock_names))
+        self.locks = tuple(sorted(resource.lock_names))
         self._log_folder = log_folder
+        self._java_options = tuple(java_options)
+        self._session_s = session_s
         self._runtime = ThreadRuntime()
         self._client = KazooClient(hosts=hosts, timeout=10)
         self._client.start(timeout=30)
@@ -84,6 +99,7 @@ class Fleet:
         self._strangers: list[Stranger] = []
         self._controllers: dict[str, Controller] = {}
         self._threads: list[threading.Thread] = []
+        self._ours_apart: Peer | None = None
         self.alarms: list[Alarm] = []
         self.failures: list[Exception] = []
         self.doubles: list[str] = []
@@ -93,7 +109,7 @@ class Fleet:
     def configure(self) -> None:
         """Write the cluster as one transaction, as ours does."""
         with contextlib.closing(self._session("setup")) as session:
-            session.start(self._runtime, timeout_ns=SESSION_S * NS_PER_S)
+            session.start(self._runtime, timeout_ns=self._session_s * NS_PER_S)
             reply = session.multi(creates(self.cluster))
             if reply.outcome is not Outcome.APPLIED:
                 raise BackendUnavailable(f"the cluster {self.cluster.name!r} was not written: {reply.reason}")
@@ -107,11 +123,10 @@ class Fleet:
     def process(self, name: str) -> Peer:
         """The process of that name; it is started on first use."""
         if name not in self._processes:
-            options = (f"-Dzk.session.timeout={SESSION_S * 1000}", f"-Dlog4j2.configurationFile={LOGGING}")
-            log_name = f"{self.cluster.name}-{name}"
+            options = (f"-Dzk.session.timeout={self._session_s * 1000}", f"-Dlog4j2.configurationFile={LOGGING}")
             self._processes[name] = Peer(
-                "helix 1.4.3", HELIX.command(options), {"zookeeper": self._hosts}, env={},
-                log_folder=self._log_folder, name=log_name,
+                "helix 1.4.3", HELIX.command((*options, *self._java_options)), {"zookeeper": self._hosts}, env={},
+                log_folder=self._log_folder, name=f"{self.cluster.name}-{name}",
             )  # fmt: skip
         return self._processes[name]
 
@@ -145,7 +160,7 @@ class Fleet:
     def we_control(self, name: str = "ours", *, rebalancer: str = "") -> None:
         """A controller of ours, in a thread. rebalancer: overrides the cluster's."""
         settings = ControllerSettings(
-            session_timeout_ns=SESSION_S * NS_PER_S, is_descending=True, rebalancer=rebalancer, period_ns=NS_PER_S
+            session_timeout_ns=self._session_s * NS_PER_S, is_descending=True, rebalancer=rebalancer, period_ns=NS_PER_S
         )
         controller = Controller(
             self._session(name), cluster=self.cluster.name, name=name, runtime=self._runtime, settings=settings,
@@ -162,6 +177,30 @@ class Fleet:
         thread = threading.Thread(target=run, name=f"controller {name}", daemon=True)
         self._threads.append(thread)
         thread.start()
+
+    def we_control_apart(self, *, rebalancer: str = "") -> None:
+        """A controller of ours, in a process of its own, as Helix' are."""
+        told = {
+            "zookeeper": self._hosts, "cluster": self.cluster.name, "name": "ours", "rebalancer": rebalancer,
+            "session_s": self._session_s,
+        }  # fmt: skip
+        self._ours_apart = Peer(
+            "our controller", [sys.executable, "-m", our_controller.__name__], told, env={},
+            log_folder=self._log_folder, name=f"{self.cluster.name}-ours",
+        )  # fmt: skip
+
+    def our_passes(self) -> tuple[int, float]:
+        """Runs of the pipeline of our controller apart so far, and how many seconds they took together."""
+        assert self._ours_apart is not None, "it controls"
+        self._ours_apart.ask(do="passes")
+        told = self._ours_apart.answer(_ANSWER_S)
+        return told["passes"], told["took_ms"] / 1000
+
+    def their_passes(self, name: str = "theirs") -> tuple[int, float]:
+        """The same of a controller of Helix. It tells in its log, if `passes.level` is `info`."""
+        log = (self._log_folder / f"{self.cluster.name}-{name}.log").read_text(encoding="utf-8", errors="replace")
+        took_ms = [int(each) for each in _PASS.findall(log)]
+        return len(took_ms), sum(took_ms) / 1000
 
     def we_stop_controlling(self, name: str = "ours") -> None:
         self._controllers.pop(name).stop()
@@ -188,7 +227,7 @@ class Fleet:
             instance=instance,
             runtime=self._runtime,
             handlers={self._model.name: dict.fromkeys(transitions, _agreed)},
-            settings=ParticipantSettings(session_timeout_ns=SESSION_S * NS_PER_S),
+            settings=ParticipantSettings(session_timeout_ns=self._session_s * NS_PER_S),
             listener=told,
         )
         participant.join()
@@ -244,7 +283,7 @@ class Fleet:
 
     def rule(self, live: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """Who shall hold what by the recipe's rule, the live instances from the last name to the first."""
-        return dict(mod(Question(self._locks, tuple(sorted(live, reverse=True)), {}, 1)))
+        return dict(mod(Question(self.locks, tuple(sorted(live, reverse=True)), {}, 1)))
 
     def look(self) -> Seen:
         """What is there now. A lock that two live sessions report is noted, if neither has written meanwhile."""
@@ -318,7 +357,8 @@ class Fleet:
             self.we_stop_controlling(name)
         for thread in self._threads:
             thread.join(_ANSWER_S)
-        for peer in self._processes.values():
+        apart = [] if self._ours_apart is None else [self._ours_apart]
+        for peer in (*self._processes.values(), *apart):
             peer.__exit__(None, None, None)
         self._processes.clear()
         self._client.stop()

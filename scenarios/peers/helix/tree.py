@@ -5,11 +5,14 @@ Messages are counted by the server: each folder of messages knows how many znode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from kazoo.protocol.states import ZnodeStat
 
 from lockref.helix import layout
 from lockref.helix.zn_record import ZNRecord
@@ -30,6 +33,16 @@ class Seen:
             for lock, by_name in sorted(self.states.items())
         }
         return {lock: names for lock, names in found.items() if names}
+
+
+class Pulse(NamedTuple):
+    """What changes whenever somebody works. pending: messages that wait. changes: of folders of messages and of states.
+
+    Cheap to ask for: versions alone.
+    """
+
+    pending: int
+    changes: tuple[int, ...]
 
 
 class Tree:
@@ -80,6 +93,32 @@ class Tree:
             if stat is not None:
                 made += (stat.cversion + stat.numChildren) // 2
         return made
+
+    def pulse(self) -> Pulse:
+        """Of all instances."""
+        live = self.names(self.paths.live_instances)
+        folders = [self.paths.instance(name).messages for name in self.names(self.paths.instances)]
+        stats = [each for each in self._stats([*folders, *self._reports(live)]) if each is not None]
+        pending = sum(stat.numChildren for stat in stats)
+        return Pulse(pending, (len(live), *(stat.cversion + stat.last_modified_transaction_id for stat in stats)))
+
+    def last_report_s(self, live: Iterable[str]) -> float:
+        """When the last of these instances wrote its current states: the server's wall clock."""
+        stats = [stat for stat in self._stats(self._reports(live)) if stat is not None]
+        return max(float(stat.last_modified) for stat in stats)
+
+    def _reports(self, instances: Iterable[str]) -> list[str]:
+        """The current states of these, under their present sessions."""
+        found: list[str] = []
+        for name in instances:
+            with contextlib.suppress(NoNodeError):
+                folder = self.paths.instance(name).current_states(self.session_of(name))
+                found += [f"{folder}/{resource}" for resource in self.names(folder)]
+        return found
+
+    def _stats(self, paths: Iterable[str]) -> list[ZnodeStat | None]:
+        asked = [self.client.exists_async(path) for path in paths]
+        return [each.get() for each in asked]
 
     def put(self, path: str, record: ZNRecord, *, is_ephemeral: bool = False) -> None:
         """Make a znode, or change what it holds."""

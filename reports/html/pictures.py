@@ -1,4 +1,4 @@
-"""The page of Delta's commits: each picture with its words and its numbers, in one file that needs no other."""
+"""A page of pictures: each with its words and its numbers, in one file that needs no other."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ class DrawnPicture:
     rows: Sequence[Sequence[str]]
 
 
-def write_page(pictures: Sequence[DrawnPicture], folder: Path) -> Path:
-    """Write each picture as PNG and `delta.html` into `folder`; return the page's path."""
+def write_page(pictures: Sequence[DrawnPicture], folder: Path, *, name: str, title: str, origin: Markup) -> Path:
+    """Write each picture as PNG and `NAME.html` into `folder`; return the page's path.
+
+    origin: where the figures come from, in a sentence that stands below the title.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for picture in pictures:
         (folder / f"{picture.name}.png").write_bytes(picture.png)
@@ -40,4 +43,5 @@ def write_page(pictures: Sequence[DrawnPicture], folder: Path) -> Path:
         for picture in pictures
     ]
     parts = list(zip(pictures, drawings, strict=True))
-    return write_atomically(folder / "delta.html", environment.get_template("delta.html.j2").render(parts=parts))
+    page = environment.get_template("pictures.html.j2").render(parts=parts, title=title, origin=origin)
+    return write_atomically(folder / f"{name}.html", page)
