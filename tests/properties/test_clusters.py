@@ -229,15 +229,31 @@ class Driven:
         raise AssertionError(f"not settled after {CALM_MS} ms without disturbance: {holders}")
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("rebalancer", ["sticky", "mod"])
+@settings(max_examples=8, deadline=None)
 @given(steps=STEPS)
 @example(steps=[(3_000, ("pause", "n1", 6_000))])
 @example(steps=[(3_000, ("cut", "n1", 6_000))])
 @example(steps=[(3_000, ("deafen", "n1", 6_000))])
 @example(steps=[(0, ("join", "c2")), (0, ("join", "n3")), (3_000, ("pause", "c1", 6_000)), (0, ("crash", "n1"))])
-@pytest.mark.parametrize("rebalancer", ["sticky", "mod"])
 def test_no_lock_ever_has_two_holders(rebalancer: str, steps: list[tuple[int, tuple[Any, ...]]]) -> None:
     """T5, T7, T12, T13, T18 to T21: every schedule of steps that Hypothesis draws."""
+    play(rebalancer, steps)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rebalancer", ["sticky", "mod"])
+@settings(max_examples=150, deadline=None)
+@given(steps=STEPS)
+def test_no_lock_ever_has_two_holders_in_many_schedules(
+    rebalancer: str, steps: list[tuple[int, tuple[Any, ...]]]
+) -> None:
+    """The same, over many more schedules."""
+    play(rebalancer, steps)
+
+
+def play(rebalancer: str, steps: list[tuple[int, tuple[Any, ...]]]) -> None:
+    """One cluster through all steps, watched all the time."""
     driven = Driven(Helix(locks=LOCKS, rebalancer=rebalancer))
 
     def script() -> None:

@@ -11,6 +11,7 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
+from scenarios.definition.schema import Scenario
 from scenarios.ineffective_faults import ineffective_faults
 from scenarios.run import simulate_many
 from scenarios.worlds.mixture import inapplicable
@@ -40,10 +41,15 @@ def test_a_scenario_shows_what_it_says(path: Path, provider: str) -> None:
     assert not any(outcome.run_row["is_cut_off"] for outcome in batch.outcomes)
 
 
+def is_slow(scenario: Scenario) -> bool:
+    """Swarms draw many forms of a fault, and a cluster with its controller takes ten times as long as a lock alone."""
+    return scenario.swarm is not None or "helix" in scenario.expect
+
+
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=[pytest.mark.long] if load_scenario(path).swarm else [], id=path.stem)
+        pytest.param(path, marks=[pytest.mark.long] if is_slow(load_scenario(path)) else [], id=path.stem)
         for path in catalogue()
         if load_scenario(path).disturbs
     ],
