@@ -68,6 +68,16 @@ class LockRows:
                 rows += [(lock or key, Op.RELEASE, self._present[key][lock]) for lock in sorted(left_out)]
         return rows or ((key, op, None),)
 
+    def rows_from_outside(self, key: str, op: Op, views: Sequence[LockView]) -> Sequence[Row]:
+        """The rows of a change that no client of the lock made, at least one.
+
+        What an operator writes over the records of locks gives none of them back: nobody knows who holds them then.
+        """
+        known = self.known(key)
+        if op is Op.WRITE and not views and known:
+            return [(lock or key, op, None) for lock in sorted(known)]
+        return self.rows(key, op, views)
+
     def remember(self, key: str, views: Sequence[LockView]) -> None:
         """This is what stands in the object now. The next write may leave out a lock that has a name of its own."""
         if len(views) > 1 or key in self._present or (views and views[0].lock):

@@ -113,7 +113,7 @@ class HostedService:
     def changed(self, op: Op, key: str, version: str = "", body: bytes | None = None) -> None:
         now = self._kernel.now_ns
         content, views = ("", ()) if body is None else self.look(key, body)
-        for lock, its_op, view in self._lock_rows.rows(key, op, views):
+        for lock, its_op, view in self._lock_rows.rows_from_outside(key, op, views):
             self._recorder.event(
                 _KIND_APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), OPERATOR, lock, its_op, _OUTCOME_APPLIED,
                 version=version, content=content, owner=view.owner if view else "",

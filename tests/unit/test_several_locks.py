@@ -130,6 +130,16 @@ def test_what_a_body_leaves_out() -> None:
     assert list(rows.rows(KEY, Op.WRITE, ())) == [(KEY, Op.WRITE, None)], "a request leaves one row at least"
 
 
+def test_who_writes_over_the_records_gives_no_lock_back() -> None:
+    """E25, H17: an operator's bytes that are no record release nothing; a request that leaves a lock out releases it."""
+    rows, views = LockRows(), [LockView(owner="x", lock="a"), LockView(owner="y", lock="b")]
+    rows.remember(KEY, views)
+    assert list(rows.rows_from_outside(KEY, Op.WRITE, ())) == [("a", Op.WRITE, None), ("b", Op.WRITE, None)]
+    assert list(rows.rows_from_outside(KEY, Op.DELETE, ())) == [("a", Op.DELETE, None), ("b", Op.DELETE, None)]
+    assert list(rows.rows_from_outside(KEY, Op.WRITE, views[:1])) == list(rows.rows(KEY, Op.WRITE, views[:1]))
+    assert list(rows.rows_from_outside("other", Op.WRITE, ())) == [("other", Op.WRITE, None)]
+
+
 def test_a_lock_without_a_name_has_the_objects_even_among_others() -> None:
     """Carried, left out or deleted: its rows are under the key."""
     rows, views = LockRows(), [LockView(owner="x"), LockView(owner="y", lock="b")]
