@@ -158,6 +158,7 @@ def test_grouping_does_not_change_a_verdict(spark: SparkSession, tmp_path: Path,
     assert found == judged(events, described)
 
 
+@pytest.mark.long
 def test_json_lines_and_parquet_give_the_same_results(spark: SparkSession, tmp_path: Path) -> None:
     """The format of a history changes nothing: verdicts, latencies, fairness and outcomes agree."""
     events, runs = history(["", "stale_write", ""])
@@ -306,6 +307,7 @@ def test_no_damage_accuses_a_sound_lock_on_spark_either(spark: SparkSession, tmp
     assert results["verdict"] == "inconclusive"
 
 
+@pytest.mark.long
 def test_hand_written_lines_without_numbers_are_judged_in_their_order(spark: SparkSession, tmp_path: Path) -> None:
     """`seq` may be left out altogether; where some events of a run have it and others not, the record is damaged."""
     folder = write_jsonl(tmp_path / "h", *history(["", "stale_write", ""]))
@@ -325,6 +327,7 @@ def test_hand_written_lines_without_numbers_are_judged_in_their_order(spark: Spa
         assert found == ("violated", 1, 2)
 
 
+@pytest.mark.long
 def test_a_torn_last_line_cuts_its_run_off_and_damages_nobody(spark: SparkSession, tmp_path: Path) -> None:
     """A writer that was killed in the middle of its last line leaves a history that is judged up to there."""
     folder = write_jsonl(tmp_path / "h", *history(["", ""]))
@@ -335,6 +338,7 @@ def test_a_torn_last_line_cuts_its_run_off_and_damages_nobody(spark: SparkSessio
     assert results["verdict"] == "held"
 
 
+@pytest.mark.long
 def test_wrong_column_types_in_parquet_are_set_aside(spark: SparkSession, tmp_path: Path) -> None:
     """A Parquet column of text where integers belong: what reads as none goes to quarantine, the rest is judged."""
     events, runs = history(["", ""])
@@ -392,6 +396,7 @@ def test_handoffs_are_those_of_the_checks(spark: SparkSession, tmp_path: Path) -
     assert (handoff["op"], handoff["samples"], handoff["min_ns"], handoff["max_ns"]) == ("after release", 2, 40, 50)
 
 
+@pytest.mark.long
 def test_results_json_reads_back(spark: SparkSession, tmp_path: Path) -> None:
     """`results.json` is complete: reading it gives what `analyse` returned, timeline and provenance included."""
     folder = write_parquet(tmp_path / "h", *history(["stale_write"]))

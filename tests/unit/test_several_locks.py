@@ -131,7 +131,7 @@ def test_what_a_body_leaves_out() -> None:
 
 
 def test_who_writes_over_the_records_gives_no_lock_back() -> None:
-    """E25, H17: an operator's bytes that are no record release nothing; a request that leaves a lock out releases it."""
+    """E25, H17: an operator's bytes release nothing; a request that leaves a lock out releases it."""
     rows, views = LockRows(), [LockView(owner="x", lock="a"), LockView(owner="y", lock="b")]
     rows.remember(KEY, views)
     assert list(rows.rows_from_outside(KEY, Op.WRITE, ())) == [("a", Op.WRITE, None), ("b", Op.WRITE, None)]
