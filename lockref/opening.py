@@ -51,8 +51,8 @@ def open_lock(
     its own clean-up in the background included.
 
     Errors: ConfigError for properties that Hudi would refuse, a misspelt property of the lock, a scheme without a
-        lock client, settings that contradict each other (T11), two mechanisms on one table; CapabilityMissing for
-        Azure.
+        lock client, settings that contradict each other (T11), two mechanisms on one table, no credentials for
+        the cloud.
     Source: RFC-91 "Configurations"; Hudi 1.2.0 `StorageLockClient`, `StorageSchemes`; dynamodb-lock-rs
         `DynamoDbOptions`.
     """

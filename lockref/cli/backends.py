@@ -29,7 +29,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
         mark, style = ("✓", "good") if row["available"] else ("–", "dim")
         line = f"{mark} {row['name']:<{width}} {row['via']:<7} {row['version']!s:<10} {printable(str(row['reason']))}"
         console.say(line.rstrip(), style=style)
-    console.say("or any store: memory:, file:///folder, s3://bucket/prefix?endpoint=URL, gs://…, zookeeper://HOST:PORT")
+    console.say(
+        "or any store: memory:, file:///folder, s3://bucket/prefix?endpoint=URL, gs://…, az://…, zookeeper://HOST:PORT"
+    )
 
 
 @command.command(name="up")

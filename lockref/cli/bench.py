@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.argument("scenario", default="contention")
 @click.option(
     "--backend", "-b", "backends", multiple=True, default=("ministack",), show_default=True, metavar="NAME|URI",
-    help="A server of `lockref backends`, or a store: memory:, file:///FOLDER, s3://…, gs://…, zookeeper://…",
+    help="A server of `lockref backends`, or a store: memory:, file:///FOLDER, s3://…, gs://…, az://…, zookeeper://…",
 )  # fmt: skip
 @click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
 @click.option("--contenders", type=click.IntRange(1, 1024), show_default="64", help="Threads in all.")

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from lockref.errors import CapabilityMissing, ConfigError
+from lockref.errors import ConfigError
 from lockref.storage.config import CLOUD_OF_SCHEME, LockFileLocation, check_scheme, lock_file_location
+from lockref.stores.azure_account import same_container
 from lockref.stores.keys import check_key
 from lockref.stores.port import ObjectStore, PlacedStore
 
@@ -34,7 +35,9 @@ def key_in(store: ObjectStore, base_path: str) -> str:
         return location.key
     place = store.place
     folder = f"{place.prefix}/" if place.prefix else ""
-    is_same_bucket = (place.cloud, place.container) == (CLOUD_OF_SCHEME.get(location.scheme), location.bucket)
+    cloud = CLOUD_OF_SCHEME.get(location.scheme)
+    bucket = same_container(location.bucket) if cloud == "azure" else location.bucket
+    is_same_bucket = (place.cloud, place.container) == (cloud, bucket)
     if not is_same_bucket or not location.key.startswith(folder):
         raise ConfigError(
             f"the store {place} does not hold the lock object of the table at {base_path}, which is "
@@ -47,14 +50,11 @@ def key_in(store: ObjectStore, base_path: str) -> str:
 def store_uri(location: LockFileLocation, *, endpoint: str = "", region: str = "") -> str:
     """The URI of the store that holds a lock object: its whole bucket.
 
-    Errors: ConfigError for a scheme that Hudi has no lock client for; CapabilityMissing for Azure, whose
-        store does not exist here yet.
+    Errors: ConfigError for a scheme that Hudi has no lock client for.
     """
     check_scheme(location.scheme)
     cloud = CLOUD_OF_SCHEME[location.scheme]
-    if cloud == "azure":
-        raise CapabilityMissing(
-            f"{location.scheme}://{location.bucket}: lockref has no store for Azure yet; it has s3, s3a and gs"
-        )
+    # Of Azure the scheme stays: it says how the account is written beside the container.
+    scheme = location.scheme if cloud == "azure" else cloud
     options = urlencode({name: value for name, value in (("endpoint", endpoint), ("region", region)) if value})
-    return f"{cloud}://{location.bucket}{'?' if options else ''}{options}"
+    return f"{scheme}://{location.bucket}{'?' if options else ''}{options}"

@@ -1,4 +1,4 @@
-"""Which names a bucket can have, by the rules of S3 and of Google Cloud Storage.
+"""Which names a bucket can have, by the rules of S3 and of Google Cloud Storage, and a container of Azure.
 
 An impossible name is found before anything is sent, because servers answer it
 in many ways. Names that S3 reserves, such as aliases of access points, are
@@ -16,6 +16,7 @@ DOTTED_CHARS_MAX: Final = 222
 
 _S3: Final = re.compile(r"[a-z0-9][a-z0-9.-]*[a-z0-9]")
 _GCS: Final = re.compile(r"[a-z0-9][a-z0-9._-]*[a-z0-9]")
+_AZURE: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 _IP: Final = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 
@@ -53,4 +54,13 @@ def _gcs_fault(name: str) -> str:
         return f"a name, or each part of one with dots, has {CHARS_MAX} characters at most"
     if name.startswith("goog") or "google" in name:
         return "Google keeps names that begin with goog or hold google"
+    return ""
+
+
+def container_fault(name: str) -> str:
+    """What makes a container's name impossible, to stand after "the container … is not possible:"; "" if nothing."""
+    if not 3 <= len(name) <= CHARS_MAX:
+        return f"a name has 3 to {CHARS_MAX} characters"
+    if _AZURE.fullmatch(name) is None:
+        return "a name has lower-case letters, digits and single hyphens, and a letter or digit at both ends"
     return ""

@@ -8,6 +8,7 @@ And how a request's time-out is shared out between connecting and waiting.
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,12 +18,16 @@ _CONNECT_SHARE: Final = 5
 """One part in so many of the time-out is for connecting; the rest is for the answer."""
 
 
-def check_endpoint(endpoint: str) -> str:
+_ACCOUNT: Final = re.compile(r"/[a-z0-9]{3,24}")
+
+
+def check_endpoint(endpoint: str, *, may_name_account: bool = False) -> str:
     """Return the endpoint without a final slash.
 
+    may_name_account: it may end in a storage account's name, as that of Azure's emulators does.
     Errors: ValueError, in words that fit after "the endpoint", if it is not
         `http://host[:port]` or `https://host[:port]`. The text never repeats a
-        user name or password.
+        user name, a password or a query, which may be a signature.
     """
     try:
         parts = urlsplit(endpoint)
@@ -33,8 +38,13 @@ def check_endpoint(endpoint: str) -> str:
         raise ValueError("holds credentials; put them into the environment or a profile instead")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{endpoint!r} is not of the form http://HOST:PORT or https://HOST")
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ValueError(f"{endpoint!r} has more than a host and a port")
+    path = parts.path.rstrip("/")
+    if may_name_account and _ACCOUNT.fullmatch(path):
+        path = ""
+    if path or parts.query or parts.fragment:
+        told = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        account = ", and at most one account" if may_name_account else ""
+        raise ValueError(f"{told!r} has more than a host and a port{account}")
     try:
         port = parts.port
     except ValueError:

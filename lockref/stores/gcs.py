@@ -22,15 +22,14 @@ from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession, Request
 from google.cloud.storage import Client
 from google.cloud.storage.exceptions import DataCorruption
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError
 
 from lockref.stores.endpoints import is_loopback, split_timeout_s
+from lockref.stores.http_session import bound_connections, explain_silence
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
-from lockref.stores.wire import BoundedConnection, Exchange, bounded
+from lockref.stores.wire import Exchange, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,60 +75,22 @@ _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _GENERATION_ABSENT: Final = 0
 
 
-class _Connection(BoundedConnection, HTTPConnection):
-    pass
-
-
-class _TlsConnection(BoundedConnection, HTTPSConnection):
-    pass
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
-
-
-_POOLS: Final = {"http": _Pool, "https": _TlsPool}
-
-
-class _BoundedAdapter(requests.adapters.HTTPAdapter):
-    """requests' adapter with connections that keep a deadline."""
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = _POOLS
-
-    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
-        manager = super().proxy_manager_for(proxy, **kwargs)
-        manager.pool_classes_by_scheme = _POOLS
-        return manager
-
-
 class _Session(AuthorizedSession):
     """An authorized session whose requests keep a deadline, and so do those that fetch its access tokens."""
 
     def __init__(self, credentials: Any, *, refresh_on: tuple[int | None, ...], is_local: bool, pool_size: int) -> None:
         self._tokens = requests.Session()
         # A token may be asked for again: a retry there lands no write, and ends at the same deadline.
-        _mount(self._tokens, pool_size=1, retries=3)
+        bound_connections(self._tokens, pool_size=1, retries=3)
         tokens = Request(self._tokens)
         super().__init__(credentials, refresh_on, auth_request=tokens)  # type: ignore[no-untyped-call]
         # One request per call: urllib3's own retries are off.
-        _mount(self, pool_size=pool_size, retries=0)
+        bound_connections(self, pool_size=pool_size)
         self.trust_env = not is_local
 
     def close(self) -> None:
         self._tokens.close()
         super().close()  # type: ignore[no-untyped-call]
-
-
-def _mount(session: requests.Session, *, pool_size: int, retries: int) -> None:
-    adapter = _BoundedAdapter(pool_connections=1, pool_maxsize=pool_size, max_retries=retries)
-    session.mount("https://", adapter)
-    session.mount("http://", adapter)
 
 
 def make_session(*, endpoint: str, pool_size: int) -> AuthorizedSession:
@@ -309,21 +270,11 @@ def _details(error: GoogleAPICallError) -> list[dict[str, Any]]:
     return [detail for detail in error.errors if isinstance(detail, dict)]
 
 
-_UNSENT: Final = "nothing was sent"
-
-
 def _explain(error: Exception) -> tuple[Outcome, str]:
-    """What it means that no answer was understood. Names the error's class, never its text: that quotes requests."""
-    name = type(error).__name__
+    """What it means that no answer was understood."""
     if isinstance(error, GoogleAuthError):
-        return Outcome.AMBIGUOUS, f"{name}: no access token could be had; {_UNSENT}"
-    if isinstance(error, requests.ConnectTimeout):
-        return Outcome.AMBIGUOUS, f"{name}: no connection in time; {_UNSENT}"
-    if isinstance(error, requests.Timeout):
-        return Outcome.AMBIGUOUS, f"{name}: no answer in time; the request may have taken effect"
-    if isinstance(error, requests.ConnectionError) and _never_connected(error):
-        return Outcome.AMBIGUOUS, f"{name}: no connection could be made; {_UNSENT}"
-    return Outcome.AMBIGUOUS, f"{name}: the answer was lost; the request may have taken effect"
+        return Outcome.AMBIGUOUS, f"{type(error).__name__}: no access token could be had; nothing was sent"
+    return Outcome.AMBIGUOUS, explain_silence(error)
 
 
 def _garbage(error: Exception, exchange: Exchange) -> str:
@@ -332,9 +283,3 @@ def _garbage(error: Exception, exchange: Exchange) -> str:
         raise error
     told = exchange.received if exchange.status else "a success without a generation"
     return f"{told}, which is no answer of Google Cloud Storage; the request may have taken effect"
-
-
-def _never_connected(error: requests.ConnectionError) -> bool:
-    """True if urllib3 says that no connection came about; it says so in the cause."""
-    cause = error.args[0] if error.args else None
-    return isinstance(getattr(cause, "reason", None), NewConnectionError)

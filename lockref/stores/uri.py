@@ -1,4 +1,4 @@
-"""From a line of text to a store: `memory:`, `file:///…`, `s3://…`, `gs://…`, `dynamodb://…`, `zookeeper://…`.
+"""From a line of text to a store: `memory:`, `file:///…`, `s3://…`, `gs://…`, `az://…`, `dynamodb://…`, `zookeeper://…`.
 
 Parsing is separate from opening, so that a scenario can be checked without
 importing an SDK or opening a socket. Whatever is wrong with a URI is a
@@ -15,22 +15,39 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from lockref.errors import CapabilityMissing, ConfigError
-from lockref.stores.buckets import bucket_fault
+from lockref.stores.azure_account import blob_host
+from lockref.stores.buckets import bucket_fault, container_fault
 from lockref.stores.endpoints import check_endpoint
 from lockref.stores.keys import check_key
 from lockref.stores.port import ObjectStore
 
 POOL_SIZE_DEFAULT: Final = 10
 
+_AT_AZURE: Final = "[/PREFIX][?endpoint=http://HOST:PORT/ACCOUNT]"
+_ABFS: Final = f"abfs[s]://CONTAINER@ACCOUNT.dfs.core.windows.net{_AT_AZURE}"
+_WASB: Final = f"wasb[s]://CONTAINER@ACCOUNT.blob.core.windows.net{_AT_AZURE}"
+AZURE: Final = ("az", "abfs", "abfss", "wasb", "wasbs")
+"""Schemes of Azure. All but the first name the account; they are those of Hadoop, and of RFC-91."""
+
 FORMS: Final = {
     "memory": "memory: or memory:NAME",
     "file": "file:///FOLDER",
     "s3": "s3://BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION]",
     "gs": "gs://BUCKET[/PREFIX][?endpoint=http://HOST:PORT]",
+    "az": f"az://CONTAINER{_AT_AZURE}",
+    "abfs": _ABFS,
+    "abfss": _ABFS,
+    "wasb": _WASB,
+    "wasbs": _WASB,
     "dynamodb": "dynamodb://TABLE[?endpoint=http://HOST:PORT&region=REGION]",
     "zookeeper": "zookeeper://HOST:PORT[,HOST:PORT][/FOLDER]",
 }
-_OPTIONS: Final = {"s3": ("endpoint", "region"), "gs": ("endpoint",), "dynamodb": ("endpoint", "region")}
+_OPTIONS: Final = {
+    "s3": ("endpoint", "region"),
+    "gs": ("endpoint",),
+    "dynamodb": ("endpoint", "region"),
+    **dict.fromkeys(AZURE, ("endpoint",)),
+}
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 _ENSEMBLE_SERVER: Final = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]):([0-9]{1,5})")
@@ -40,11 +57,12 @@ _ENSEMBLE_SERVER: Final = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:]{2,4
 class StoreAddress:
     """A parsed store URI.
 
-    container: the bucket or table; for `file:` the absolute path of the folder, for `memory:` the name, for
+    container: the bucket, container or table; for `file:` the absolute path of the folder, for `memory:` the name, for
         `zookeeper:` the servers, `HOST:PORT,HOST:PORT`.
     prefix: what stands before every key or znode, without slashes at its ends; "" for none.
     endpoint: `http://host:port` of a server to use instead of the cloud's own; "" for the cloud.
     region: Amazon's services only; "" for what the SDK finds.
+    account: Azure only: the account's host as the URI names it; "" for the environment's account.
     """
 
     scheme: str
@@ -52,12 +70,14 @@ class StoreAddress:
     prefix: str = ""
     endpoint: str = ""
     region: str = ""
+    account: str = ""
 
     def __str__(self) -> str:
         """A line for people, such as `s3://bucket/prefix at http://127.0.0.1:4566`."""
         if self.scheme == "memory":
             return f"memory:{self.container}"
-        path = f"{self.container}/{self.prefix}" if self.prefix else self.container
+        path = f"{self.container}@{self.account}" if self.account else self.container
+        path = f"{path}/{self.prefix}" if self.prefix else path
         return f"{self.scheme}://{path}{f' at {self.endpoint}' if self.endpoint else ''}"
 
 
@@ -71,7 +91,7 @@ def parse_store_uri(uri: str) -> StoreAddress:
     if not colon or scheme not in FORMS:
         # Only the scheme is repeated: whatever follows it may hold a password.
         shown = f"scheme {scheme!r}" if colon else f"store {uri!r}"
-        raise ConfigError(f"the {shown} is not known; expected one of {'; '.join(FORMS.values())}")
+        raise ConfigError(f"the {shown} is not known; expected one of {'; '.join(dict.fromkeys(FORMS.values()))}")
     if scheme == "memory":
         if re.fullmatch(r"[\w.-]*", rest, re.ASCII) is None:
             raise ConfigError(f"the store {uri!r} is not of the form {FORMS[scheme]}")
@@ -85,6 +105,8 @@ def parse_store_uri(uri: str) -> StoreAddress:
         return _parse_folder(uri, parts)
     if scheme == "zookeeper":
         return _parse_ensemble(parts)
+    if scheme in AZURE:
+        return _parse_container(parts)
     return _parse_table(uri, parts) if scheme == "dynamodb" else _parse_bucket(uri, parts)
 
 
@@ -132,14 +154,39 @@ def _parse_bucket(uri: str, parts: SplitResult) -> StoreAddress:
         raise ConfigError(f"the store {uri!r} names no bucket; expected {form}")
     if fault := bucket_fault(scheme, bucket):
         raise ConfigError(f"the bucket {bucket!r} is not possible: {fault}; expected {form}")
+    options = _parse_options(parts.query, scheme=scheme, bucket=bucket)
+    return StoreAddress(scheme=scheme, container=bucket, prefix=_parse_prefix(parts, bucket), **options)
+
+
+def _parse_container(parts: SplitResult) -> StoreAddress:
+    scheme, form = parts.scheme, FORMS[parts.scheme]
+    container, at, account = parts.netloc.partition("@")
+    if scheme == "az" or ":" in container:
+        _refuse_credentials(scheme, parts.netloc)
+    if not container:
+        raise ConfigError(f"the {scheme} store's URI names no container; expected {form}")
+    if fault := container_fault(container):
+        raise ConfigError(f"the container {container!r} is not possible: {fault}; expected {form}")
+    if scheme != "az":
+        if not at:
+            raise ConfigError(f"the store {scheme}://{container} names no account; expected {form}")
+        try:
+            blob_host(account)
+        except ValueError as error:
+            raise ConfigError(f"the store {scheme}://{container}: the account {error}") from None
+    options = _parse_options(parts.query, scheme=scheme, bucket=container)
+    prefix = _parse_prefix(parts, container)
+    return StoreAddress(scheme=scheme, container=container, prefix=prefix, account=account, **options)
+
+
+def _parse_prefix(parts: SplitResult, bucket: str) -> str:
     prefix = unquote(parts.path).strip("/")
     if prefix:
         try:
             check_key(prefix)
         except ValueError as error:
             raise ConfigError(f"the prefix of the store in bucket {bucket!r} is no key: {error}") from None
-    options = _parse_options(parts.query, scheme=scheme, bucket=bucket)
-    return StoreAddress(scheme=scheme, container=bucket, prefix=prefix, **options)
+    return prefix
 
 
 def _parse_options(query: str, *, scheme: str, bucket: str) -> dict[str, str]:
@@ -153,7 +200,7 @@ def _parse_options(query: str, *, scheme: str, bucket: str) -> dict[str, str]:
         options[name] = value
     if "endpoint" in options:
         try:
-            options["endpoint"] = check_endpoint(options["endpoint"])
+            options["endpoint"] = check_endpoint(options["endpoint"], may_name_account=scheme in AZURE)
         except ValueError as error:
             raise ConfigError(f"{where}: the endpoint {error}") from None
     if "region" in options and _REGION.fullmatch(options["region"]) is None:
@@ -214,6 +261,19 @@ def _open_gcs(address: StoreAddress, request_timeout_ns: int, pool_size: int) ->
         ) from error
 
 
+def _open_azure(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
+    from lockref.stores.azure import AzureStore
+
+    return AzureStore(
+        container=address.container,
+        prefix=address.prefix,
+        account_host=address.account,
+        endpoint=address.endpoint,
+        request_timeout_ns=request_timeout_ns,
+        pool_size=pool_size,
+    )
+
+
 def _open_table(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
     from lockref.dynamodb.objects import TableStore
     from lockref.dynamodb.place import table_channel
@@ -232,6 +292,7 @@ _OPENERS: Final[dict[str, Callable[[StoreAddress, int, int], ObjectStore]]] = {
     "file": _open_folder,
     "s3": _open_s3,
     "gs": _open_gcs,
+    **dict.fromkeys(AZURE, _open_azure),
     "dynamodb": _open_table,
     "zookeeper": _open_ensemble,
 }

@@ -1,7 +1,8 @@
-"""Making the bucket, or the table, that a started server does not have yet."""
+"""Making the bucket, the container or the table that a started server does not have yet."""
 
 from __future__ import annotations
 
+import os
 from http import HTTPStatus
 
 import requests
@@ -11,15 +12,17 @@ from urllib3.exceptions import HTTPError
 
 from lockref.dynamodb.place import require_table
 from lockref.errors import BackendUnavailable
+from lockref.stores import azure_client
+from lockref.stores.azure_account import find_account
 from lockref.stores.endpoints import split_timeout_s
 from lockref.stores.gcs import make_session
 from lockref.stores.s3 import make_client
-from lockref.stores.uri import StoreAddress
+from lockref.stores.uri import AZURE, StoreAddress
 from lockref.stores.wire import bounded
 
 
 def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:
-    """Create the bucket or table of `address` at its endpoint; one that is there already is fine.
+    """Create the bucket, container or table of `address` at its endpoint; one that is there already is fine.
 
     request_timeout_ns: bounds the request as a whole.
     Errors: BackendUnavailable if the server does not answer or refuses.
@@ -29,6 +32,8 @@ def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:
         _create_s3(address, request_timeout_ns)
     elif address.scheme == "dynamodb":
         require_table(address, request_timeout_ns=request_timeout_ns, may_create=True)
+    elif address.scheme in AZURE:
+        _create_container(address, request_timeout_ns)
     else:
         _create_gcs(address, request_timeout_ns)
 
@@ -60,3 +65,19 @@ def _create_gcs(address: StoreAddress, request_timeout_ns: int) -> None:
         raise BackendUnavailable(f"creating the bucket of {address} failed: {type(error).__name__}") from error
     if answer.status_code not in (HTTPStatus.OK, HTTPStatus.CONFLICT):
         raise BackendUnavailable(f"creating the bucket of {address} failed: status {answer.status_code}")
+
+
+def _create_container(address: StoreAddress, request_timeout_ns: int) -> None:
+    account = find_account(host=address.account, endpoint=address.endpoint, environ=os.environ)
+    with azure_client.make_session(account, pool_size=1) as session:
+        client = azure_client.make_client(
+            account, address.container, session=session, request_timeout_ns=request_timeout_ns
+        )
+        try:
+            with bounded(request_timeout_ns):
+                client.create_container()
+        except azure_client.NO_ANSWER as error:
+            if getattr(error, "error_code", None) != "ContainerAlreadyExists":
+                raise BackendUnavailable(
+                    f"creating the container of {address} failed: {type(error).__name__}"
+                ) from error

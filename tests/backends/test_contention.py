@@ -54,7 +54,9 @@ def contend_until_held(
     pytest.skip(f"this machine is too busy to show anything: {'; '.join(verdicts.reasons)}")
 
 
-@pytest.mark.parametrize("address", [on("ministack"), on("localstack"), on("fake-gcs-server")], indirect=True)
+@pytest.mark.parametrize(
+    "address", [on("ministack"), on("localstack"), on("fake-gcs-server"), on("azurite")], indirect=True
+)
 def test_two_hundred_threads_append_to_one_list(address: str) -> None:
     """S1, S3, S4: no append is lost and no two threads believe; the list ends exactly 0 to n-1."""
     outcome, counted = contend_until_held(address)

@@ -1,4 +1,4 @@
-"""Lost replies, resets and silence: what the two cloud stores make of them, and what really happened."""
+"""Lost replies, resets and silence: what the cloud stores make of them, and what really happened."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,6 +17,7 @@ from scenarios.backends.faultproxy import FaultProxy
 from sim.faults.answers import Error
 from sim.faults.network import Delay, LoseReply
 from tests.backends.conftest import on
+from tests.unit.test_store_stalled_bodies import ACCOUNT_IN
 
 SHORT_NS = 400 * NS_PER_MS
 LONG_NS = 20 * NS_PER_S
@@ -23,21 +25,27 @@ RESET_BEFORE = Error(id="reset before", status="reset", cut="c1")
 RESET_REPLY = Error(id="commit then reset", status="reset", cut="c2")
 HANG_REPLY = LoseReply(id="commit then hang")
 SLOW = Delay(id="slow", by_ns=20 * NS_PER_MS, direction="reply")
-clouds = pytest.mark.parametrize("address", [on("ministack"), on("fake-gcs-server")], indirect=True)
+clouds = pytest.mark.parametrize("address", [on("ministack"), on("fake-gcs-server"), on("azurite")], indirect=True)
 
 
 @pytest.fixture
 def proxy(address):
     """A proxy before the server that the test names."""
-    host, _, port = parse_store_uri(address).endpoint.removeprefix("http://").partition(":")
-    with FaultProxy((host, int(port))) as proxy:
+    server = urlsplit(parse_store_uri(address).endpoint)
+    with FaultProxy((server.hostname, server.port)) as proxy:
         yield proxy
+
+
+def via(proxy, address):
+    """The URI of the same store, reached through the proxy."""
+    account = urlsplit(parse_store_uri(address).endpoint).path
+    return f"{address.partition('?')[0]}?endpoint={proxy.endpoint}{account}"
 
 
 @pytest.fixture
 def through(address, proxy):
     """A store whose requests pass the proxy, and that waits as long as a busy machine may need."""
-    uri = f"{address.partition('?')[0]}?endpoint={proxy.endpoint}"
+    uri = via(proxy, address)
     with contextlib.closing(open_store(uri, request_timeout_ns=LONG_NS)) as opened:
         yield opened
 
@@ -45,7 +53,7 @@ def through(address, proxy):
 @pytest.fixture
 def hasty(address, proxy):
     """The same for requests that nobody answers: each of them costs a time-out."""
-    uri = f"{address.partition('?')[0]}?endpoint={proxy.endpoint}"
+    uri = via(proxy, address)
     with contextlib.closing(open_store(uri, request_timeout_ns=SHORT_NS)) as opened:
         yield opened
 
@@ -122,7 +130,7 @@ def test_a_slow_network_changes_no_outcome(through, proxy):
 @clouds
 def test_the_connection_after_a_fault_works(address, proxy):
     """A pool must not hand out a connection that a fault has left half dead."""
-    uri = f"{address.partition('?')[0]}?endpoint={proxy.endpoint}"
+    uri = via(proxy, address)
     # One request waits for this time-out in vain; a busy machine must be able to answer the others within it.
     with contextlib.closing(open_store(uri, request_timeout_ns=2 * NS_PER_S)) as through:
         for fault in (HANG_REPLY, RESET_REPLY, RESET_BEFORE):
@@ -131,7 +139,7 @@ def test_the_connection_after_a_fault_works(address, proxy):
             assert through.put("k", b"y").outcome is Outcome.APPLIED
 
 
-@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize("scheme", ACCOUNT_IN)
 def test_a_server_that_never_answers_is_ambiguous_within_the_timeout(scheme):
     """A hung server costs one time-out per request, and its silence is no answer."""
     with socket.socket() as silent:
@@ -139,7 +147,7 @@ def test_a_server_that_never_answers_is_ambiguous_within_the_timeout(scheme):
         silent.listen(8)
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with contextlib.closing(
-            open_store(f"{scheme}://bucket?endpoint={endpoint}", request_timeout_ns=SHORT_NS)
+            open_store(f"{scheme}://bucket?endpoint={endpoint}{ACCOUNT_IN[scheme]}", request_timeout_ns=SHORT_NS)
         ) as store:
             for call in (lambda: store.put_if_absent("k", b"x"), lambda: store.read("k"), lambda: store.delete("k")):
                 began_ns = time.monotonic_ns()
@@ -150,14 +158,14 @@ def test_a_server_that_never_answers_is_ambiguous_within_the_timeout(scheme):
                 assert SHORT_NS // 2 < took_ns < 10 * NS_PER_S
 
 
-@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize("scheme", ACCOUNT_IN)
 def test_a_refused_connection_says_that_nothing_was_sent(scheme):
     """Ambiguous like any network error, but its reason tells the reader more."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with contextlib.closing(
-            open_store(f"{scheme}://bucket?endpoint={endpoint}", request_timeout_ns=SHORT_NS)
+            open_store(f"{scheme}://bucket?endpoint={endpoint}{ACCOUNT_IN[scheme]}", request_timeout_ns=SHORT_NS)
         ) as store:
             reply = store.put_if_absent("k", b"x")
     assert (reply.outcome, reply.status) == (Outcome.AMBIGUOUS, None)

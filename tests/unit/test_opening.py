@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import socket
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import lockref
 from lockref import StorageLock, StorageLockConfig, open_lock, open_store
 from lockref.dynamodb.lease import DynamoLock
-from lockref.errors import CapabilityMissing, ConfigError
+from lockref.errors import ConfigError
 from lockref.storage.place import key_in, store_uri
 from lockref.stores.localfs import FileStore
 from lockref.stores.memory import MemoryStore
@@ -21,6 +22,15 @@ from tests.docs import ROOT, blocks
 
 BASE_PATH = "hoodie.base.path"
 LOCK_OBJECT = ".hoodie/.locks/table_lock.json"
+
+
+@pytest.fixture
+def azure_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials for an account of Azure, and none of whoever runs the tests."""
+    for name in [name for name in os.environ if name.startswith("AZURE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "mine")
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "a2V5")
 
 
 def config(base_path: str) -> StorageLockConfig:
@@ -47,10 +57,30 @@ def test_a_bucket_of_google_opens_googles_store() -> None:
     lock.close()
 
 
+@pytest.mark.parametrize("service", ["blob", "dfs"])
 @pytest.mark.parametrize("scheme", ["abfs", "abfss", "wasb", "wasbs"])
-def test_azure_is_named_until_its_store_exists(scheme: str) -> None:
-    with pytest.raises(CapabilityMissing, match="no store for Azure yet"):
-        open_lock({BASE_PATH: f"{scheme}://lake/orders"})
+@pytest.mark.parametrize("endpoint", ["", "http://127.0.0.1:9/devstoreaccount1"])
+def test_all_names_of_one_container_open_one_object(scheme: str, service: str, endpoint: str, azure_key: None) -> None:
+    """Hudi rewrites `.dfs.` to `.blob.` and asks through TLS, whatever the scheme; an emulator may stand in."""
+    lock = open_lock({BASE_PATH: f"{scheme}://lake@mine.{service}.core.windows.net/orders"}, endpoint=endpoint)
+    place = lock.cell.store.place
+    assert (place.cloud, place.container, place.prefix) == ("azure", "lake@mine.blob.core.windows.net", "")
+    assert lock.cell.key == f"orders/{LOCK_OBJECT}"
+    lock.close()
+
+
+def test_a_container_of_another_account_is_refused(azure_key: None) -> None:
+    """Two accounts may each have a container of that name."""
+    opened = open_store("abfss://lake@mine.dfs.core.windows.net", request_timeout_ns=10**9)
+    assert key_in(opened, "wasbs://lake@mine.blob.core.windows.net/orders") == f"orders/{LOCK_OBJECT}"
+    with pytest.raises(ConfigError, match="would exclude no other writer"):
+        StorageLock(opened, config=config("abfss://lake@other.dfs.core.windows.net/orders"))
+
+
+@pytest.mark.parametrize("base_path", ["abfss://lake/orders", "wasb://lake@elsewhere/orders"])
+def test_a_container_without_an_account_is_refused(base_path: str) -> None:
+    with pytest.raises(ConfigError, match="account"):
+        open_lock({BASE_PATH: base_path})
 
 
 @pytest.mark.parametrize("scheme", ["s3n", "hdfs", "file", "oss", "http"])

@@ -1,11 +1,11 @@
-"""Servers that answer something else than S3 or GCS: what came is said, in a few words and without its content."""
+"""Servers that answer something else than S3, GCS or Azure: what came is said in a few words, without its content."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockref.stores.port import Outcome, Version
-from tests.unit.test_store_stalled_bodies import Answer, at_once, serving, store_at
+from tests.unit.test_store_stalled_bodies import ACCOUNT_IN, Answer, at_once, serving, store_at
 
 
 def _answer(status: bytes, media: bytes, body: bytes) -> Answer:
@@ -27,10 +27,10 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize("scheme", ACCOUNT_IN)
 @pytest.mark.parametrize("what", GARBAGE)
 def test_garbage_is_an_answer_lost_and_told_as_what_came(scheme: str, what: str) -> None:
-    """A1: 200 with what S3 or GCS never says is ambiguous, never an exception, and never called a 500."""
+    """A1: 200 with what none of the clouds ever says is ambiguous, never an exception, and never called a 500."""
     with serving(GARBAGE[what]) as server, store_at(scheme, server) as store:
         replies = [store.read("key"), store.put_if_absent("key", b"x"), store.put_if_version("key", b"x", Version("7"))]
     for reply in replies:
@@ -42,7 +42,7 @@ def test_garbage_is_an_answer_lost_and_told_as_what_came(scheme: str, what: str)
         assert all("20 bytes of text/html" in reply.reason for reply in replies)
 
 
-@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize("scheme", ACCOUNT_IN)
 def test_a_status_is_told_once(scheme: str) -> None:
     """An error without a code of its own reads `502: …`, not `502 502: …`."""
     page = _answer(b"502 Bad Gateway", b"text/html", b"<html></html>")
@@ -63,6 +63,8 @@ def test_dummy_credentials_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path) -
             assert "dummy" in store.credentials_note
         with store_at("gs", server) as store:
             assert "no Google credentials" in store.credentials_note
+        with store_at("az", server) as store:
+            assert "well-known key" in store.credentials_note
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         with store_at("s3", server) as store:

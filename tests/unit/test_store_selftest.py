@@ -277,14 +277,14 @@ def test_racers_leave_together():
     assert race(ThreadRuntime(), [lambda: together.wait(30) is not None] * 6) == [True] * 6
 
 
-@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize("scheme", ["s3", "gs", "az"])
 def test_a_racer_is_held_back_until_its_request_is_ready(scheme):
     """The start line stands behind signing and connecting: nothing is asked of the server before it opens."""
-    from tests.unit.test_store_stalled_bodies import GOOD, at_once
+    from tests.unit.test_store_stalled_bodies import ACCOUNT_IN, GOOD, at_once
     from tests.unit.test_store_stalled_bodies import serving as answering
 
     with answering(at_once(GOOD)) as server:
-        uri = f"{scheme}://bucket/p?endpoint=http://127.0.0.1:{server.port}"
+        uri = f"{scheme}://bucket/p?endpoint=http://127.0.0.1:{server.port}{ACCOUNT_IN[scheme]}"
         with contextlib.closing(open_store(uri, request_timeout_ns=30 * NS_PER_S)) as store:
             seen = []
             with held_back(lambda: seen.append(server.requests)):

@@ -7,6 +7,7 @@ import pytest
 from google.auth.exceptions import DefaultCredentialsError
 
 from lockref.errors import CapabilityMissing, ConfigError
+from lockref.stores.azure import AzureStore
 from lockref.stores.endpoints import is_loopback
 from lockref.stores.gcs import GcsStore
 from lockref.stores.localfs import FileStore
@@ -35,6 +36,33 @@ from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
         (
             "gs://bucket/a?endpoint=http%3A%2F%2F127.0.0.1%3A9",
             StoreAddress(scheme="gs", container="bucket", prefix="a", endpoint="http://127.0.0.1:9"),
+        ),
+        ("az://tables", StoreAddress(scheme="az", container="tables")),
+        (
+            "az://tables/a/b?endpoint=http://127.0.0.1:9/devstoreaccount1/",
+            StoreAddress(scheme="az", container="tables", prefix="a/b", endpoint="http://127.0.0.1:9/devstoreaccount1"),
+        ),
+        (
+            "abfss://tables@lake.dfs.core.windows.net/a%20b",
+            StoreAddress(scheme="abfss", container="tables", prefix="a b", account="lake.dfs.core.windows.net"),
+        ),
+        (
+            "abfs://tables@lake.dfs.core.usgovcloudapi.net",
+            StoreAddress(scheme="abfs", container="tables", account="lake.dfs.core.usgovcloudapi.net"),
+        ),
+        (
+            "wasb://t-1@lake.z12.blob.storage.azure.net/a?endpoint=https://10.0.0.1",
+            StoreAddress(
+                scheme="wasb",
+                container="t-1",
+                prefix="a",
+                endpoint="https://10.0.0.1",
+                account="lake.z12.blob.storage.azure.net",
+            ),
+        ),
+        (
+            "wasbs://tables@lake.blob.core.windows.net",
+            StoreAddress(scheme="wasbs", container="tables", account="lake.blob.core.windows.net"),
         ),
         ("zookeeper://127.0.0.1:2181", StoreAddress(scheme="zookeeper", container="127.0.0.1:2181")),
         (
@@ -88,6 +116,24 @@ def test_a_uri_is_taken_apart(uri, address):
         ("s3://bucket?region=a&region=b", "twice"),
         ("s3://bucket?region=A B", "region"),
         ("gs://bucket?region=eu-west-1", "'region'"),
+        ("az://", "names no container"),
+        ("az:///prefix", "names no container"),
+        ("abfss://@lake.dfs.core.windows.net", "names no container"),
+        ("az://Tables", "lower-case"),
+        ("az://t--1", "single hyphens"),
+        ("az://ab", "3 to 63"),
+        ("az://a.b", "hyphens"),
+        ("abfss://tables", "names no account"),
+        ("abfss://tables@", "'' is not of the form ACCOUNT"),
+        ("abfss://tables@lake", "'lake' is not of the form ACCOUNT"),
+        ("abfss://tables@lake.file.core.windows.net", "is not of the form ACCOUNT"),
+        ("wasb://tables@l_ke.blob.core.windows.net", "is not of the form ACCOUNT"),
+        ("abfss://tables@lake.dfs.core.windows.net:443", "is not of the form ACCOUNT"),
+        ("az://tables?region=eu", "'region'"),
+        ("az://tables?endpoint=http://h:1/a/b", "at most one account"),
+        ("az://tables?endpoint=http://h:1/A", "at most one account"),
+        ("s3://bucket?endpoint=http://h:1/account", "more than a host"),
+        ("az://tables/a//b", "prefix"),
         ("zookeeper://", "names '' as a server"),
         ("zookeeper://127.0.0.1", "names '127.0.0.1' as a server"),
         ("zookeeper://a:2181,b", "names 'b' as a server"),
@@ -113,6 +159,11 @@ def test_a_wrong_uri_gets_one_clear_line(uri, part):
         "s3://key:hunter2@\u2100",
         "s3://bucket?endpoint=http://key:hunter2@\u2100",
         "zookeeper://key:hunter2@h:1",
+        "az://hunter2@tables",
+        "az://key:hunter2@tables",
+        "abfss://tables:hunter2@lake.dfs.core.windows.net",
+        "abfss://tables@lake.dfs.core.windows.net?sv=1&sig=hunter2",
+        "az://tables?endpoint=https://lake.blob.core.windows.net%3Fsv=1%26sig=hunter2",
     ],
 )
 def test_a_message_never_repeats_credentials(uri):
@@ -128,6 +179,7 @@ def test_each_scheme_opens_its_store_without_a_request(tmp_path):
         (f"file://{tmp_path}/new", FileStore),
         ("s3://bucket?endpoint=http://127.0.0.1:1", S3Store),
         ("gs://bucket?endpoint=http://127.0.0.1:1", GcsStore),
+        ("az://bucket?endpoint=http://127.0.0.1:1/devstoreaccount1", AzureStore),
     ):
         store = open_store(uri, request_timeout_ns=1_000_000)
         assert isinstance(store, kind)
