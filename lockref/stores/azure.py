@@ -188,25 +188,28 @@ class AzureStore:
     def _ask(self, send: Callable[[Callable[[Any], None]], object], *, makes_version: bool = True) -> _Answer:
         """Send one request; `send` is given a hook that hears the reply before the SDK makes something of it."""
         heard: list[Any] = []
-        problem: Exception | None = None
+        problem = code = ""
         with bounded(self._request_timeout_ns) as exchange:
             try:
                 send(heard.append)
             except NO_ANSWER as error:
-                problem = error
-            except _NOT_UNDERSTOOD as error:
+                problem, code = _explain(error), _code(error)
+            except _NOT_UNDERSTOOD:
                 if not exchange.status:
                     raise
-                problem = error
+                problem = _garbage(exchange)
         if not heard:
-            return _Answer(status=exchange.status if exchange.is_success else 0, failure=_explain(problem, exchange))
+            return _Answer(status=exchange.status if exchange.is_success else 0, failure=problem)
         reply = heard[-1].http_response
+        # The SDK keeps the hook beside the reply: a circle, which would hold the body until the collector comes.
+        heard.clear()
         status = int(reply.status_code)
         etag = reply.headers.get("ETag", "") if makes_version else ""
-        if status // 100 == 2 and (problem is not None or (makes_version and not etag)):
+        if status // 100 == 2 and (problem or (makes_version and not etag)):
             # A cut reply can still parse as a success. Without the version it made, nothing can be built on it.
             return _Answer(status=status, failure=_garbage(exchange))
-        return _Answer(status=status, code=_code(reply, problem), etag=etag, body=reply.content)
+        code = reply.headers.get("x-ms-error-code") or code
+        return _Answer(status=status, code=code, etag=etag, body=reply.content)
 
 
 def _condition(version: Version) -> dict[str, Any]:
@@ -224,17 +227,14 @@ def _written(answer: _Answer) -> WriteReply:
     return write_reply(row, status=answer.status, code=answer.code, version=version)
 
 
-def _code(reply: Any, problem: Exception | None) -> str:
-    """The service's word for what is wrong: in a header, and of older servers in the body alone."""
-    named = reply.headers.get("x-ms-error-code") or getattr(problem, "error_code", None) or ""
+def _code(error: Exception) -> str:
+    """The service's word for what is wrong, as far as the SDK found it in the body; a header says it first."""
+    named = getattr(error, "error_code", None) or ""
     return str(getattr(named, "value", named))
 
 
-def _explain(error: Exception | None, exchange: Exchange) -> str:
-    """What it means that no whole reply was heard."""
-    assert error is not None, "a request ended without a reply and without an error"
-    if isinstance(error, _NOT_UNDERSTOOD):
-        return _garbage(exchange)
+def _explain(error: Exception) -> str:
+    """What it means if no whole reply was heard."""
     if isinstance(error, ClientAuthenticationError):
         return f"{type(error).__name__}: no access token could be had; nothing was sent"
     return explain_silence(getattr(error, "inner_exception", None) or error)

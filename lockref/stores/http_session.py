@@ -46,6 +46,14 @@ class _BoundedAdapter(requests.adapters.HTTPAdapter):
         manager.pool_classes_by_scheme = _POOLS
         return manager
 
+    def close(self) -> None:
+        """Close the kept connections now; urllib3 leaves that to the garbage collector."""
+        managers = (self.poolmanager, *self.proxy_manager.values())
+        pools = [manager.pools[key] for manager in managers for key in manager.pools.keys()]  # noqa: SIM118
+        super().close()
+        for pool in pools:
+            pool.close()
+
 
 def bound_connections(session: requests.Session, *, pool_size: int, retries: int = 0) -> None:
     """Let the session make connections that end at the deadline of the thread that uses them.

@@ -80,4 +80,7 @@ def resolve(name: str, requirements: tuple[str, ...]) -> str:
         found: dict[str, Any] = json.loads((root / "package-lock.json").read_text(encoding="utf-8"))
     for package in found["packages"].values():
         package.pop("funding", None)
+        if "://" in str(package.get("license", "")):
+            # An address for people: the list has none, so that a registry's would be seen at once.
+            del package["license"]
     return json.dumps(found, indent=1) + "\n"
