@@ -44,10 +44,9 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
     from lockref.cli.console import Console
     from lockref.cli.options import duration_ns
     from lockref.cli.report import parts_of
-    from lockref.cli.results import begin_run, contention_results, say_results
+    from lockref.cli.results import begin_run, say_results
     from lockref.java import find_java
     from lockref.lab.loading import load_provider
-    from lockref.runtime import NS_PER_S
     from reports.comparison.comparison import compare
     from reports.comparison.subjects import open_subject
     from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
@@ -56,7 +55,7 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
     from reports.spark.session import start_in_background
     from scenarios.definition.load import load_scenario
     from scenarios.runs import provenance
-    from scenarios.worlds.contention import CROWD_MIN, attempts, contend_on
+    from scenarios.worlds.contention import CROWD_MIN
 
     console = Console(ctx.obj)
     for_ns = duration_ns(lasting, "--for")
@@ -78,20 +77,7 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
         write_comparison(beside, folder.path)
         say_comparison(console, beside)
 
-        contended: list[Results] = []
-        if not no_server:
-            what = "threads, one lock, a list that is not thread-safe, a real S3 server"
-            console.say(f"\n3  {contenders} {what}", style="head")
-            for number, (crowd, crowd_ns) in enumerate(attempts(clients=contenders, duration_ns=for_ns), 1):
-                if number > 1:
-                    busy = "   too little happened: this machine is busy, or too slow for so many"
-                    console.say(f"{busy}. Again, with {crowd} threads for {crowd_ns / NS_PER_S:g} s", style="head")
-                part = folder.part("3-contention" if number == 1 else f"3-contention-again-{number}")
-                asked = (BACKEND, load_scenario("contention"), load_provider("hardened"))
-                done = contend_on(*asked, clients=crowd, duration_ns=crowd_ns, folder=part.path, progress=console.step)
-                contended.append(contention_results(console, done, part, about=about))
-                if contended[-1].verdict != "inconclusive":
-                    break
+        contended = [] if no_server else _contend(contenders, for_ns, folder, about, console)
 
         console.say("\n4  their histories through Spark" if spark else "\n4  the report", style="head")
         console.step("report")
@@ -120,6 +106,32 @@ def command(ctx: click.Context, seeds: int, contenders: int, lasting: str, no_sp
         elif not is_as_promised:
             console.say("the demonstration did not come out as it must: see above", style="bad")
         return code
+
+
+def _contend(
+    contenders: int, for_ns: int, folder: RunFolder, about: dict[str, object], console: Console
+) -> list[Results]:
+    """The attempts on a real server, the last of which showed enough, or was the smallest."""
+    from lockref.cli.results import contention_results
+    from lockref.lab.loading import load_provider
+    from lockref.runtime import NS_PER_S
+    from scenarios.definition.load import load_scenario
+    from scenarios.worlds.contention import attempts, contend_on
+
+    what = "threads, one lock, a list that is not thread-safe, a real S3 server"
+    console.say(f"\n3  {contenders} {what}", style="head")
+    contended: list[Results] = []
+    for number, (crowd, crowd_ns) in enumerate(attempts(clients=contenders, duration_ns=for_ns), 1):
+        if number > 1:
+            busy = "   too little happened: this machine is busy, or too slow for so many"
+            console.say(f"{busy}. Again, with {crowd} threads for {crowd_ns / NS_PER_S:g} s", style="head")
+        part = folder.part("3-contention" if number == 1 else f"3-contention-again-{number}")
+        asked = (BACKEND, load_scenario("contention"), load_provider("hardened"))
+        done = contend_on(*asked, clients=crowd, duration_ns=crowd_ns, folder=part.path, progress=console.step)
+        contended.append(contention_results(console, done, part, about=about))
+        if contended[-1].verdict != "inconclusive":
+            break
+    return contended
 
 
 def _simulate(
