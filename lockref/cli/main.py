@@ -28,6 +28,7 @@ COMMANDS = {
     "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
     "replay": ("replay", "Re-run a stored failure: FIXED, FAILED or ERROR."),
     "bench": ("bench", "Contend with many threads on a real server."),
+    "wire": ("wire", "Watch and disturb any program on the wire to its store, and judge its lock."),
     "check": ("check", "Judge any recorded history."),
     "report": ("report", "Write the report of a run through Spark."),
     "compare": ("compare", "Put runs side by side, with what cannot be told from chance."),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lockref.errors import LockrefError
     from scenarios.campaign import CampaignResult
     from scenarios.failures import FailureStore
+    from scenarios.wire.run import WireOutcome
     from scenarios.worlds.contention import Contention
 
 
@@ -73,6 +74,34 @@ def contention_results(
     write_run(folder.path, outcome.events, outcome.runs, results, allowed=allowed)
     say_results(console, results)
     if outcome.is_interrupted:
+        console.say(f"what was finished is in {folder.path}", style="dim")
+        raise KeyboardInterrupt
+    return results
+
+
+def wire_results(
+    console: Console,
+    done: WireOutcome,
+    folder: RunFolder,
+    *,
+    about: Mapping[str, object],
+    allowed: Collection[int] = (),
+) -> Results:
+    """The account of a program on the wire, written and said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
+    facts = {"backend": done.server, "backend_version": done.version, "faults": dict(done.fired)}
+    results = summarised_results(
+        done.summary,
+        title=done.title,
+        scenario=done.scenario,
+        provider=done.program,
+        backend=done.server,
+        provenance={**about, **facts, "digest": history_digest(done.events)},
+        again=check_line(folder.path),
+    )
+    results.notices += done.notices
+    write_run(folder.path, done.events, done.runs, results, allowed=allowed)
+    say_results(console, results)
+    if done.is_interrupted:
         console.say(f"what was finished is in {folder.path}", style="dim")
         raise KeyboardInterrupt
     return results

@@ -190,6 +190,19 @@ def _find(target: str, *, whose: str) -> tuple[object, str]:
     return _attribute(_module_by_name(source, whose), attribute, whose), target
 
 
+def load_decoder(reference: str, *, whose: str) -> StateDecoder:
+    """The function of key and bytes that `module:NAME` or `path/file.py:NAME` names, held to its promises.
+
+    A class stands for its `decode_state`, so that any provider's decoder can be named. whose: how complaints begin.
+    Errors: ConfigError for a module or file that is missing or fails to import, and for what cannot be called.
+    """
+    found, _ = _find(reference, whose=whose)
+    decode = getattr(found, "decode_state", found)
+    if not callable(decode) or isinstance(decode, type):
+        raise ConfigError(f"{whose} is no decoder: expected a function of key and bytes, or a class with decode_state")
+    return CheckedStateDecoder(decode, reference.rpartition(":")[2])
+
+
 def program_stands_on(reference: str) -> str | None:
     """The kind of service that a node's program is made for, as its class declares (`stands_on`); None for any.
 

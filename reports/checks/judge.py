@@ -48,6 +48,7 @@ UNBOUNDED_NS: Final = 2**58
 """Nine years: a clock bound that explains every difference, and leaves room to add times in 64 bits."""
 NO_BELIEF = "no client ever said that it held the lock"
 NO_EFFECT = "nothing was written under the lock to a protected resource"
+NO_CALLS = "the record is of requests on the wire; what calls were made and what they returned is not seen there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,7 @@ def _judge(case: Case) -> Judgement:
         ),
         Ruling(
             check_answers(truth, operations, case.call_of_grant, case.disturbances, case.contradictions),
-            excused=unreadable,
+            excused=[(truth.is_on_wire, NO_CALLS), *unreadable],
             undecided=[*holed, (case.contradictions.runs(case.runs.count), CONTRADICTED)],
         ),
     ]

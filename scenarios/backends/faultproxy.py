@@ -138,8 +138,10 @@ class FaultProxy:
         finally:
             self._connections.discard(task)
 
-    def take(self, head: bytes, *, connection: int) -> tuple[Fault | None, Interference]:
+    def take(self, head: bytes, *, connection: int) -> tuple[Fault | None, Interference] | None:
         """The fault of the request that begins so, and what it does. A proxy that knows more of HTTP overrides this.
+
+        It may answer None, "not known yet": then this piece passes, and it is asked again with the next one.
 
         connection: the number of the client's connection, as the observer is told it.
         """
@@ -184,6 +186,7 @@ class _Connection:
         self._fault: Fault | None = None
         self._act = _NOTHING
         self._is_struck = False
+        self._is_undecided = False
         self._is_answered = True  # So that the first bytes begin a request.
         self._head = b""  # What came of a reply whose first block is not whole yet.
 
@@ -226,10 +229,12 @@ class _Connection:
     async def _forward_requests(self, server: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while chunk := await self._reader.read(CHUNK_BYTES):
-                if self._is_answered:
+                if self._is_answered or self._is_undecided:
                     self._is_answered = False
                     self._is_struck = False
-                    self._fault, self._act = self._proxy.take(chunk, connection=self._number)
+                    decided = self._proxy.take(chunk, connection=self._number)
+                    self._is_undecided = decided is None
+                    self._fault, self._act = decided or (None, _NOTHING)
                     if self._act.request is Treatment.RESET:
                         self._strike()
                         self._reset()

@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ SHORTER = (
 )
 """What a document shows large is run small: it is the form that must be right."""
 
-NEEDS_SERVER = re.compile(r"^lockref (demo|bench|cluster|backends up)\b")
+NEEDS_SERVER = re.compile(r"^lockref (demo|bench|cluster|backends up|wire)\b")
 NEEDS_SPARK = re.compile(r"^lockref (demo|report)\b")
 
 
@@ -46,6 +47,7 @@ def _commands() -> list[tuple[str, str]]:
 COMMANDS = _commands()
 PLAIN = [case for case in COMMANDS if not NEEDS_SERVER.match(case[1]) and not NEEDS_SPARK.match(case[1])]
 SERVED = [case for case in COMMANDS if case[1].startswith("lockref bench")]
+ON_THE_WIRE = [case for case in COMMANDS if case[1].startswith("lockref wire") and "docs/examples" in case[1]]
 
 
 def test_the_documents_show_commands() -> None:
@@ -100,6 +102,18 @@ def test_a_shown_contention_runs(
     """`bench` commands run against a real server; another's address gives way to that of ours."""
     arguments = [ministack_uri if argument.startswith("s3://") else argument for argument in _shortened(command)]
     code = run(arguments)
+    assert code in (0, 3), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+@pytest.mark.parametrize(("document", "command"), ON_THE_WIRE, ids=[command for _, command in ON_THE_WIRE])
+def test_a_shown_program_runs_on_the_wire(
+    document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
+) -> None:
+    """`wire` commands watch the example program on a real server; it is cut short before a plan can strike."""
+    arguments = [sys.executable if argument == "python" else argument for argument in _shortened(command)]
+    code = run([*arguments[:1], "--backend", ministack_uri, *arguments[1:]])
     assert code in (0, 3), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
 
 

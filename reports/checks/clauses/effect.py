@@ -21,22 +21,27 @@ from reports.checks.facts.segments import below_earlier_maximum
 from reports.checks.facts.truth import Truth
 from reports.checks.rulings import Violations
 
-STALE_TOKEN, STALE_GRANT, LOST_UPDATE, NO_GRANT = 0, 1, 2, 3
-KINDS = ("stale token", "stale grant", "lost update", "no grant")
+STALE_TOKEN, STALE_GRANT, LOST_UPDATE, NO_GRANT, OUTSIDE = 0, 1, 2, 3, 4
+KINDS = ("stale token", "stale grant", "lost update", "no grant", "outside its grant")
 REASONS = (
     "a write with a smaller token than one accepted before",
     "a write of an earlier grant than one accepted before",
     "a write that was not based on the state it replaced",
     "a write of a tenure that has no grant",
+    "a write of a client that did not hold the lock at any instant between its sending and its answer",
 )
 
 
 def check_effect_exclusion(events: Events, truth: Truth, operations: Operations, effects: Effects) -> Violations:
-    """S4: accepted writes follow the order of grants, each on the state before it, each of a real grant."""
+    """S4: accepted writes follow the order of grants, each on the state before it, each of a real grant.
+
+    A write that was seen on the wire is judged by one question: did its client hold the lock then?
+    """
     accepted = np.flatnonzero(effects.is_accepted)
     group = effects.group[accepted]
     reason = np.full(len(accepted), -1, dtype=np.int64)
-    readable = truth.knows_rows(effects.row[accepted])
+    is_seen = effects.is_seen[accepted]
+    readable = truth.knows_rows(effects.row[accepted]) & ~is_seen
     grant, operation = effects.grant[accepted], effects.operation[accepted]
     is_returned = operation >= 0
     if len(operations.is_granted):
@@ -44,9 +49,9 @@ def check_effect_exclusion(events: Events, truth: Truth, operations: Operations,
 
     reason[readable & (grant < 0)] = NO_GRANT
     reason[_lost_updates(effects, accepted)] = LOST_UPDATE
-    by_return = ~readable & is_returned
+    by_return = ~readable & ~is_seen & is_returned
     for use, place in (
-        (grant >= 0, grant),
+        ((grant >= 0) & ~is_seen, grant),
         (by_return, operations.return_row[np.maximum(operation, 0)] if len(operations.return_row) else operation),
     ):
         chosen = np.flatnonzero(use)
@@ -54,6 +59,7 @@ def check_effect_exclusion(events: Events, truth: Truth, operations: Operations,
     token = effects.token[accepted]
     numbered = np.flatnonzero(token != ABSENT)
     reason[numbered[below_earlier_maximum(group[numbered], token[numbered])]] = STALE_TOKEN
+    reason[effects.is_outside[accepted] & truth.knows_rows(effects.row[accepted])] = OUTSIDE
     bad = np.flatnonzero(reason >= 0)
     assert not effects.is_accepted.size or bool(np.all(effects.is_accepted[accepted[bad]])), (
         "a refused write harms nobody"

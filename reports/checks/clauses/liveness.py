@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT, Op
+from lockref.history import ABSENT
 from lockref.stores.port import Outcome
 from reports.checks.clauses.loss_notice import check_loss_notices, was_asked
 from reports.checks.clauses.waiting import crash_after, unserved_waits
@@ -32,12 +32,14 @@ from reports.checks.facts.grants import DELETED, END_DELETED, END_RELEASED, LIVE
 from reports.checks.facts.reentrancy import are_inner, grant_left
 from reports.checks.facts.segments import is_first, renumber, rows_of_group
 from reports.checks.facts.taken_anew import entered_row, taken_anew_ns
+from reports.checks.facts.waits import Waits, find_waits
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"
 NOBODY_DIED = "no node crashed"
 NOTHING_RELEASED = "no grant was released"
+CALLS_UNSEEN = "the record is of requests on the wire; which calls failed is not seen there"
 NOBODY_TO_TELL = "no client with a grant was asked whether it still held the lock, and no lock claims to report a loss"
 
 
@@ -71,7 +73,11 @@ def check_liveness(case: Case) -> list[Ruling]:
         ),
         Ruling(losses, excused=[(~was_asked(case), NOBODY_TO_TELL), *unread], undecided=[(hidden_losses, UNRECORDED)]),
         Ruling(_check_calls_end(case, bounds), excused=[(~bounds.has_wait, NO_TIMING)]),
-        Ruling(orphans, excused=[*untimed, *unread, *no_end], undecided=[(hidden_ends, UNRECORDED)]),
+        Ruling(
+            orphans,
+            excused=[(case.truth.is_on_wire, CALLS_UNSEEN), *untimed, *unread, *no_end],
+            undecided=[(hidden_ends, UNRECORDED)],
+        ),
     ]
 
 
@@ -123,13 +129,11 @@ class _Gaps:
     grant before; in a holed gap anything may have happened since.
     """
 
-    def __init__(self, case: Case, bounds: Bounds) -> None:
+    def __init__(self, case: Case, bounds: Bounds, waits: Waits) -> None:
         truth = case.truth
         grants, changes = truth.grants, truth.changes
-        calls = np.flatnonzero(case.operations.op == Op.ACQUIRE)
-        called = case.events.lock_key[case.operations.call_row[calls]]
-        groups, at = np.unique(called, return_index=True)
-        first_run = case.operations.run[calls[at]]
+        groups, at = np.unique(waits.group, return_index=True)
+        first_run = waits.run[at]
         count = len(grants.first)
         released = (grants.end_kind == END_RELEASED) | (grants.end_kind == END_DELETED)
         drift, allowance = bounds.drift_ns[grants.run], bounds.validity_ns[grants.run]
@@ -182,7 +186,8 @@ class _Gaps:
 
 def _gap_rulings(case: Case, bounds: Bounds) -> dict[str, Ruling]:
     """L1 to L3: the gaps that were too long. Where the record has a hole, a gap may be too long without showing it."""
-    gaps = _Gaps(case, bounds)
+    waits = find_waits(case, _over_ns(case))
+    gaps = _Gaps(case, bounds, waits)
     faults_end = bounds.faults_end_ns[gaps.run]
     died = _holder_died(case, gaps)
     since = {
@@ -207,7 +212,7 @@ def _gap_rulings(case: Case, bounds: Bounds) -> dict[str, Ruling]:
         waited = gaps.until_ns - np.maximum(gaps.written_ns, faults_end)
         hidden = known if clause != "L3" else bounds.has_handover[gaps.run] & readable
         rulings[clause] = Ruling(
-            _long_waits(case, gaps, clause, since[clause], limit[clause], known & ~gaps.is_holed),
+            _long_waits(case, gaps, waits, clause, since[clause], limit[clause], known & ~gaps.is_holed),
             undecided=[(_runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)],
         )
     return rulings
@@ -243,18 +248,15 @@ def _holder_died(case: Case, gaps: _Gaps) -> Flags:
     return died
 
 
-def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, judged: Flags) -> Violations:
+def _long_waits(
+    case: Case, gaps: _Gaps, waits: Waits, clause: str, since: Ints, limit: Ints, judged: Flags
+) -> Violations:
     """One violation per gap during which some live client waited longer than the limit."""
-    operations = case.operations
     long_gaps = np.flatnonzero(judged & (gaps.until_ns - since > limit))
     bad: list[tuple[int, int, int]] = []
     if len(long_gaps):
-        acquires = np.flatnonzero(operations.op == Op.ACQUIRE)
-        keys = case.events.lock_key[operations.call_row[acquires]]
-        order = np.lexsort((operations.call_at_ns[acquires], keys))
-        acquires, keys = acquires[order], keys[order]
-        over = _over_ns(case)[acquires]
-        begin = operations.call_at_ns[acquires]
+        order = np.lexsort((waits.begin_ns, waits.group))
+        keys, begin, over = waits.group[order], waits.begin_ns[order], waits.over_ns[order]
         waiting: dict[int, tuple[Ints, Ints]] = {}
         for gap in long_gaps.tolist():
             start, stop = (int(np.searchsorted(keys, gaps.group[gap], side=side)) for side in ("left", "right"))
@@ -275,15 +277,15 @@ def _long_waits(case: Case, gaps: _Gaps, clause: str, since: Ints, limit: Ints, 
                 if int(spans.max()) > waited:
                     longest, waited = first + int(np.argmax(spans)), int(spans.max())
             if longest >= 0 and waited > limit[gap]:
-                bad.append((gap, int(acquires[longest]), waited))
+                bad.append((gap, int(order[longest]), waited))
 
     def witness(index: int) -> dict[str, Any]:
-        gap, call, waited = bad[index]
-        who = case.events.text("node", int(operations.node[call]))
+        gap, wait, waited = bad[index]
+        who = case.events.text("node", int(waits.node[wait]))
         return {
             "text": f"{who} waited {waited} ns while nobody held the lock",
             "kind": "waited too long",
-            "lock": case.events.text("lock", int(operations.lock[call])),
+            "lock": case.events.text("lock", int(waits.lock[wait])),
             "bound_ns": int(limit[gap]),
             "interval_ns": [int(since[gap]), int(gaps.until_ns[gap])],
         }

@@ -120,7 +120,7 @@ def open_case(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, st
         truth=truth,
         operations=operations,
         tenures=find_tenures(history, operations),
-        effects=find_effects(history, operations),
+        effects=find_effects(history, operations, truth),
         disturbances=find_disturbances(history),
         records=records,
     )

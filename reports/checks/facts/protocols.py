@@ -16,10 +16,14 @@ from reports.checks.facts.commits import calls_of_locks
 
 CHAIN, ASSIGNMENT, QUEUE, CALLS = "chain", "assignment", "queue", "calls"
 
+WIRE: Final = "wire"
+"""The protocol of a lock that is known by the requests of programs alone: a chain of records, and no calls."""
+
 SOURCES: Final[dict[str, str]] = {
     CHAIN: CHAIN,
     "rfc91": CHAIN,
     "delta-lease": CHAIN,
+    WIRE: CHAIN,
     ASSIGNMENT: ASSIGNMENT,
     "helix": ASSIGNMENT,
     QUEUE: QUEUE,
@@ -32,7 +36,9 @@ SOURCES: Final[dict[str, str]] = {
 class Locks:
     """The locks of a history, as flags over lock keys (`Events.lock_key`), and the source of each.
 
-    A lock is what clients call, or what the runs table gives a protocol; in runs without calls every object is one.
+    A lock is what clients call, or what the runs table gives a protocol; in runs without calls every object is one,
+    unless programs were watched on the wire: then the locks are those that the runs table names.
+    is_on_wire: per run, its programs were watched on the wire.
     Other objects (audit files, registers kept in the store) share the history.
     """
 
@@ -41,12 +47,14 @@ class Locks:
         self._runs = runs
         self.width = events.text_count("lock") + 1
         self._groups_by_source: dict[str, Ints] = {}
+        self.is_on_wire: Flags = np.zeros(runs.count, dtype=np.bool_)
         if any(named := runs.maps("lock_protocols")):
             self._assign(named)
 
     def _assign(self, named: list[dict[str, str]]) -> None:
         found: dict[str, list[int]] = {}
         for run, protocols in enumerate(named):
+            self.is_on_wire[run] = WIRE in protocols.values()
             for lock, protocol in protocols.items():
                 source, code = SOURCES.get(protocol, CALLS), self._events.code_of("lock", lock)
                 if code >= 0:
@@ -69,7 +77,7 @@ class Locks:
         flags[events.lock_key[calls]] = True
         calls_any = np.zeros(self._runs.count, dtype=np.bool_)
         calls_any[events.run[calls]] = True
-        flags.reshape(self._runs.count, self.width)[~calls_any] = True
+        flags.reshape(self._runs.count, self.width)[~calls_any & ~self.is_on_wire] = True
         for groups in self._groups_by_source.values():
             flags[groups] = True
         return flags

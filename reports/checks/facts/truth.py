@@ -53,6 +53,11 @@ class Truth:
         """Per lock key (run and lock): it is a lock, and no other object. See `protocols.Locks`."""
         return self._locks.are_locks
 
+    @property
+    def is_on_wire(self) -> Flags:
+        """Per run: programs were watched on the wire, so there are requests and no calls."""
+        return self._locks.is_on_wire
+
     @cached_property
     def has_holes(self) -> Flags:
         """Per run: some write replaced what no recorded write had made."""

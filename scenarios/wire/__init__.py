@@ -1,0 +1,1 @@
+"""Any program, unmodified: its requests are recorded on the wire, disturbed by plan, and judged."""

@@ -1,0 +1,145 @@
+"""Google Cloud Storage as it is spoken on the wire: the JSON API, conditions in the query, versions as generations.
+
+An object changes when it is uploaded (a new generation) and when its metadata is changed (a new metageneration of the
+same generation), and both may carry a lock. So a version is `GENERATION.METAGENERATION`. What an object holds is its
+custom metadata where it has any, else its bytes: locks of either kind are seen, and one state has one name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lockref.history import IF_ABSENT, Op
+from lockref.stores.gcs import NO_SUCH_OBJECT, WRITE_OUTCOMES
+from lockref.stores.port import Outcome
+from lockref.stores.statuses import classify, reason_text
+from scenarios.wire.conversation import Exchange
+from scenarios.wire.objects import ObjectReply, ObjectRequest, State, content_of
+
+_OBJECT: Final = re.compile(r"/(?:download/)?(?:storage/v1/)?b/([^/]+)/o/(.+)")
+_UPLOAD: Final = re.compile(r"/(?:resumable/)?upload/storage/v1/b/([^/]+)/o")
+_BOUNDARY: Final = re.compile(r'boundary="?([^";]+)"?')
+
+
+class GcsDialect:
+    """See `Dialect`."""
+
+    name: Final = "gcs"
+
+    def request(self, exchange: Exchange) -> ObjectRequest:
+        """See `Dialect`. A resumable upload is seen where it is begun, and not judged: it spans several requests."""
+        method, parameters = exchange.method, exchange.parameters
+        if uploaded := _UPLOAD.fullmatch(exchange.path):
+            kind = parameters.get("uploadType", "")
+            if method != "POST" or kind not in ("media", "multipart"):
+                return ObjectRequest(verb=f"{method} upload")
+            named, written = _uploaded(exchange, kind)
+            name = named or parameters.get("name", "")
+            return ObjectRequest(
+                verb=f"upload {kind}",
+                op=Op.WRITE,
+                key=f"{uploaded[1]}/{name}",
+                condition=_condition(parameters),
+                state=written,
+            )
+        found = _OBJECT.fullmatch(exchange.path)
+        if found is None or "/" in found[1] or found[2].endswith(("/compose",)) or "/rewriteTo/" in found[2]:
+            return ObjectRequest(verb=f"{method} other")
+        key = f"{found[1]}/{found[2]}"
+        if method in ("PATCH", "PUT"):
+            state = _metadata_state(_json(exchange.body.kept))
+            return ObjectRequest(
+                verb=f"{method} metadata", op=Op.WRITE, key=key, condition=_condition(parameters), state=state
+            )
+        if method == "DELETE":
+            return ObjectRequest(verb="DELETE object", op=Op.DELETE, key=key, condition=_condition(parameters))
+        if method == "GET":
+            return ObjectRequest(verb="GET object", op=Op.READ, key=key)
+        return ObjectRequest(verb=f"{method} object")
+
+    def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
+        """See `Dialect`."""
+        status = exchange.status
+        row = classify(WRITE_OUTCOMES, status, NO_SUCH_OBJECT if status == 404 else "")
+        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status)
+        if request.op is Op.READ:
+            return _read(exchange, row.missing, row.outcome, reason)
+        if row.outcome is not Outcome.APPLIED or request.op is not Op.WRITE:
+            return ObjectReply(outcome=row.outcome, is_absent=row.missing, reason=reason)
+        made = _json(exchange.answer.kept)
+        version = _version(made.get("generation"), made.get("metageneration"))
+        replaced = ""
+        if request.verb == "PATCH metadata" and version and request.condition:
+            # The condition named a metageneration alone; the answer tells of which generation it was.
+            generation, _, metageneration = version.partition(".")
+            if metageneration.isdecimal():
+                replaced = f"{generation}.{int(metageneration) - 1}"
+        return ObjectReply(outcome=Outcome.APPLIED, version=version, state=_metadata_state(made), condition=replaced)
+
+
+def _read(exchange: Exchange, is_missing: bool, outcome: Outcome, reason: str) -> ObjectReply:
+    if is_missing:
+        return ObjectReply(outcome=Outcome.APPLIED, is_absent=True)
+    if exchange.status != 200:
+        is_known = outcome in (Outcome.REJECTED, Outcome.THROTTLED)
+        return ObjectReply(outcome=outcome if is_known else Outcome.AMBIGUOUS, reason=reason)
+    if exchange.parameters.get("alt") == "media":
+        headers, body = exchange.answer_headers, exchange.answer.kept
+        version = _version(headers.get("x-goog-generation"), headers.get("x-goog-metageneration"))
+        state = State(content_of(body), body) if exchange.answer.is_whole and "range" not in exchange.headers else None
+        return ObjectReply(outcome=Outcome.APPLIED, version=version, state=state)
+    told = _json(exchange.answer.kept)
+    version = _version(told.get("generation"), told.get("metageneration"))
+    return ObjectReply(outcome=Outcome.APPLIED, version=version, state=_metadata_state(told))
+
+
+def _version(generation: object, metageneration: object) -> str:
+    return f"{generation}.{metageneration or 1}" if generation else ""
+
+
+def _condition(parameters: Mapping[str, str]) -> str:
+    """What the request asks of the object, as far as one version can say it."""
+    generation, metageneration = parameters.get("ifGenerationMatch", ""), parameters.get("ifMetagenerationMatch", "")
+    if generation == "0":
+        return IF_ABSENT
+    if generation:
+        return f"{generation}.{metageneration or 1}"
+    return f"*.{metageneration}" if metageneration else ""
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _metadata_state(resource: Mapping[str, Any]) -> State | None:
+    """The custom metadata of an object, with the server's stamp beside it where it is known; None without metadata."""
+    metadata = resource.get("metadata")
+    if not isinstance(metadata, dict) or not metadata:
+        return None
+    canonical = json.dumps(metadata, sort_keys=True)
+    body = json.dumps({"metadata": metadata, "updated": resource.get("updated")}, sort_keys=True)
+    return State(content_of(canonical.encode()), body.encode())
+
+
+def _uploaded(exchange: Exchange, kind: str) -> tuple[str, State]:
+    """The name inside an upload, "" if there is none, and what is uploaded."""
+    body = exchange.body
+    if not body.is_whole:
+        return "", State(body.digest)
+    if kind == "media":
+        return "", State(content_of(body.kept), body.kept)
+    boundary = _BOUNDARY.search(exchange.headers.get("content-type", ""))
+    parts = body.kept.split(b"--" + boundary[1].encode()) if boundary else []
+    if len(parts) < 3:
+        return "", State(content_of(body.kept))
+    resource = _json(parts[1].partition(b"\r\n\r\n")[2])
+    media = parts[2].partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+    name = resource.get("name")
+    return name if isinstance(name, str) else "", _metadata_state(resource) or State(content_of(media), media)

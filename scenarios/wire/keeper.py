@@ -1,0 +1,83 @@
+"""A process between us and a program under test, so that the program never outlives us.
+
+Run as a script, with nothing but the standard library. It starts the program in a process group of its own, says
+`started PID` on its standard output, and waits for the program's end or for that of its own standard input, a pipe
+whose other end our process holds. However our process ends, `kill -9` included, the pipe closes. Either way the keeper
+kills the program and whatever that has started: it is the reaper of orphans below it (Linux), so that a grandchild in
+a session of its own is found, too. Then it says `ended CODE` and ends. A stopped program (SIGSTOP) dies of SIGKILL as
+well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LOOK_EVERY_S = 0.02
+NOT_FOUND = 127
+NOT_STARTED = 126
+
+
+def _on_linux(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value)
+
+
+def _descendants(pid: int) -> list[int]:
+    """The processes below this one, as far as the system tells."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                children = [int(word) for word in task.read_text().split()]
+                found += children
+                waiting += children
+    return found
+
+
+def _kill_all(program: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(program.pid, signal.SIGKILL)
+    for pid in _descendants(os.getpid()):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    program.wait()
+
+
+def main(argv: list[str], *, is_shown: bool) -> int:
+    """Run the program until it ends or our parent does. is_shown: its output goes to our standard error."""
+    _on_linux(_PR_SET_CHILD_SUBREAPER, 1)
+    output = sys.stderr.fileno() if is_shown else subprocess.DEVNULL
+    try:
+        program = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            process_group=0,
+            preexec_fn=lambda: _on_linux(_PR_SET_PDEATHSIG, signal.SIGKILL),
+        )
+    except OSError as error:
+        os.write(1, f"ended {NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED}\n".encode())
+        return 0
+    os.write(1, f"started {program.pid}\n".encode())
+    while program.poll() is None and not select.select([0], [], [], _LOOK_EVERY_S)[0]:
+        pass
+    code = program.poll()
+    _kill_all(program)
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, f"ended {program.returncode if code is None else code}\n".encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[2:], is_shown=sys.argv[1] == "show"))

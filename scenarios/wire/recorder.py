@@ -1,0 +1,298 @@
+"""A history from the wire: the requests of every client as events of the one schema.
+
+The store's own answers stand in the record, also where a fault keeps one from the client: the wire is between the two,
+and a judge needs to know what took effect. What cannot be seen from here (calls, beliefs, guards) is not invented:
+there are no such events, and the clauses about them do not apply.
+
+An object is a lock if some body of it was read as a lock record. A write to an object that `protects` names is an
+*effect* under the lock that guards it, if the store accepted it. The effect has the number of its request, whose answer
+bounds the instant at which it took effect; who held the lock then is for the judge to find.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from lockref.errors import LockrefError
+from lockref.history import ABSENT, Kind, Op, Recorder, Stamp, detail
+from lockref.lab.lock_rows import lock_columns
+from lockref.provider import LockView, StateDecoder
+from lockref.runtime import Runtime
+from lockref.stores.port import Outcome
+from scenarios.wire.conversation import Exchange
+from scenarios.wire.objects import Dialect, ObjectReply, ObjectRequest, State
+
+LOCK_SUFFIXES = (".tflock", ".lock")
+"""What tools append to the name of an object to name its lock."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request that is under way. op: what it does to a lock, as far as is known. number: of its events, or ABSENT."""
+
+    client: str
+    exchange: Exchange
+    request: ObjectRequest
+    op: Op
+    view: LockView | None
+    is_lock: bool
+    number: int = ABSENT
+    sent_ns: int = ABSENT
+    is_answered: bool = False
+
+
+class WireRecorder:
+    """Writes the events of all clients of one run. Safe to share between threads.
+
+    decode: what bodies say about locks. protects: patterns of the keys, without their bucket, that the lock protects.
+    clock_offsets_ns: by client, by how much its wall clock was set apart from ours.
+    failure: the first error of a decoder; nothing is decoded after it.
+    requests: by client, how many it has sent.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        dialect: Dialect,
+        decode: StateDecoder,
+        *,
+        protects: tuple[str, ...],
+        runtime: Runtime,
+        clock_offsets_ns: Mapping[str, int],
+    ) -> None:
+        self._record = recorder.event
+        self.dialect = dialect
+        self._decode = decode
+        self._protects = protects
+        self._runtime = runtime
+        self._offsets_ns = clock_offsets_ns
+        self._numbers = itertools.count(1)
+        self._mutex = runtime.mutex()
+        self._lives: dict[str, int] = {}
+        self._contents: dict[tuple[str, str], State] = {}
+        self._writers: dict[tuple[str, str], str] = {}
+        self._granted: dict[tuple[str, str], tuple[str, int | None]] = {}
+        self._effects: list[Callable[[], None]] = []
+        self.locks: dict[str, None] = {}
+        self.requests: dict[str, int] = {}
+        self.effects = 0
+        self.promised_ns = 0
+        self.failure: LockrefError | None = None
+
+    def began(self, client: str) -> None:
+        """A new process of this client starts; another one than before."""
+        self._lives[client] = self._lives.get(client, 0) + 1
+
+    def fault(self, client: str, at_ns: int, **said: object) -> None:
+        """Something disturbed this client."""
+        self._record(Kind.FAULT, self._stamp(client, at_ns), client, detail=detail(**said))
+
+    def asked(self, client: str, exchange: Exchange) -> Asked:
+        """What a request of this client is about, as far as it has come."""
+        request = self.dialect.request(exchange)
+        view = self._view(request.key, request.state, writer=client) if request.op is Op.WRITE else None
+        with self._mutex:
+            is_lock = view is not None or request.key in self.locks
+            return Asked(client, exchange, request, self._op(client, request, view), view, is_lock)
+
+    def sent(self, asked: Asked, at_ns: int) -> None:
+        """The request has gone to the server as a whole, at `at_ns`: it takes effect no earlier."""
+        with self._mutex:
+            asked.number, asked.sent_ns = next(self._numbers), at_ns
+            self.requests[asked.client] = self.requests.get(asked.client, 0) + 1
+            self._note_lock(asked.request.key, asked.view)
+        token, owner, until_ns, _ = lock_columns(asked.view)
+        stamp = self._stamp(asked.client, at_ns)
+        if asked.view is not None and asked.view.valid_until_ns is not None and not asked.view.is_released:
+            self.promised_ns = max(self.promised_ns, asked.view.valid_until_ns - stamp[1])
+        self._record(
+            Kind.SENT, stamp, asked.client, asked.request.key, asked.op,
+            request=asked.number, attempt=0, if_version=_named(asked.request.condition),
+            content=self._content(asked.request.state), token=token, owner=owner, valid_until_ns=until_ns,
+            detail=_told(asked.view, asked.request.verb),
+        )  # fmt: skip
+
+    def kept_from_server(self, asked: Asked, at_ns: int, why: str) -> None:
+        """A fault kept the request from the server: it never takes effect."""
+        self.sent(asked, at_ns)
+        asked.is_answered = True
+        self._reply_row(asked, at_ns, ObjectReply(outcome=Outcome.REJECTED, reason=why))
+
+    def answered(self, asked: Asked, at_ns: int) -> ObjectReply:
+        """The server has answered, at `at_ns`."""
+        reply = self.dialect.reply(asked.exchange, asked.request)
+        asked.is_answered = True
+        request = asked.request
+        if request.op is Op.READ and reply.outcome is Outcome.APPLIED and not reply.is_absent:
+            reply = self._completed(request.key, reply)
+        self._reply_row(asked, at_ns, reply)
+        if reply.outcome is Outcome.APPLIED and not reply.is_absent:
+            self._learn(asked, reply)
+            if request.op in (Op.WRITE, Op.DELETE) and not asked.is_lock and self.is_protected(request.key):
+                self._effect(asked, reply)
+            for key in request.keys:
+                self._deleted_with_others(asked, key, at_ns)
+        return reply
+
+    def settle(self) -> None:
+        """The run is over: effects whose lock was seen only later are written."""
+        for write in self._effects:
+            write()
+        self._effects.clear()
+
+    def _completed(self, key: str, reply: ObjectReply) -> ObjectReply:
+        """A reading without a body, with what is known of the version that it found."""
+        if reply.state is not None:
+            return reply
+        known = self._contents.get((key, reply.version))
+        return ObjectReply(outcome=reply.outcome, version=reply.version, state=known)
+
+    def _reply_row(self, asked: Asked, at_ns: int, reply: ObjectReply) -> None:
+        request = asked.request
+        state = reply.state if request.op is Op.READ else request.state
+        view = asked.view
+        if request.op is Op.READ or (reply.state is not None and reply.outcome is Outcome.APPLIED):
+            # The answer to a write may tell more than the request, such as when the server stored it.
+            writer = asked.client if request.op is Op.WRITE else ""
+            view = self._view(request.key, reply.state, writer=writer) or view
+        with self._mutex:
+            self._note_lock(request.key, view)
+        if request.op is Op.READ and not reply.is_absent and state is None and reply.outcome is Outcome.APPLIED:
+            # It says that there is an object, and not what it holds: no reading of a state.
+            key, op = "", Op.NONE
+        else:
+            key, op = request.key, asked.op
+        token, owner, until_ns, _ = lock_columns(view)
+        condition = "" if request.op is Op.READ else reply.condition or _named(request.condition)
+        self._record(
+            Kind.REPLIED, self._stamp(asked.client, at_ns), asked.client, key, op, reply.outcome,
+            request=asked.number, attempt=0, if_version=condition, version=reply.version,
+            content=self._content(state), token=token, owner=owner, valid_until_ns=until_ns,
+            detail=f"missing {reply.reason}".strip() if reply.is_absent and request.op is not Op.READ else reply.reason,
+        )  # fmt: skip
+
+    def _deleted_with_others(self, asked: Asked, key: str, at_ns: int) -> None:
+        """One of several objects that a request deleted, as a request of its own."""
+        alone = ObjectRequest(verb=asked.request.verb, op=Op.DELETE, key=key)
+        with self._mutex:
+            each = Asked(asked.client, asked.exchange, alone, Op.DELETE, None, key in self.locks)
+        self.sent(each, asked.sent_ns)
+        self._reply_row(each, at_ns, ObjectReply(outcome=Outcome.APPLIED))
+        if not each.is_lock and self.is_protected(key):
+            self._effect(each, ObjectReply(outcome=Outcome.APPLIED))
+
+    # What is known of objects.
+
+    def _view(self, key: str, state: State | None, *, writer: str) -> LockView | None:
+        """What a state says about a lock. writer: the client that writes it; "" for a reading."""
+        if state is None or not state.body or self.failure is not None or self.is_protected(key):
+            return None
+        try:
+            views = self._decode(key, state.body)
+        except LockrefError as error:
+            self.failure = error
+            return None
+        if not views:
+            return None
+        view = views[0]
+        if view.owner or view.is_released:
+            return view
+        # A record that names nobody belongs to whoever wrote it; each process of a client is somebody else.
+        place = (key, state.content)
+        with self._mutex:
+            if writer:
+                self._writers[place] = f"{writer}.{self._lives.get(writer, 1)}"
+            owner = self._writers.get(place, "unknown")
+        return LockView(
+            owner=owner,
+            token=view.token,
+            valid_until_ns=view.valid_until_ns,
+            duration_ns=view.duration_ns,
+            is_released=view.is_released,
+            nonce=view.nonce,
+        )
+
+    def _op(self, client: str, request: ObjectRequest, view: LockView | None) -> Op:
+        if view is None:
+            return request.op
+        if view.is_released:
+            return Op.RELEASE
+        return Op.RENEW if self._granted.get((client, request.key)) == (view.owner, view.token) else Op.ACQUIRE
+
+    def _note_lock(self, key: str, view: LockView | None) -> None:
+        if view is not None:
+            self.locks.setdefault(key)
+
+    def _learn(self, asked: Asked, reply: ObjectReply) -> None:
+        request, mine = asked.request, (asked.client, asked.request.key)
+        state = reply.state if request.op is Op.READ else request.state
+        with self._mutex:
+            if state is not None and reply.version:
+                self._contents[request.key, reply.version] = state
+            if asked.op in (Op.ACQUIRE, Op.RENEW) and asked.view is not None:
+                self._granted[mine] = (asked.view.owner, asked.view.token)
+            elif asked.op in (Op.RELEASE, Op.DELETE):
+                self._granted.pop(mine, None)
+
+    def is_protected(self, key: str) -> bool:
+        """True for an object that the lock protects."""
+        name = key.partition("/")[2]
+        return any(fnmatchcase(name, pattern) for pattern in self._protects)
+
+    def _effect(self, asked: Asked, reply: ObjectReply) -> None:
+        """The store accepted a write to a protected object."""
+        self.effects += 1
+        stamp = self._stamp(asked.client, asked.sent_ns)
+
+        def write() -> None:
+            self._record(
+                Kind.EFFECT, stamp, asked.client, self.guard_of(asked.request.key), Op.WRITE, Outcome.APPLIED,
+                request=asked.number, content=self._content(asked.request.state),
+                detail=detail(object=asked.request.key, verb=asked.request.verb),
+            )  # fmt: skip
+
+        if self.locks:
+            write()
+        else:
+            self._effects.append(write)
+
+    def guard_of(self, key: str) -> str:
+        """The lock that guards this object: by name, else the one whose path is nearest; "" while no lock is known."""
+        for suffix in LOCK_SUFFIXES:
+            if f"{key}{suffix}" in self.locks:
+                return f"{key}{suffix}"
+        return max(self.locks, key=lambda lock: _shared_folders(lock, key), default="")
+
+    # Rows.
+
+    def _stamp(self, client: str, at_ns: int) -> Stamp:
+        wall_ns = at_ns + self._runtime.wall_ns() - self._runtime.monotonic_ns()
+        return at_ns, wall_ns + self._offsets_ns.get(client, 0), at_ns, ""
+
+    @staticmethod
+    def _content(state: State | None) -> str:
+        return "" if state is None else state.content
+
+
+def _told(view: LockView | None, verb: str) -> str:
+    if view is None or view.duration_ns is None:
+        return detail(verb=verb)
+    return detail(verb=verb, duration_ns=view.duration_ns)
+
+
+def _named(condition: str) -> str:
+    """A condition on part of a version (`*.3`) names no version that can be compared."""
+    return "" if condition.startswith("*") else condition
+
+
+def _shared_folders(first: str, second: str) -> int:
+    """How many folders two keys have in common, from the bucket on."""
+    count = 0
+    for one, other in zip(first.split("/")[:-1], second.split("/")[:-1], strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

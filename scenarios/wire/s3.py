@@ -1,0 +1,157 @@
+"""S3 as it is spoken on the wire: path-style requests, conditions in headers, versions as ETags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from xml.etree import ElementTree
+
+from lockref.history import IF_ABSENT, Op
+from lockref.stores.port import Outcome
+from lockref.stores.s3 import WRITE_OUTCOMES
+from lockref.stores.statuses import classify, reason_text
+from scenarios.wire.conversation import Body, Exchange
+from scenarios.wire.objects import ObjectReply, ObjectRequest, State, content_of
+
+_CODE: Final = re.compile("<Code>([A-Za-z0-9.]{1,60})</Code>")
+_ETAG: Final = re.compile("<ETag>([^<]*)</ETag>")
+_SUBRESOURCES: Final = frozenset({"acl", "legal-hold", "retention", "select", "tagging", "versioning", "versions"})
+_MULTIPART: Final = frozenset({"partNumber", "uploads"})
+
+
+class S3Dialect:
+    """See `Dialect`."""
+
+    name: Final = "s3"
+
+    def request(self, exchange: Exchange) -> ObjectRequest:
+        """See `Dialect`. Virtual-hosted requests are not read: to an address of digits no program sends one."""
+        bucket, _, key = exchange.path.lstrip("/").partition("/")
+        parameters, method = exchange.parameters, exchange.method
+        verb = f"{method} object" if key else f"{method} bucket"
+        if not key:
+            if method == "POST" and "delete" in parameters:
+                return ObjectRequest(verb="DELETE objects", keys=tuple(_listed_keys(bucket, exchange.body)))
+            return ObjectRequest(verb=verb)
+        place = f"{bucket}/{key}"
+        if _SUBRESOURCES & parameters.keys() or _MULTIPART & parameters.keys():
+            return ObjectRequest(verb=verb)
+        if "uploadId" in parameters:
+            # Only the request that completes an upload makes an object; what it holds was in other requests.
+            is_completion = method == "POST"
+            return ObjectRequest(
+                verb="POST completion" if is_completion else verb,
+                op=Op.WRITE if is_completion else Op.NONE,
+                key=place if is_completion else "",
+                condition=_condition(exchange),
+            )
+        if method == "PUT":
+            is_copy = "x-amz-copy-source" in exchange.headers
+            state = None if is_copy else _written(exchange)
+            return ObjectRequest(
+                verb="PUT copy" if is_copy else verb,
+                op=Op.WRITE,
+                key=place,
+                condition=_condition(exchange),
+                state=state,
+            )
+        if method == "DELETE":
+            return ObjectRequest(verb=verb, op=Op.DELETE, key=place, condition=_condition(exchange))
+        if method in ("GET", "HEAD"):
+            return ObjectRequest(verb=verb, op=Op.READ, key=place)
+        return ObjectRequest(verb=verb)
+
+    def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
+        """See `Dialect`."""
+        status, text = exchange.status, exchange.answer.kept.decode("utf-8", "replace")
+        found = (
+            _CODE.search(text) if status >= 300 or (request.verb == "POST completion" and "<Error>" in text) else None
+        )
+        code = found[1] if found else ("404" if status == 404 and exchange.method == "HEAD" else "")
+        if request.verb == "POST completion" and status == 200 and found:
+            # A failed precondition has come with status 200.
+            status = 412 if code == "PreconditionFailed" else 500
+        row = classify(WRITE_OUTCOMES, status, code)
+        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status, code)
+        if row.outcome is Outcome.REJECTED and code:
+            reason = f"{status}: {row.why}"
+        if request.op is Op.READ:
+            return self._read(exchange, row.missing, row.outcome, reason)
+        version = ""
+        if row.outcome is Outcome.APPLIED and request.op is Op.WRITE:
+            shown = _ETAG.search(text)
+            version = _plain(exchange.answer_headers.get("etag") or (shown[1] if shown else ""))
+        return ObjectReply(outcome=row.outcome, version=version, is_absent=row.missing, reason=reason)
+
+    @staticmethod
+    def _read(exchange: Exchange, is_missing: bool, outcome: Outcome, reason: str) -> ObjectReply:
+        if is_missing:
+            return ObjectReply(outcome=Outcome.APPLIED, is_absent=True)
+        if exchange.status != 200:
+            is_known = outcome in (Outcome.REJECTED, Outcome.THROTTLED)
+            return ObjectReply(outcome=outcome if is_known else Outcome.AMBIGUOUS, reason=reason)
+        is_whole = exchange.method == "GET" and "range" not in exchange.headers and exchange.answer.is_whole
+        body = exchange.answer.kept
+        version = _plain(exchange.answer_headers.get("etag", ""))
+        state = State(content_of(body), body) if is_whole else None
+        return ObjectReply(outcome=Outcome.APPLIED, version=version, state=state)
+
+
+def _condition(exchange: Exchange) -> str:
+    if exchange.headers.get("if-none-match", "").strip() == "*":
+        return IF_ABSENT
+    named = _plain(exchange.headers.get("if-match", ""))
+    # `If-Match: *` names no version: any object will do.
+    return "" if named == "*" else named
+
+
+def _plain(etag: str) -> str:
+    return etag.replace("&quot;", '"').strip().removeprefix("W/").strip('"')
+
+
+def _written(exchange: Exchange) -> State | None:
+    """What a request writes; None while its body is still coming."""
+    body = exchange.body
+    if not exchange.is_complete:
+        return None
+    if not body.is_whole:
+        return State(body.digest)
+    data = body.kept
+    if (
+        "aws-chunked" in exchange.headers.get("content-encoding", "")
+        or "x-amz-decoded-content-length" in exchange.headers
+    ):
+        data = unchunked(data)
+    return State(content_of(data), data)
+
+
+def unchunked(data: bytes) -> bytes:
+    """The object inside a body of `aws-chunked` encoding: pieces, each behind its length and perhaps a signature.
+
+    What is not of that form is returned as it is.
+    """
+    found, rest = b"", data
+    while rest:
+        head, separator, rest = rest.partition(b"\r\n")
+        try:
+            length = int(head.partition(b";")[0], 16)
+        except ValueError:
+            return data
+        if not separator or len(rest) < length:
+            return data
+        if length == 0:
+            return found
+        found, rest = found + rest[:length], rest[length + 2 :]
+    return data
+
+
+def _listed_keys(bucket: str, body: Body) -> Iterator[str]:
+    """The objects that a request to delete several names."""
+    try:
+        root = ElementTree.fromstring(body.kept)
+    except ElementTree.ParseError:
+        return
+    for element in root.iter():
+        if element.tag.rpartition("}")[2] == "Key" and element.text:
+            yield f"{bucket}/{element.text}"

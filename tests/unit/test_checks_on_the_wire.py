@@ -1,0 +1,191 @@
+"""Histories of programs on the wire: requests without calls, judged by the chain, by effects and by waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lockref.history import IF_ABSENT, Kind, Op
+from lockref.stores.port import Outcome
+from reports.checks.spec import HELD, NOT_APPLICABLE, VIOLATED
+from tests.histories import LOCK, History
+
+S = 1_000_000_000
+OBJECT = "state/x"
+TIMING: dict[str, Any] = {
+    "validity_ns": 10 * S,
+    "poll_interval_ns": 2 * S,
+    "request_timeout_ns": 0,
+    "drift_bound_ns": 0,
+    "faults_end_ns": 0,
+    "lock_protocols": {LOCK: "wire"},
+}
+"""A free lock must be had within 2 s, and a real run is allowed one second more."""
+
+
+class Wire(History):
+    """What passes between programs and their store. Instants are in seconds."""
+
+    def __init__(self, **run: Any) -> None:
+        super().__init__(run={**TIMING, **run}, is_simulated=False)
+
+    def takes(self, node: str, at: float, *, on: str | None = None) -> None:
+        self.write(node, Op.ACQUIRE, sent=ns(at), replied=ns(at) + 2, owner=f"owner-{node}-{at}",
+                   valid_until=ns(at + 10), if_version=on)  # fmt: skip
+
+    def gives_back(self, node: str, at: float, *, on: str | None = None) -> None:
+        self.write(node, Op.DELETE, sent=ns(at), replied=ns(at) + 2, if_version=on)
+
+    def refused(self, node: str, at: float) -> None:
+        self.write(node, Op.ACQUIRE, sent=ns(at), replied=ns(at) + 2, owner=f"owner-{node}-{at}",
+                   if_version=IF_ABSENT, outcome=Outcome.PRECONDITION_FAILED)  # fmt: skip
+
+    def looks(self, node: str, at: float) -> None:
+        self.read(node, ns(at) + 2, sent=ns(at), version=self.version, owner="somebody")
+
+    def works(self, node: str, sent: float, answered: float | None = None) -> None:
+        """A write to the protected object, with the effect that it had."""
+        request = self.number()
+        row: dict[str, Any] = {"request": request, "lock": OBJECT, "op": Op.WRITE}
+        self.event(Kind.SENT, ns(sent), node, **row)
+        self.event(Kind.EFFECT, ns(sent), node, request=request, op=Op.WRITE, outcome=Outcome.APPLIED)
+        self.event(Kind.REPLIED, ns(sent if answered is None else answered), node, **row, outcome=Outcome.APPLIED)
+
+
+def ns(seconds: float) -> int:
+    return round(seconds * S)
+
+
+def test_an_orderly_program_is_not_accused():
+    """Taken, worked under, given back, by two clients in turn; what the wire cannot show says so."""
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.works("n1", 2)
+    h.gives_back("n1", 3)
+    h.takes("n2", 4, on=IF_ABSENT)
+    h.works("n2", 5)
+    judged = h.judged()
+    found = {row["clause"]: (row["verdict"], row["witness"]) for row in judged.verdicts.to_pylist()}
+    assert {clause for clause, (verdict, _) in found.items() if verdict == HELD} >= {"S1", "S4", "S5", "S6", "L1", "L3"}
+    for clause in ("S3", "S7", "L4", "L5", "L6"):
+        assert found[clause][0] == NOT_APPLICABLE
+        assert found[clause][1], f"{clause} says why"
+
+
+@pytest.mark.parametrize("end", ["given back", "taken over"])
+def test_a_write_after_the_grant_is_outside(end):
+    """S4: its client does not hold the lock any more, whoever does."""
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    if end == "given back":
+        h.gives_back("n1", 2)
+    else:
+        h.takes("n2", 12)
+    h.works("n1", 13)
+    found = h.verdict("S4")
+    assert (found["verdict"], found["witness"]["kind"]) == (VIOLATED, "outside its grant")
+
+
+def test_a_write_by_a_client_that_never_held_is_outside():
+    """S4: without a lock at all."""
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.works("n2", 2)
+    assert h.verdict("S4")["verdict"] == VIOLATED
+
+
+@pytest.mark.parametrize(("sent", "answered", "verdict"), [(11, 13, HELD), (12.1, 13, VIOLATED), (0.5, 0.9, VIOLATED),
+                                                           (0.5, 1, HELD)])  # fmt: skip
+def test_a_write_counts_at_the_instant_that_suits_it(sent, answered, verdict):
+    """Between sending and answer nobody knows when it took effect: both ends of the grant, from both sides."""
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.takes("n2", 12)
+    h.works("n1", sent, answered)
+    assert h.verdict("S4")["verdict"] == verdict
+
+
+def test_a_lapsed_grant_that_nobody_took_still_guards():
+    """S4: a lease that ran out is its holder's until somebody takes it (E7)."""
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.works("n1", 30)
+    assert h.verdict("S4")["verdict"] == HELD
+
+
+def test_an_unconditional_unlock_of_a_successor_is_accused():
+    """S6: a late DELETE without a condition removes another client's lock; with one it is refused."""
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.takes("n2", 12)
+    h.gives_back("n1", 13, on="")
+    found = h.verdict("S6")
+    assert (found["verdict"], found["witness"]["kind"]) == (VIOLATED, "deleted by another")
+
+
+def test_an_early_takeover_is_accused():
+    """S5: the record promised more time."""
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.takes("n2", 8)
+    assert h.verdict("S5")["verdict"] == VIOLATED
+
+
+def test_objects_beside_the_lock_are_no_locks():
+    """S1, S6: the runs table names the locks; state that is overwritten without a condition accuses nobody."""
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    for number, node in enumerate(("n1", "n2", "n1"), 2):
+        row: dict[str, Any] = {"request": h.number(), "lock": "other", "op": Op.WRITE, "if_version": IF_ABSENT}
+        h.event(Kind.SENT, ns(number), node, **row)
+        h.event(Kind.REPLIED, ns(number) + 2, node, **row, outcome=Outcome.APPLIED, version=f"w{number}")
+    assert h.verdict("S1")["verdict"] == h.verdict("S6")["verdict"] == HELD
+
+
+@pytest.mark.parametrize(("last", "verdict"), [(5.9, HELD), (6.2, VIOLATED)])
+def test_a_waiter_of_a_free_lock_is_seen_by_its_requests(last, verdict):
+    """L3: free at 3 s, asked for every second and never granted; 2 s and the second of a real run are allowed."""
+    h = Wire(end_ns=ns(60))
+    h.takes("n1", 1, on=IF_ABSENT)
+    for at in (2, 2.9):
+        h.refused("n2", at)
+    h.gives_back("n1", 3)
+    for at in (4.0, 5.0, last):
+        h.refused("n2", at)
+    assert h.verdict("L3")["verdict"] == verdict
+
+
+def test_who_lets_time_pass_has_stopped_waiting():
+    """L3: between two requests that are further apart than a poll interval nobody waits."""
+    h = Wire(end_ns=ns(60))
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.gives_back("n1", 3)
+    for at in (4, 10, 20):
+        h.refused("n2", at)
+    assert h.verdict("L3")["verdict"] == HELD
+
+
+def test_a_dead_holder_that_blocks_for_ever_is_seen():
+    """L2: the holder was killed, its record promises ten seconds, and others ask in vain long after that."""
+    h = Wire(end_ns=ns(60), faults_end_ns=ns(2))
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.fault("n1", ns(2), "crash", "begin")
+    for at in range(3, 30):
+        h.refused("n2", at)
+    assert h.verdict("L2")["verdict"] == VIOLATED
+    granted = Wire(end_ns=ns(60), faults_end_ns=ns(2))
+    granted.takes("n1", 1, on=IF_ABSENT)
+    granted.fault("n1", ns(2), "crash", "begin")
+    for at in range(3, 12):
+        granted.looks("n2", at)
+    granted.takes("n2", 12)
+    assert granted.verdict("L2")["verdict"] == HELD
+
+
+def test_without_a_lock_nothing_is_accused():
+    """S4: what guards a write is unknown where no lock record was seen."""
+    h = Wire(lock_protocols={"(no lock object was seen)": "wire"})
+    h.works("n1", 1)
+    found = h.verdict("S4")
+    assert found["verdict"] == NOT_APPLICABLE

@@ -1,0 +1,110 @@
+"""HTTP read from a copy of the bytes: where messages end, and what is kept of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios.wire.conversation import BODY_KEPT_MAX, Conversation
+
+SECRET = "c4n4ry"
+PUT = (
+    b"PUT /bucket/locks/a%20b?X-Amz-Signature=c4n4ry&partNumber=1&sig=c4n4ry HTTP/1.1\r\nHost: 127.0.0.1:1\r\n"
+    b"Authorization: AWS4-HMAC-SHA256 Credential=c4n4ry\r\nx-amz-security-token: c4n4ry\r\nCookie: c4n4ry\r\n"
+    b'If-Match: "e1"\r\nContent-Length: 4\r\n\r\n'
+)
+DONE = b'HTTP/1.1 200 OK\r\nETag: "e2"\r\nSet-Cookie: c4n4ry\r\nContent-Length: 2\r\n\r\nok'
+
+
+def test_a_request_and_its_answer_are_read_however_they_are_cut():
+    """How bytes are cut into pieces means nothing."""
+    talk = Conversation()
+    for byte in PUT + b"body":
+        talk.from_client(bytes([byte]), 5)
+    exchange = talk.current
+    assert exchange is not None
+    assert exchange.is_complete
+    assert (exchange.method, exchange.path, exchange.body.kept) == ("PUT", "/bucket/locks/a b", b"body")
+    for byte in DONE:
+        talk.from_server(bytes([byte]), 9)
+    assert (exchange.status, exchange.answer.kept, exchange.answered_ns) == (200, b"ok", 9)
+    assert exchange.answer_headers["etag"] == '"e2"'
+
+
+def test_nothing_secret_leaves_the_reader():
+    """Signatures, tokens, cookies and presigned parameters are dropped where they are read."""
+    talk = Conversation()
+    talk.from_client(PUT + b"body", 1)
+    talk.from_server(DONE, 2)
+    assert talk.current is not None
+    assert SECRET not in repr(talk.current)
+    assert talk.current.headers == {"if-match": '"e1"'}
+    assert talk.current.parameters == {"partNumber": "1"}
+
+
+def test_requests_on_one_connection_follow_each_other():
+    """A kept connection carries one exchange after the other; `100 Continue` is no answer."""
+    talk = Conversation()
+    talk.from_client(PUT, 1)
+    talk.from_server(b"HTTP/1.1 100 Continue\r\n\r\n", 2)
+    first = talk.current
+    assert first is not None
+    assert not first.is_complete
+    assert first.length == 4
+    talk.from_client(b"body", 3)
+    talk.from_server(DONE, 4)
+    talk.from_client(b"HEAD /bucket/key HTTP/1.1\r\nHost: h\r\n\r\n", 5)
+    second = talk.current
+    assert second is not None
+    assert second is not first
+    assert second.is_complete
+    talk.from_server(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n", 6)
+    assert second.answered_ns == 6, "the answer to HEAD has no body, whatever its length says"
+    assert talk.unreadable == ""
+
+
+@pytest.mark.parametrize("end", [b"0\r\n\r\n", b"0\r\nx-trailer: 1\r\n\r\n"])
+def test_a_chunked_answer_is_read_to_its_end(end):
+    """An answer without a length ends with its last chunk."""
+    talk = Conversation()
+    talk.from_client(b"GET /b/k HTTP/1.1\r\nHost: h\r\n\r\n", 1)
+    talk.from_server(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 2)
+    assert talk.current is not None
+    assert talk.current.answered_ns is None
+    talk.from_server(end, 3)
+    assert talk.current.answered_ns == 3
+    assert talk.current.answer.kept == b"abc"
+
+
+def test_an_answer_without_a_length_ends_with_its_connection():
+    """HTTP/1.0 servers close to end an answer."""
+    talk = Conversation()
+    talk.from_client(b"GET /b/k HTTP/1.1\r\nHost: h\r\n\r\n", 1)
+    talk.from_server(b"HTTP/1.0 200 OK\r\n\r\nabc", 2)
+    talk.server_closed(7)
+    assert talk.current is not None
+    assert talk.current.answered_ns == 7
+
+
+def test_of_a_large_body_the_digest_stays():
+    """A body is not kept without bound; two of them can still be told apart."""
+    digests = []
+    for fill in (b"a", b"b"):
+        talk = Conversation()
+        size = BODY_KEPT_MAX + 1
+        talk.from_client(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % size, 1)
+        talk.from_client(fill * size, 2)
+        assert talk.current is not None
+        assert talk.current.is_complete
+        assert not talk.current.body.is_whole
+        assert len(talk.current.body.kept) <= BODY_KEPT_MAX
+        digests.append(talk.current.body.digest)
+    assert digests[0] != digests[1]
+
+
+def test_what_is_no_http_is_told_and_left_alone():
+    """A connection that speaks something else is not read, and says so."""
+    talk = Conversation()
+    talk.from_client(b"\x16\x03\x01\x02\x00\x01\x00\x01", 1)
+    assert "no HTTP" in talk.unreadable
+    talk.from_client(PUT, 2)
+    assert talk.current is None

@@ -1,0 +1,160 @@
+"""What requests and answers mean, by cloud."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lockref.history import IF_ABSENT, Op
+from lockref.stores.port import Outcome
+from scenarios.wire.conversation import Conversation, Exchange
+from scenarios.wire.gcs import GcsDialect
+from scenarios.wire.objects import ObjectReply, ObjectRequest
+from scenarios.wire.s3 import S3Dialect, unchunked
+
+
+def exchange(request: str, body: bytes = b"", answer: str = "", answer_body: bytes = b"", **headers: str) -> Exchange:
+    """One exchange, read from its bytes."""
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    head = "\r\n".join([f"{request} HTTP/1.1", "Host: h", f"Content-Length: {len(body)}", *lines])
+    talk = Conversation()
+    talk.from_client(head.encode() + b"\r\n\r\n" + body, 1)
+    if answer:
+        status, *told = answer.split("|")
+        rows = [f"HTTP/1.1 {status} X", f"Content-Length: {len(answer_body)}", *told]
+        talk.from_server("\r\n".join(rows).encode() + b"\r\n\r\n" + answer_body, 2)
+    assert talk.current is not None
+    return talk.current
+
+
+def s3(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
+    one = exchange(*arguments, **headers)  # type: ignore[arg-type]
+    request = S3Dialect().request(one)
+    return request, S3Dialect().reply(one, request)
+
+
+def gcs(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
+    one = exchange(*arguments, **headers)  # type: ignore[arg-type]
+    request = GcsDialect().request(one)
+    return request, GcsDialect().reply(one, request)
+
+
+def test_a_create_names_no_object():
+    """`If-None-Match: *` is the condition "absent", and the ETag of the answer the version."""
+    asked, told = s3("PUT /b/locks/x", b"{}", '200|ETag: "e1"', If_None_Match="*")
+    assert (asked.op, asked.key, asked.condition) == (Op.WRITE, "b/locks/x", IF_ABSENT)
+    assert (told.outcome, told.version) == (Outcome.APPLIED, "e1")
+
+
+@pytest.mark.parametrize(("named", "condition"), [('"e1"', "e1"), ("e1", "e1"), ('W/"e1"', "e1"), ("*", "")])
+def test_a_replacement_names_a_version(named, condition):
+    """Quoted or not, it is one version; `*` names none."""
+    asked, _ = s3("PUT /b/x", b"{}", "200", If_Match=named)
+    assert asked.condition == condition
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "outcome", "is_absent"),
+    [
+        (412, "PreconditionFailed", Outcome.PRECONDITION_FAILED, False),
+        (404, "NoSuchKey", Outcome.PRECONDITION_FAILED, True),
+        (404, "NoSuchBucket", Outcome.REJECTED, False),
+        (409, "ConditionalRequestConflict", Outcome.CONFLICT, False),
+        (503, "SlowDown", Outcome.THROTTLED, False),
+        (500, "InternalError", Outcome.AMBIGUOUS, False),
+        (403, "AccessDenied", Outcome.REJECTED, False),
+    ],
+)
+def test_refusals_of_s3_are_sorted(status, code, outcome, is_absent):
+    """The table of our own S3 store decides."""
+    body = f"<Error><Code>{code}</Code><Message>c4n4ry</Message></Error>".encode()
+    _, told = s3("PUT /b/x", b"{}", str(status), body, If_Match='"e"')
+    assert (told.outcome, told.is_absent) == (outcome, is_absent)
+    assert "c4n4ry" not in told.reason
+
+
+def test_a_completion_that_fails_with_status_200_is_a_failure():
+    """The body decides (aws-sdk-java-v2#6023)."""
+    body = b"<Error><Code>PreconditionFailed</Code></Error>"
+    asked, told = s3("POST /b/x?uploadId=u", b"<x/>", "200", body, If_None_Match="*")
+    assert (asked.op, asked.condition) == (Op.WRITE, IF_ABSENT)
+    assert told.outcome is Outcome.PRECONDITION_FAILED
+    done = b"<CompleteMultipartUploadResult><ETag>&quot;e-2&quot;</ETag></CompleteMultipartUploadResult>"
+    assert s3("POST /b/x?uploadId=u", b"<x/>", "200", done)[1].version == "e-2"
+
+
+def test_reads_show_what_is_there_or_that_nothing_is():
+    """A HEAD shows a version and no state."""
+    _, found = s3("GET /b/x", b"", '200|ETag: "e1"', b"{}")
+    assert (found.outcome, found.version, found.state.body) == (Outcome.APPLIED, "e1", b"{}")
+    assert s3("GET /b/x", b"", "404", b"<Error><Code>NoSuchKey</Code></Error>")[1].is_absent
+    assert s3("HEAD /b/x", b"", "404")[1].is_absent
+    assert s3("HEAD /b/x", b"", '200|ETag: "e1"')[1].state is None
+    assert s3("GET /b/x", b"", "206", b"{", Range="bytes=0-0")[1].outcome is Outcome.AMBIGUOUS
+
+
+@pytest.mark.parametrize("target", ["/b?list-type=2", "/b/x?acl", "/b/x?partNumber=1&uploadId=u", "/", "/b/x?tagging"])
+def test_requests_about_no_state_change_none(target):
+    """Lists, parts and properties are no writes of an object."""
+    assert s3(f"PUT {target}", b"x", "200")[0].op is Op.NONE
+
+
+def test_a_request_may_delete_several_objects():
+    """Each of them is known."""
+    body = b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>a</Key></Object><Object><Key>c/d</Key></Object></Delete>'
+    assert s3("POST /b?delete", body, "200")[0].keys == ("b/a", "b/c/d")
+
+
+def test_pieces_behind_their_lengths_are_one_body():
+    """SDKs that stream sign each piece; the object is what is inside."""
+    pieces = b"5;chunk-signature=ff\r\nhello\r\n1\r\n!\r\n0\r\nx-amz-checksum:1\r\n\r\n"
+    assert unchunked(pieces) == b"hello!"
+    assert unchunked(b'{"a":1}') == b'{"a":1}'
+    asked, _ = s3("PUT /b/x", pieces, "200", Content_Encoding="aws-chunked")
+    assert asked.state is not None
+    assert asked.state.body == b"hello!"
+
+
+RESOURCE = {"generation": "7", "metageneration": "2", "metadata": {"lock_owner": "a", "expires_sec": "9"}}
+
+
+def test_a_generation_and_a_metageneration_are_a_version():
+    """GCS counts both; a change of metadata is a new version of the same generation."""
+    body = json.dumps({"metadata": RESOURCE["metadata"]}).encode()
+    asked, told = gcs(
+        "PATCH /storage/v1/b/b/o/locks%2Fx?ifMetagenerationMatch=1", body, "200", json.dumps(RESOURCE).encode()
+    )
+    assert (asked.op, asked.key, asked.condition) == (Op.WRITE, "b/locks/x", "*.1")
+    # The condition named no generation; the answer tells of which it was.
+    assert (told.outcome, told.version, told.condition) == (Outcome.APPLIED, "7.2", "7.1")
+    assert asked.state is not None
+    assert told.state is not None
+    assert asked.state.content == told.state.content
+
+
+def test_an_upload_with_its_metadata_is_one_write():
+    """The multipart upload of the JSON API: what the object is called, its metadata, its bytes."""
+    parts = (
+        b'--sep\r\nContent-Type: application/json\r\n\r\n{"name": "locks/x"}\r\n'
+        b"--sep\r\nContent-Type: text/plain\r\n\r\nbody\r\n--sep--\r\n"
+    )
+    asked, _ = gcs(
+        "POST /upload/storage/v1/b/b/o?uploadType=multipart&ifGenerationMatch=0", parts, "200", b"{}",
+        Content_Type="multipart/related; boundary=sep",
+    )  # fmt: skip
+    assert (asked.key, asked.condition) == ("b/locks/x", IF_ABSENT)
+    assert asked.state is not None
+    assert asked.state.body == b"body"
+
+
+def test_reads_of_gcs_are_of_bytes_or_of_metadata():
+    """Either may carry the lock."""
+    told = "200|x-goog-generation: 7|x-goog-metageneration: 1"
+    _, bytes_read = gcs("GET /download/storage/v1/b/b/o/x?alt=media", b"", told, b"body")
+    assert (bytes_read.version, bytes_read.state.body) == ("7.1", b"body")
+    _, metadata_read = gcs("GET /storage/v1/b/b/o/x", b"", "200", json.dumps(RESOURCE).encode())
+    assert metadata_read.version == "7.2"
+    assert metadata_read.state is not None
+    assert gcs("GET /storage/v1/b/b/o/x", b"", "404")[1].is_absent
+    assert gcs("GET /storage/v1/b/b", b"", "200", b"{}")[0].op is Op.NONE
