@@ -172,7 +172,18 @@ def many_reads(scene: Scene) -> list[Any]:
     return [*seen, *scene.events(s, 2), *map(scene.seen, s.read_all([]))]
 
 
-SCRIPTS: tuple[Script, ...] = (one_znode, children_and_sequence, transactions, watches, ephemerals, many_reads)
+def whole_trees(scene: Scene) -> list[Any]:
+    """A tree goes in one transaction, children before parents, and its root may come back in the same one."""
+    first = scene.first
+    made = [create(scene.at(path)) for path in ("/t", "/t/a", "/t/a/x", "/t/b")]
+    gone = [delete(scene.at(path)) for path in ("/t/a/x", "/t/a", "/t/b", "/t")]
+    seen = [scene.seen(first.multi(each)) for each in (made, gone, made, [*gone, create(scene.at("/t"))])]
+    return [*seen, *(scene.seen(first.exists(scene.at(path))) for path in ("/t", "/t/a", "/t/b"))]
+
+
+SCRIPTS: tuple[Script, ...] = (
+    one_znode, children_and_sequence, transactions, whole_trees, watches, ephemerals, many_reads,
+)  # fmt: skip
 
 _paths = st.sampled_from(["/x", "/y", "/x/p", "/x/q", "/y/p"])
 _versions = st.sampled_from([-1, -1, 0, 1])

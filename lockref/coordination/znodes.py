@@ -177,7 +177,8 @@ class Tree:
     def _forget(self, path: str, before: _Znode) -> None:
         del self._znodes[path]
         self._children.pop(path, None)
-        self._children[parent_of(path)].pop(path.rpartition("/")[2], None)
+        # A transaction that removes a znode and its parent may come here with the parent first.
+        self._children.get(parent_of(path), {}).pop(path.rpartition("/")[2], None)
         if before.owner:
             self._owned[before.owner].pop(path, None)
 

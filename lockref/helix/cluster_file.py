@@ -104,7 +104,7 @@ class _Reader:
         cluster = Cluster(name=name, resources=resources, instances=instances, allows_joining=may_join)
         size = sum(len(each.path.encode()) + len(each.body) + OPERATION_BYTES for each in creates(cluster))
         if size > ZNODE_BYTES_MAX:
-            words = f"the cluster takes {size} bytes; one transaction holds {ZNODE_BYTES_MAX}. Declare fewer locks"
+            words = f"the cluster takes {size} bytes; one transaction holds {ZNODE_BYTES_MAX}. Declare less"
             self._values.wrong(("resources",), words)
         return cluster
 

@@ -8,6 +8,9 @@ znodes: LEADER, which ends with this session, and HISTORY, to which each leader 
 changed HISTORY, so a batch that left before, and arrives after, fails as a whole. A leader that hears nothing of its
 own batch changes HISTORY, too, before it decides again: that batch cannot land later, beside what is decided then.
 
+Whom a leader has told to take a lock it writes down in the same transaction (`grants`), for its successors and itself:
+an instance may take a lock and not say so (T28).
+
 Prior art: Helix #1066 asks whether it is still leader before it sends; the answer may be old when the batch arrives.
 """
 
@@ -17,44 +20,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lockref.coordination.port import (
-    Change,
-    Failure,
-    Operation,
-    SessionState,
-    Stat,
-    WatchEvent,
-    check,
-    create,
-    is_failure,
-)  # fmt: skip
+from lockref.coordination.port import Change, Operation, SessionState, Stat, WatchEvent, change, check
 from lockref.coordination.session import Event, Session
 from lockref.errors import BackendUnavailable, ConfigError, LockLost, StoreRejected
 from lockref.helix import layout
+from lockref.helix.asking import RETRY_PAUSE_NS, Asking, Interrupted
+from lockref.helix.batch import Batch
+from lockref.helix.book import Book
+from lockref.helix.looking import Looking
 from lockref.helix.messages import Message
-from lockref.helix.pipeline import (
-    Alarm,
-    AlarmKind,
-    Decision,
-    Semantics,
-    Snapshot,
-    ThrottleRule,
-    decide,
-)
+from lockref.helix.orders import Orders
+from lockref.helix.pipeline import Alarm, AlarmKind, Decision, Semantics, Snapshot, ThrottleRule, decide
 from lockref.helix.reading import ClusterReader
+from lockref.helix.strange_rebalancer import Cabinet
 from lockref.helix.zn_record import ZNRecord
-from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.stores.port import Outcome
 
-RETRY_PAUSE_NS: Final = 50 * NS_PER_MS
-"""Before a request that nobody answered is sent again."""
-
 REFUSED_PAUSES: Final = 8
 """So many times within one session timeout a controller tries again after a refusal."""
-
-BATCH_BYTES_MAX: Final = 500_000
-"""How much of a transaction the messages of one batch may fill."""
 
 HISTORY_LENGTH: Final = 10
 """So many leaders stay in HISTORY, as in Helix."""
@@ -65,15 +49,17 @@ class ControllerSettings:
     """How a controller works. Durations in nanoseconds.
 
     session_timeout_ns: how long the server waits for it when it is silent. period_ns: it decides again after so long
-    without an event. rebalancer: overrides that of every resource; "" for none. is_descending: the order in which a
-    rebalancer is given the live instances. checks_leadership: batches check that nobody else leads; False is the
-    original.
+    without an event, and repeats an order that had no effect. rebalancer: overrides that of every resource; "" for
+    none. rebalancer_limit_ns: how long one that is not built in may take for an answer. is_descending: the order in
+    which a rebalancer is given the live instances. checks_leadership: batches check that nobody else leads; False is
+    the original.
     """
 
     session_timeout_ns: int = 30_000_000_000
     period_ns: int = 60 * NS_PER_S
     semantics: Semantics = Semantics.OURS
     rebalancer: str = ""
+    rebalancer_limit_ns: int = 10 * NS_PER_S
     is_descending: bool = False
     throttles: tuple[ThrottleRule, ...] = ()
     checks_leadership: bool = True
@@ -87,10 +73,6 @@ class Pass:
     decision: Decision
     sent: int
     took_ns: int
-
-
-class _Interrupted(Exception):
-    """A request of this pass was not answered, or was answered no: begin again."""
 
 
 class Controller:
@@ -111,18 +93,23 @@ class Controller:
         self._paths = layout.ClusterPaths(cluster)
         self._name = name
         self._runtime = runtime
-        self._settings = ControllerSettings() if settings is None else settings
+        self._settings = settings = ControllerSettings() if settings is None else settings
         self._on_pass = on_pass
         self._on_alarm = on_alarm
-        self._term: int | None = None
+        self._asking = Asking(session, runtime)
+        cabinet = Cabinet(runtime, settings.rebalancer_limit_ns)
         self._reader = ClusterReader(
-            session,
+            Looking(session, self._asking.settled),
             self._paths,
-            settled=self._settled,
-            semantics=self._settings.semantics,
-            rebalancer=self._settings.rebalancer,
-            on_alarm=on_alarm,
+            semantics=settings.semantics,
+            rebalancer=lambda named: cabinet.of(settings.rebalancer or named),
         )
+        # The original keeps no book, and would not be the original with one.
+        self._keeps_book = settings.semantics is Semantics.OURS and settings.checks_leadership
+        self._book = Book(session, self._asking, self._paths)
+        self._orders = Orders(settings.period_ns)
+        self._term: int | None = None
+        self._reign_zxid = 0
         self._told: tuple[Alarm, ...] = ()
         self._sent_views: dict[str, bytes] = {}
         self._has_led = False
@@ -170,7 +157,7 @@ class Controller:
         self._session.close()
 
     def _lead_or_stand_by(self) -> None:
-        self._answered(lambda: self._session.sync())
+        self._asking.answered(lambda: self._session.sync())
         self._term = self._elected()
         while not self._is_stopping:
             if self._term is None:
@@ -179,12 +166,12 @@ class Controller:
             else:
                 try:
                     event = self._pass_and_wait()
-                except _Interrupted:
+                except Interrupted:
                     self._runtime.sleep(RETRY_PAUSE_NS)
                     event = SessionState.CONNECTED
                 if event is SessionState.CONNECTED:
                     # What happened while nobody answered was told to nobody (Z14).
-                    self._answered(lambda: self._session.sync())
+                    self._asking.answered(lambda: self._session.sync())
                     self._term = self._still_leading()
 
     # Leadership.
@@ -196,35 +183,56 @@ class Controller:
         record = ZNRecord(self._name, {"LIVE_INSTANCE": own, "SESSION_ID": own})
         while True:
             session.create(paths.leader, record.to_json(), is_ephemeral=True)
-            found = self._answered(lambda: session.exists(paths.leader, is_watching=True))
+            found = self._asking.answered(lambda: session.exists(paths.leader, is_watching=True))
             if not isinstance(found.version, Stat):
-                if self._answered(lambda: session.exists(paths.root)).missing:
+                if self._asking.answered(lambda: session.exists(paths.root)).missing:
                     raise ConfigError(f"there is no cluster {self._paths.cluster!r}: {paths.root} is not there")
                 continue
             # A create whose answer was lost may have succeeded: the znode tells whose it is (T20).
             if found.version.owner != session.id:
+                if not found.version.owner:
+                    words = f"{paths.leader} belongs to no session: nobody leads until somebody removes it"
+                    self._on_alarm(Alarm(AlarmKind.UNREADABLE, words))
                 return None
-            return self._written_into_history()
+            self._reign_zxid = found.version.created_zxid
+            return self._written_into_history(is_continuing=False)
 
-    def _written_into_history(self) -> int:
+    def _written_into_history(self, *, is_continuing: bool) -> int:
+        """Enter this leader, and take the book over, as one transaction. Returns the version of HISTORY.
+
+        is_continuing: this controller has led all the time, and only wants that no earlier batch can land.
+        """
         paths = self._paths
         while True:
-            found = self._answered(lambda: self._session.get(paths.leader_history))
+            found = self._asking.answered(lambda: self._session.get(paths.leader_history))
             if not isinstance(found.version, Stat):
                 raise ConfigError(f"the cluster {paths.cluster!r} is not whole: {paths.leader_history} is not there")
-            record = ZNRecord.from_json(found.body, paths.leader_history) if found.body else ZNRecord("HISTORY")
-            entry = f"{{CONTROLLER={self._name}, SESSION={layout.session_name(self._session.id)}}}"
-            entries = [*record.lists.get("HISTORY", ()), entry][-HISTORY_LENGTH:]
-            names = [*record.lists.get(paths.cluster, ()), self._name][-HISTORY_LENGTH:]
-            body = ZNRecord("HISTORY", record.simple, record.maps, {"HISTORY": entries, paths.cluster: names}).to_json()
-            expected = found.version
-            reply = self._session.set(paths.leader_history, body, expected)
+            operations = [change(paths.leader_history, self._entered(found.body or b""), found.version.version)]
+            if self._keeps_book:
+                operations += self._book.renewal(found.version.version, self._term if is_continuing else None)
+            reply = self._session.multi(operations)
             if reply.outcome is Outcome.APPLIED and isinstance(reply.version, Stat):
+                if self._keeps_book:
+                    self._book.read(is_continuing=is_continuing)
                 return reply.version.version
-            self._pause(reply)
+            self._asking.pause(reply)
+
+    def _entered(self, body: bytes) -> bytes:
+        """HISTORY with one more leader. What holds no record is begun anew: nobody decides by what it says."""
+        paths = self._paths
+        record = ZNRecord("HISTORY")
+        if body:
+            try:
+                record = ZNRecord.from_json(body, paths.leader_history)
+            except ConfigError as error:
+                self._on_alarm(Alarm(AlarmKind.UNREADABLE, f"{error}. It is written anew"))
+        entry = f"{{CONTROLLER={self._name}, SESSION={layout.session_name(self._session.id)}}}"
+        entries = [*record.lists.get("HISTORY", ()), entry][-HISTORY_LENGTH:]
+        names = [*record.lists.get(paths.cluster, ()), self._name][-HISTORY_LENGTH:]
+        return ZNRecord("HISTORY", record.simple, record.maps, {"HISTORY": entries, paths.cluster: names}).to_json()
 
     def _still_leading(self) -> int | None:
-        found = self._answered(lambda: self._session.exists(self._paths.leader, is_watching=True))
+        found = self._asking.answered(lambda: self._session.exists(self._paths.leader, is_watching=True))
         if isinstance(found.version, Stat) and found.version.owner == self._session.id:
             return self._term
         return self._elected()
@@ -240,26 +248,35 @@ class Controller:
     # One pass.
 
     def _pass_and_wait(self) -> Event | None:
-        """Decide until there is nothing to send, then wait for an event. Raises _Interrupted, LockLost."""
+        """Decide until there is nothing to send, then wait for an event. Raises Interrupted, LockLost."""
         began_ns = self._runtime.monotonic_ns()
-        snapshot, by_resource = self._reader.read()
+        reading = self._reader.read(self._book.pages, self._book.zxid)
+        snapshot = reading.snapshot
+        self._book.settle(reading.settled)
         decision = decide(
             snapshot,
-            by_resource,
+            reading.rebalancers,
             semantics=self._settings.semantics,
             throttles=self._settings.throttles,
             is_descending=self._settings.is_descending,
         )
-        self._remove(decision.removals)
-        sent = self._send(decision.messages)
+        complaints = [Alarm(AlarmKind.UNREADABLE, text) for text in self._book.complaints]
+        alarms = [*complaints, *reading.alarms, *decision.alarms]
+        due = decision.messages
+        if self._settings.semantics is Semantics.OURS:
+            due, unheeded = self._orders.due(decision.messages, snapshot, self._runtime.monotonic_ns())
+            alarms += unheeded
+        alarms += self._remove(decision.removals)
+        sent = self._send(due, snapshot)
         self._show(decision)
-        for alarm in decision.alarms:
+        for alarm in alarms:
             if alarm not in self._told:
                 self._on_alarm(alarm)
-        self._told = decision.alarms
+        self._told = tuple(alarms)
         self._has_led = True
+        done = replace(decision, alarms=tuple(dict.fromkeys(alarms)))
         took_ns = self._runtime.monotonic_ns() - began_ns
-        self._on_pass(Pass(snapshot=snapshot, decision=decision, sent=sent, took_ns=took_ns))
+        self._on_pass(Pass(snapshot=snapshot, decision=done, sent=sent, took_ns=took_ns))
         event = self._await_event(self._settings.period_ns)
         # Events come in crowds: one pass answers all that have arrived.
         while event is not SessionState.CONNECTED and (more := self._session.next_event(0)) is not None:
@@ -273,50 +290,75 @@ class Controller:
 
     # What a pass does.
 
-    def _send(self, messages: Sequence[Message]) -> int:
-        """Send them in batches that fail as a whole once another controller leads (Z11, T18)."""
-        sent = 0
-        batch: list[Operation] = []
-        paths: list[tuple[str, Message]] = []
-        size = 0
-        for message in messages:
-            message_id = self._runtime.token_bytes(16).hex()
-            named = replace(message, id=message_id)
-            record = named.to_record(
-                controller=self._name,
-                controller_session=layout.session_name(self._session.id),
-                now_ms=self._runtime.wall_ns() // NS_PER_MS,
-            )
-            body = record.to_json()
-            if batch and size + len(body) > BATCH_BYTES_MAX:
-                sent += self._commit(batch, paths)
-                batch, paths, size = [], [], 0
-            path = self._paths.instance(message.instance).message(message_id)
-            batch.append(create(path, body))
-            paths.append((path, named))
-            size += len(body)
-        return sent + (self._commit(batch, paths) if batch else 0)
+    def _send(self, messages: Sequence[Message], snapshot: Snapshot) -> int:
+        """Send them in batches that fail as a whole once another controller leads (Z11, T18).
 
-    def _commit(self, batch: Sequence[Operation], messages: Sequence[tuple[str, Message]]) -> int:
+        What they tell is written down with them (T28). Where nothing is sent, what is over is struck out.
+        """
+        batch = self._batch(snapshot)
+        sent = 0
+        for message in messages:
+            if batch.is_full:
+                sent += self._commit(batch)
+                batch = self._batch(snapshot)
+            batch.add(replace(message, id=self._runtime.token_bytes(16).hex()))
+        if batch.messages or batch.pages:
+            sent += self._commit(batch)
+        return sent
+
+    def _batch(self, snapshot: Snapshot) -> Batch:
+        return Batch(
+            snapshot,
+            self._paths,
+            controller=self._name,
+            session=layout.session_name(self._session.id),
+            now_ms=self._runtime.wall_ns() // NS_PER_MS,
+            known=self._book.pages if self._keeps_book else None,
+            unwritten=self._book.unwritten(),
+        )
+
+    def _commit(self, batch: Batch) -> int:
         guards: list[Operation] = []
         if self._settings.checks_leadership:
             assert self._term is not None, "only a leader sends"
             guards = [check(self._paths.leader), check(self._paths.leader_history, self._term)]
-        reply = self._session.multi([*guards, *batch])
+        reply = self._session.multi([*guards, *batch.operations, *self._book.operations(batch.pages)])
         if reply.outcome is Outcome.APPLIED:
-            self._reader.sent(messages)
-            return len(batch)
-        self._pause(reply)
+            self._reader.sent(batch.messages)
+            self._book.committed(batch.pages)
+            orders = [message for _, message in batch.messages]
+            self._orders.sent(orders, batch.snapshot, self._runtime.monotonic_ns())
+            return len(orders)
+        self._asking.pause(reply)
         # Another one leads, an instance was removed meanwhile, or nobody knows whether the batch will land.
-        self._term = self._still_leading()
-        if self._term is not None and reply.outcome is Outcome.AMBIGUOUS:
-            self._term = self._written_into_history()
-        raise _Interrupted
+        self._lead_on_or_stop(is_open=reply.outcome is Outcome.AMBIGUOUS)
+        raise Interrupted
 
-    def _remove(self, paths: Sequence[str]) -> None:
-        """Messages that nobody will execute (Z20)."""
+    def _lead_on_or_stop(self, *, is_open: bool) -> None:
+        """After a batch that was not confirmed. is_open: it may still land, so HISTORY changes before the next one."""
+        leader = self._asking.answered(lambda: self._session.exists(self._paths.leader, is_watching=True)).version
+        if not isinstance(leader, Stat) or (leader.owner, leader.created_zxid) != (self._session.id, self._reign_zxid):
+            self._term = self._still_leading()
+            return
+        history = self._asking.answered(lambda: self._session.exists(self._paths.leader_history)).version
+        # Somebody who does not lead may have written HISTORY: then no batch of ours would ever pass.
+        if is_open or not isinstance(history, Stat) or history.version != self._term:
+            self._term = self._written_into_history(is_continuing=True)
+        elif self._keeps_book:
+            self._book.refresh()
+
+    def _remove(self, paths: Sequence[str]) -> list[Alarm]:
+        """Messages that nobody will execute (Z20). What cannot be removed stays, with an alarm."""
+        alarms: list[Alarm] = []
         for path in paths:
-            self._settled(self._session.delete(path))
+            reply = self._session.delete(path)
+            if reply.outcome is Outcome.PRECONDITION_FAILED and not reply.missing:
+                alarms.append(
+                    Alarm(AlarmKind.UNREADABLE, f"{path} is for nobody and cannot be removed: {reply.reason}")
+                )
+                continue
+            self._asking.settled(reply)
+        return alarms
 
     def _show(self, decision: Decision) -> None:
         """Write EXTERNALVIEW where it changed. Nobody decides by it: a lost write is made good with the next change."""
@@ -330,28 +372,3 @@ class Controller:
                 reply = self._session.create(path, body)
             if reply.outcome is Outcome.APPLIED:
                 self._sent_views[resource] = body
-
-    # Asking.
-
-    def _answered(self, ask: Callable[[], Reply]) -> Reply:
-        """Ask until somebody answers."""
-        while True:
-            reply = ask()
-            if reply.outcome is Outcome.APPLIED:
-                return reply
-            self._pause(reply)
-
-    def _settled(self, reply: Reply) -> Reply:
-        """An answer; what is not there is one. A pass that hears none begins again."""
-        if reply.outcome is Outcome.APPLIED or reply.missing:
-            return reply
-        self._pause(reply)
-        raise _Interrupted
-
-    def _pause(self, reply: Reply) -> None:
-        """Before asking again. Raises LockLost if the session has ended, StoreRejected if asking is of no use."""
-        if self._session.state is SessionState.LOST or is_failure(reply, Failure.SESSION_EXPIRED):
-            raise LockLost("the controller's session has ended", reason="session ended")
-        if reply.outcome is Outcome.REJECTED:
-            raise StoreRejected(f"{self._session.service} refuses: {reply.reason}")
-        self._runtime.sleep(RETRY_PAUSE_NS)

@@ -78,6 +78,14 @@ class ClusterPaths:
         return f"/{self.cluster}/CONTROLLER/HISTORY"
 
     @property
+    def grants(self) -> str:
+        """What instances may hold by what leaders have told them; Helix has no such znode. See `grants`."""
+        return f"/{self.cluster}/CONTROLLER/GRANTS"
+
+    def grants_of(self, instance: str) -> str:
+        return f"/{self.cluster}/CONTROLLER/GRANTS/{instance}"
+
+    @property
     def pause(self) -> str:
         return f"/{self.cluster}/CONTROLLER/PAUSE"
 

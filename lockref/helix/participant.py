@@ -11,6 +11,7 @@ What is safer here than in the original:
 * A holder stops before it writes that it has stopped, and begins after it has written that it holds.
 * A message of another session, or for another instance, is removed and never executed (Z20, HJ10).
 * A participant whose handlers do not cover every transition of its state model does not start (Z8, T16).
+* One record, message or znode that is nonsense stops nothing but itself (HJ9).
 
 The fencing token of a lock is the transaction that created the message which granted it (czxid). At most one grant of a
 lock is pending at a time, so tokens rise with every grant, over changes of holders, controllers and leaders.
@@ -18,18 +19,29 @@ lock is pending at a time, so tokens rise with every grant, over changes of hold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lockref.coordination.port import Failure, Operation, SessionState, Stat, change, create, delete, is_failure
+from lockref.coordination.port import (
+    Change,
+    Failure,
+    Operation,
+    SessionState,
+    Stat,
+    WatchEvent,
+    change,
+    create,
+    delete,
+    is_failure,
+)
 from lockref.coordination.session import Session
 from lockref.errors import BackendUnavailable, ConfigError, LockError, LockLost, ReleaseFailed, StoreRejected
 from lockref.helix import layout
 from lockref.helix.messages import Message
 from lockref.helix.state_model import DROPPED, ERROR, StateModel
 from lockref.helix.views import TOKEN
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.zn_record import RECORD_BYTES_MAX, RecordTooLarge, ZNRecord
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime
 from lockref.stores.port import Outcome
@@ -42,6 +54,12 @@ REFUSED_PAUSES: Final = 8
 
 DEPARTURE_ATTEMPTS: Final = 3
 """So often an instance tries to say that it gives everything back, before it ends its session without saying so."""
+
+PUBLISHED_AT_ONCE: Final = 500
+"""So many messages are answered with one writing of the states, where they wait for it."""
+
+ENTRY_BYTES: Final = 160
+"""What one lock takes in CURRENTSTATES beside its name, at most."""
 
 JOIN_PATIENCE_NS: Final = 5_000_000_000
 """How much longer than a session timeout an instance waits for the session of its predecessor to end (Z18)."""
@@ -88,11 +106,15 @@ class _Replica:
 
 @dataclass(slots=True)
 class _Resource:
-    """The current states of one resource under the present session. version: of the znode; None before it is there."""
+    """The current states of one resource under the present session.
+
+    version: of the znode; None before it is there. unwritten: messages that were executed and are not yet answered.
+    """
 
     model: StateModel
     version: int | None = None
     replicas: dict[str, _Replica] = field(default_factory=dict)
+    unwritten: dict[str, Message] = field(default_factory=dict)
 
 
 class Listener:
@@ -161,8 +183,8 @@ class Participant:
         session, settings = self._session, self._settings
         self._join_until_ns = until_ns
         session.start(self._runtime, timeout_ns=settings.session_timeout_ns, is_wanted=self._may_go_on)
-        for name, handlers in self._handlers.items():
-            self._models[name] = self._model(name, handlers)
+        for name in self._handlers:
+            self._models[name] = self._handled_model(name)
         self._require_configured()
         self._go_live()
         self._join_until_ns = None
@@ -171,12 +193,19 @@ class Participant:
     def _may_go_on(self) -> bool:
         return self._join_until_ns is None or self._runtime.monotonic_ns() < self._join_until_ns
 
-    def _model(self, name: str, handlers: Handlers) -> StateModel:
+    def _model(self, name: str) -> StateModel:
         path = self._cluster_paths.state_model(name)
         reply = self._read(path)
         if reply.missing:
             raise ConfigError(f"the cluster {self._paths.cluster!r} has no state model {name!r}: {path} is not there")
-        model = StateModel.from_record(ZNRecord.from_json(reply.body, path))
+        model = StateModel.from_record(ZNRecord.from_json(reply.body or b"", path))
+        problems = model.problems()
+        if problems:
+            raise ConfigError(f"{path} holds no state model: {problems[0]}")
+        return model
+
+    def _handled_model(self, name: str) -> StateModel:
+        model, handlers = self._model(name), self._handlers[name]
         missing = [
             f"{each.source}-{each.target}" for each in model.transitions if (each.source, each.target) not in handlers
         ]
@@ -193,7 +222,7 @@ class Participant:
             found = self._read(config)
             if found.missing:
                 raise ConfigError(f"there is no cluster {cluster!r}: {config} is not there")
-            if ZNRecord.from_json(found.body, config).simple.get(layout.AUTO_JOIN) != "true":
+            if ZNRecord.from_json(found.body or b"", config).simple.get(layout.AUTO_JOIN) != "true":
                 raise ConfigError(
                     f"instance {self._instance!r} is not configured in cluster {cluster!r}, and the cluster does not "
                     f"let instances join by themselves ({layout.AUTO_JOIN} in {config})"
@@ -235,7 +264,7 @@ class Participant:
         deadline_ns = self._runtime.monotonic_ns() + patience_ns
         while True:
             reply = session.multi(self._arrival())
-            live = session.exists(paths.live)
+            live = session.exists(paths.live, is_watching=True)
             if isinstance(live.version, Stat) and live.version.owner == session.id:
                 return
             if reply.outcome is Outcome.REJECTED or live.outcome is not Outcome.APPLIED:
@@ -255,26 +284,33 @@ class Participant:
         live = ZNRecord(self._instance, {"SESSION_ID": own, "LIVE_INSTANCE": self._runtime.process_mark() or own})
         operations = [create(paths.live, live.to_json(), is_ephemeral=True)]
         self._resources.clear()
-        earlier: list[Operation] = []
-        for name in self._children(paths.sessions):
-            folder = paths.current_states(name)
-            for resource in self._children(folder):
-                path = paths.current_state(name, resource)
-                if name != own:
-                    self._carry_over(resource, path)
-                earlier.append(delete(path))
-            earlier.append(delete(folder))
+        # What strangers have put below goes, too: a folder that is not empty could not be removed.
+        earlier = [delete(path) for name in self._children(paths.sessions) for path in self._left(name, own)]
         operations += [*earlier, create(paths.current_states(own))]
         for resource, states in self._resources.items():
             operations.append(create(paths.current_state(own, resource), self._record(resource).to_json()))
             states.version = 0
         return operations
 
+    def _left(self, session: str, own: str) -> list[str]:
+        """What one session has left, children before parents. What an earlier one says is carried over."""
+        folder = self._paths.current_states(session)
+        found = [folder]
+        for path in found:  # Grows while it is walked.
+            found += [f"{path}/{name}" for name in self._children(path)]
+        for resource in self._children(folder) if session != own else ():
+            path = self._paths.current_state(session, resource)
+            try:
+                self._carry_over(resource, path)
+            except ConfigError as error:
+                self._listener.alarm(f"{error}. What {self._instance} held there in an earlier session is not entered")
+        return found[::-1]
+
     def _carry_over(self, resource: str, path: str) -> None:
         found = self._read(path)
         if found.missing:
             return
-        record = ZNRecord.from_json(found.body, path)
+        record = ZNRecord.from_json(found.body or b"", path)
         states = self._states_of(resource, record.simple.get("STATE_MODEL_DEF", ""))
         for lock in record.maps:
             states.replicas[lock] = _Replica(states.model.initial)
@@ -287,12 +323,11 @@ class Participant:
             self._pause(reply)
 
     def _states_of(self, resource: str, model: str) -> _Resource:
+        """A model for which this instance has no handlers is read, too: what it is told of it ends in ERROR."""
         known = self._resources.get(resource)
         if known is None:
             if model not in self._models:
-                raise ConfigError(
-                    f"resource {resource!r} has state model {model!r}; this instance has {', '.join(self._models)}"
-                )
+                self._models[model] = self._model(model)
             known = self._resources[resource] = _Resource(self._models[model])
         return known
 
@@ -307,7 +342,10 @@ class Participant:
                 if event is SessionState.SUSPENDED:
                     self._suspend()
                 elif event is SessionState.CONNECTED:
+                    self._require_live()
                     self._resume()
+                elif event == WatchEvent(Change.DELETED, self._paths.live, self._session.id):
+                    self._require_live()
                 elif event is SessionState.LOST:
                     raise LockLost("the session has ended", reason="session ended")
             except LockLost as error:
@@ -317,6 +355,17 @@ class Participant:
                 self._listener.alarm(str(error))
                 self._runtime.sleep(self._session.timeout_ns // REFUSED_PAUSES)
 
+    def _require_live(self) -> None:
+        """Raises LockLost if somebody has removed the znode by which the cluster knows that this instance lives.
+
+        Its locks go to others then, although its session lasts.
+        """
+        reply = self._session.exists(self._paths.live, is_watching=True)
+        is_gone = reply.missing or (isinstance(reply.version, Stat) and reply.version.owner != self._session.id)
+        if is_gone and not self._is_leaving:
+            self._listener.alarm(f"somebody has removed {self._paths.live}")
+            raise LockLost(f"{self._paths.live} was removed", reason="removed from the live instances")
+
     def _live_anew(self, reason: str) -> None:
         """The session is over: forget what was held under it, and join under a new one, however long that takes."""
         with self._mutex:
@@ -324,6 +373,7 @@ class Participant:
         for lock in held:
             self._listener.lost(lock, reason)
         self._known.clear()
+        self._session.end()
         while not self._is_leaving:
             try:
                 with self._joining:
@@ -377,13 +427,18 @@ class Participant:
                 if message is not None:
                     fresh.append(message)
         for message in sorted(fresh, key=lambda each: each.created_zxid):
-            self._enqueue(message)
+            try:
+                self._enqueue(message)
+            except ConfigError as error:
+                # Not removed: a message that is gone counts as executed.
+                self._listener.alarm(f"{self._paths.message(message.id)} cannot be executed: {error}")
 
     def _readable(self, name: str, path: str, reply: Reply) -> Message | None:
         """The message, if it is for this session of this instance; another is removed unexecuted (Z20, HJ10)."""
         assert isinstance(reply.version, Stat), "a znode that was read has a stat"
         try:
-            message = Message.from_record(ZNRecord.from_json(reply.body, path), created_zxid=reply.version.created_zxid)
+            record = ZNRecord.from_json(reply.body or b"", path)
+            message = Message.from_record(record, created_zxid=reply.version.created_zxid)
         except ConfigError as error:
             self._listener.alarm(f"a message that cannot be read is removed: {error}")
             self._session.delete(path)
@@ -412,13 +467,26 @@ class Participant:
                 if not replica.queue:
                     replica.is_busy = False
                     return
-                message = replica.queue.pop(0)
+                message = replica.queue[0]
+            if not self._is_done(states, replica, message):
+                return
+            with self._mutex:
+                replica.queue.pop(0)
+
+    def _is_done(self, states: _Resource, replica: _Replica, message: Message) -> bool:
+        """Execute one message, however often its answer is refused. False once the session is over, and it with it."""
+        told = ""
+        while True:
             try:
                 self._execute(states, replica, message)
+                return True
             except LockLost:
-                return  # The session is over, and the message with it.
-            except StoreRejected as error:
-                self._listener.alarm(str(error))
+                return False
+            except (StoreRejected, RecordTooLarge) as error:
+                if str(error) != told:
+                    self._listener.alarm(str(error))
+                told = str(error)
+                self._runtime.sleep(self._session.timeout_ns // REFUSED_PAUSES)
 
     def _execute(self, states: _Resource, replica: _Replica, message: Message) -> None:
         """One transition (section 3, participant side)."""
@@ -426,11 +494,14 @@ class Participant:
         if replica.state not in (message.source, message.target):
             self._listener.alarm(f"{message.lock} is {replica.state}; a message wants it from {message.source}")
         elif replica.state == message.source != message.target:
+            if not self._fits(states, message):
+                return
             if message.source == top:
                 # The holder stops before anybody can read that it has stopped.
                 self._give_up(message.lock)
             replica.before, replica.since_ms = replica.state, self._runtime.wall_ns() // NS_PER_MS
             after = self._handled(message)
+            self._require_session(message)
             replica.is_reported = after != DROPPED
             replica.state = states.model.initial if after == DROPPED else after
             replica.token = message.created_zxid if replica.state == top else None
@@ -438,12 +509,34 @@ class Participant:
         self._publish(states, message)
         if replica.state == top == message.target and replica.token is not None:
             with self._mutex:
+                self._require_session(message)
                 self._held[message.lock] = replica.token
             self._listener.granted(message.lock, replica.token)
 
+    def _require_session(self, message: Message) -> None:
+        """Raises LockLost if the session has ended, for which the message was: a handler may take longer than that."""
+        is_over = self._session.state is SessionState.LOST
+        if is_over or message.session != layout.session_name(self._session.id):
+            raise LockLost(f"the session ended while {message.lock} was moved", reason="session ended")
+
+    def _fits(self, states: _Resource, message: Message) -> bool:
+        """Can the new state be written? If not, the message waits, and is looked at again with the next one."""
+        count = len(states.replicas)
+        if message.target == DROPPED or count * (ENTRY_BYTES + len(message.lock)) <= RECORD_BYTES_MAX:
+            return True
+        record, most = self._record(message.resource), "0" * 20
+        more = {"CURRENT_STATE": message.target, "PREVIOUS_STATE": message.source, "START_TIME": most, TOKEN: most}
+        try:
+            replace(record, maps={**record.maps, message.lock: more}).to_json()
+        except RecordTooLarge as error:
+            self._listener.alarm(f"{message.lock} is not taken, {self._instance} has too many locks: {error}")
+            self._known.pop(message.id, None)
+            return False
+        return True
+
     def _handled(self, message: Message) -> str:
         """Call the handler. Returns the state that the lock has then."""
-        handler = self._handlers[message.model].get((message.source, message.target))
+        handler = self._handlers.get(message.model, {}).get((message.source, message.target))
         if handler is None:
             # ERROR is left for DROPPED without a handler, as in the original (Z8).
             return DROPPED if (message.source, message.target) == (ERROR, DROPPED) else ERROR
@@ -474,26 +567,41 @@ class Participant:
         return ZNRecord(resource, simple, maps)
 
     def _publish(self, states: _Resource, message: Message) -> None:
-        """Write the states and remove the message, as one transaction; settled before it returns. Raises LockLost."""
-        path = self._paths.current_state(layout.session_name(self._session.id), message.resource)
-        message_path = self._paths.message(message.id)
+        """Write the states and remove the message, as one transaction; settled before it returns. Raises LockLost.
+
+        Whoever waits meanwhile is answered with the next writing: at a start, all locks change at once.
+        """
+        with self._mutex:
+            states.unwritten[message.id] = message
         with self._publishing:
-            is_there = True
-            while True:
-                body = self._record(message.resource).to_json()
-                write = create(path, body) if states.version is None else change(path, body, states.version)
-                reply = self._session.multi([write, delete(message_path)] if is_there else [write])
-                if reply.outcome is Outcome.APPLIED:
-                    states.version = 0 if states.version is None else states.version + 1
-                    return
-                # Nobody said yes. Somebody may have removed the message, or written the znode: so look.
-                found = self._read(path)
-                is_there = not self._read(message_path).missing
-                states.version = found.version.version if isinstance(found.version, Stat) else None
-                if found.body == body and not is_there:
-                    return
-                if reply.outcome is not Outcome.PRECONDITION_FAILED:
-                    self._pause(reply)
+            while message.id in states.unwritten:
+                with self._mutex:
+                    batch = list(states.unwritten.values())[:PUBLISHED_AT_ONCE]
+                self._write_states(states, batch)
+                with self._mutex:
+                    for each in batch:
+                        states.unwritten.pop(each.id, None)
+
+    def _write_states(self, states: _Resource, batch: Sequence[Message]) -> None:
+        resource = batch[0].resource
+        path = self._paths.current_state(batch[0].session, resource)
+        pending = [self._paths.message(each.id) for each in batch]
+        while True:
+            self._require_session(batch[0])
+            body = self._record(resource).to_json()
+            write = create(path, body) if states.version is None else change(path, body, states.version)
+            reply = self._session.multi([write, *map(delete, pending)])
+            if reply.outcome is Outcome.APPLIED:
+                states.version = 0 if states.version is None else states.version + 1
+                return
+            # Nobody said yes. Somebody may have removed a message, or written the znode: so look.
+            found = self._read(path)
+            pending = [each for each in pending if not self._read(each).missing]
+            states.version = found.version.version if isinstance(found.version, Stat) else None
+            if found.body == body and not pending:
+                return
+            if reply.outcome is not Outcome.PRECONDITION_FAILED:
+                self._pause(reply)
 
     # What the application asks.
 

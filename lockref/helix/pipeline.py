@@ -42,10 +42,15 @@ class Semantics(StrEnum):
 
 
 class Replica(NamedTuple):
-    """One instance's state of one lock, as it reports it. previous: the state before; "" if it did not say."""
+    """One instance's state of one lock, as it reports it. previous: the state before; "" if it did not say.
+
+    doubt: why nobody can tell whether it holds the lock, whatever it reports; "" where its word counts. A doubtful
+    replica counts as that of a holder, and is sent nothing (T28).
+    """
 
     state: str
     previous: str = ""
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +100,8 @@ class AlarmKind(StrEnum):
     GRANT_FAILED = "grant failed"
     TOO_FEW = "too few instances"
     UNREADABLE = "unreadable"
+    UNHEEDED = "unheeded"
+    UNKNOWN_HOLDER = "unknown holder"
     REFUSED = "refused"
 
 
@@ -154,6 +161,7 @@ def decide(
         desired = best_possible(snapshot, group, assignment, semantics, alarms)
         wanted |= assignment or {}
         chosen += select(snapshot, group, generate(snapshot, group, desired, alarms), semantics)
+    alarms += _doubts(snapshot)
     views = {group.name: external_view(snapshot, group) for group in snapshot.groups}
     sent = throttle(chosen, snapshot.pending, throttles)
     return Decision(
@@ -175,7 +183,13 @@ def assign(
     live.sort(reverse=is_descending)
     top = group.model.top
     holders = {
-        lock: tuple(sorted(each for each, replica in snapshot.of(lock).items() if replica.state == top))
+        lock: tuple(
+            sorted(
+                each
+                for each, replica in snapshot.of(lock).items()
+                if (replica.state == top or replica.doubt) and each in snapshot.live
+            )
+        )
         for lock in group.locks
     }
     question = Question(group.locks, tuple(live), holders, group.per_lock(len(live)))
@@ -232,7 +246,7 @@ def best_possible(
             is_left = semantics is Semantics.V0_7_1 or (semantics is Semantics.CURRENT and each in mapped)
             if replica.state == ERROR and is_left:
                 states[each] = ERROR
-            is_disabled = each in snapshot.disabled or lock in snapshot.disabled_locks.get(each, ())
+            is_disabled = _is_disabled(snapshot, lock, each) and not replica.doubt
             if is_disabled and semantics in (Semantics.OURS, Semantics.V0_7_1) and replica.state == top:
                 states[each] = initial
         desired[lock] = states
@@ -251,13 +265,16 @@ def _past_errors(
     load: dict[str, int],
     alarms: list[Alarm],
 ) -> dict[str, str]:
-    """The policy for replicas in ERROR (Z7, T15).
+    """The policy for replicas in ERROR (Z7, T15), and for those that are in doubt (T28): they stay as they are.
 
     An instance whose *grant* failed does not hold the lock: another one gets it. An instance that failed to *give back*
     may still work under it: nobody else gets it until that session ends or somebody resets the replica.
     """
     found = dict(states)
     for each, replica in snapshot.of(lock).items():
+        if replica.doubt:
+            found[each] = replica.state
+            continue
         if replica.state != ERROR:
             continue
         if replica.previous == group.model.top:
@@ -329,7 +346,7 @@ def select(snapshot: Snapshot, group: LockGroup, messages: Sequence[Message], se
         counts: dict[str, int] = {}
         for replica in snapshot.of(lock).values():
             state = replica.state
-            if state == ERROR and replica.previous == model.top and semantics is Semantics.OURS:
+            if semantics is Semantics.OURS and (replica.doubt or (state == ERROR and replica.previous == model.top)):
                 state = model.top  # It may still work as the holder.
             counts[state] = counts.get(state, 0) + 1
         for each in pending_by_lock.get(lock, ()):
@@ -390,7 +407,29 @@ def _attributes(message: Message) -> dict[str, str]:
 def external_view(snapshot: Snapshot, group: LockGroup) -> Mapping[str, Mapping[str, str]]:
     """What the instances report, by lock. It is derived, it lags, and no decision reads it."""
     return {
-        lock: {each: replica.state for each, replica in sorted(snapshot.of(lock).items()) if replica.state != DROPPED}
+        lock: {
+            each: replica.state
+            for each, replica in sorted(snapshot.of(lock).items())
+            if replica.state != DROPPED and not replica.doubt
+        }
         for lock in group.locks
         if snapshot.of(lock)
     }
+
+
+def _doubts(snapshot: Snapshot) -> list[Alarm]:
+    """One alarm for each instance and reason, with the locks that it may hold."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for group in snapshot.groups:
+        for lock in group.locks:
+            for each, replica in snapshot.of(lock).items():
+                if replica.doubt:
+                    found.setdefault((each, replica.doubt), []).append(lock)
+    return [
+        Alarm(
+            AlarmKind.UNKNOWN_HOLDER,
+            f"{instance} may hold {', '.join(locks[:3])}{f' and {len(locks) - 3} more' if len(locks) > 3 else ''}: "
+            f"{doubt}. Nobody else gets that until it tells, or its session ends",
+        )
+        for (instance, doubt), locks in sorted(found.items())
+    ]

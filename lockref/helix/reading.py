@@ -1,277 +1,338 @@
-"""What a controller reads of its cluster, in the order on which its decisions rest.
+"""What a controller reads of its cluster, in the order on which its decisions rest, and what it makes of nonsense.
 
 Live instances come first, then messages, then current states (T27): a message that is gone has left its effect in a
-state that is read after it. Within one of these parts the order does not matter, so the reads of a part are under way
-together, where the channel can do that.
+state that is read after it. Within one of these parts the order does not matter.
 
-A body that was read once is not read again while the server says that its version is the same. The server is asked in
-every pass: a watch alone would be trusted to arrive before the answers behind it, and a client's library need not
-promise that.
+A znode that holds no record stops nobody but itself: there is an alarm with its path and the reason, and decisions go
+on for everybody else. What cannot be read never frees a lock:
+
+    current states   what they said before counts; without that, what the leaders' book says (`grants`)
+    ideal state      nothing is decided about that resource; its holders keep what they have
+    live instance    its session is the owner of the znode, whatever the text says; one that belongs to no session is
+                     sent nothing, and keeps what it reports to hold
+    message          left to its instance; removed where the instance is not live
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from lockref.coordination.port import CHILDREN, EXISTS, GET, Stat, WatchEvent
-from lockref.coordination.session import Event, Read, Session
+from lockref.coordination.port import Stat
+from lockref.coordination.session import Event
 from lockref.errors import ConfigError
-from lockref.helix import layout, rebalancers
-from lockref.helix.messages import Message
+from lockref.helix import layout
+from lockref.helix.grants import Evidence, Page, Report, replicas_of
+from lockref.helix.looking import Looking
+from lockref.helix.messages import STATE_TRANSITION, Message
 from lockref.helix.pipeline import Alarm, AlarmKind, LockGroup, Replica, Semantics, Snapshot
 from lockref.helix.rebalancers import Assignment, Question, Rebalancer
-from lockref.helix.state_model import ERROR, StateModel
+from lockref.helix.state_model import StateModel
 from lockref.helix.zn_record import ZNRecord
 from lockref.ports import Reply
 
-T = TypeVar("T")
 
-
-class Reading(NamedTuple):
-    """One whole look at the cluster. rebalancers: by resource."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was read. rebalancers: by resource. settled: by instance, locks that its page need not name any more."""
 
     snapshot: Snapshot
     rebalancers: Mapping[str, Rebalancer]
+    alarms: tuple[Alarm, ...]
+    settled: Mapping[str, Sequence[str]]
 
 
-class _Known(NamedTuple):
-    """A znode's bytes, the version of which they are, and what was made of them, by what it is."""
+@dataclass(slots=True)
+class _Live:
+    """Who lives. sessions: of instances that can be sent messages. owners: of all. born: by instance, the transaction
+    that created its znode. silent: who can be sent nothing, with the reason.
+    """
 
-    version: Stat
-    body: bytes
-    made: dict[str, Any]
+    sessions: dict[str, str] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    born: dict[str, int] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
 
 
 class _States(NamedTuple):
-    """What one instance says of one resource. without: locks that it names, and gives no state of."""
+    """What one znode says of one resource. without: locks that it names, and gives no state of."""
 
     model: str
-    replicas: Mapping[str, Replica]
+    states: Mapping[str, Replica | None]
     without: tuple[str, ...]
 
 
 class ClusterReader:
-    """Reads one cluster under one session after the other.
+    """Reads one cluster, every part watched. rebalancer: by the class that a resource names.
 
-    settled: given each answer; returns it if it is one, and raises where the pass must begin again. rebalancer:
-    overrides that of every resource. on_alarm: told of what cannot be read.
+    Errors of `read`: what `looking` raises.
     """
 
     def __init__(
         self,
-        session: Session,
+        looking: Looking,
         paths: layout.ClusterPaths,
         *,
-        settled: Callable[[Reply], Reply],
         semantics: Semantics,
-        rebalancer: str,
-        on_alarm: Callable[[Alarm], None],
+        rebalancer: Callable[[str], Rebalancer],
     ) -> None:
-        self._session = session
+        self._looking = looking
         self._paths = paths
-        self._settled = settled
         self._semantics = semantics
         self._rebalancer = rebalancer
-        self._on_alarm = on_alarm
-        self._rebalancers: dict[str, Rebalancer] = {}
-        self._last_states: dict[str, _States] = {}
+        self._alarms: list[Alarm] = []
         self.forget()
 
     def forget(self) -> None:
-        """The session is over, and with it every watch."""
-        self._messages: dict[str, Message | None] = {}
-        self._known: dict[str, _Known] = {}
-        self._looked_at: dict[str, None] = {}
+        """The session has ended."""
+        self._looking.forget()
+        # A message never changes, so it is read once. None for one that is no order; a text for one that is nonsense.
+        self._messages: dict[str, Message | str | None] = {}
+        self._last: dict[str, _States] = {}
 
     def heard(self, event: Event) -> None:
-        """A watch fired: what it tells of is read anew, without being asked for its version first."""
-        if isinstance(event, WatchEvent):
-            self._known.pop(event.path, None)
+        """A watch fired, or the session's state has changed."""
+        self._looking.heard(event)
 
     def sent(self, messages: Iterable[tuple[str, Message]]) -> None:
         """These were sent by this controller, by path: they need not be read."""
         self._messages.update(messages)
 
-    def read(self) -> Reading:
-        """The cluster as it is, every part watched.
-
-        Errors: ConfigError for what cannot be read; what `settled` raises.
-        """
-        self._looked_at.clear()
-        groups, found = self._groups()
+    def read(self, pages: Mapping[str, Page], book_zxid: int | None) -> Reading:
+        """The cluster as it is. pages: what leaders have told the instances; book_zxid: since when; None: never."""
+        self._alarms = []
+        self._looking.begin()
+        groups, chosen, frozen = self._groups()
         live = self._live()
         pending, stale = self._pending(live)
-        replicas, left = self._replicas(live, groups)
-        disabled, disabled_locks = self._disabled()
-        # What is there no more, such as the states of a session that is over, is forgotten.
-        self._known = {path: known for path, known in self._known.items() if path in self._looked_at}
-        self._last_states = {path: states for path, states in self._last_states.items() if path in self._looked_at}
-        snapshot = Snapshot(
-            groups=(*groups, *left),
-            live=live,
-            replicas=replicas,
+        reports, gone = self._reports(live, groups, frozen)
+        groups = [*groups, *gone]
+        own_pages = {name: page for name, page in pages.items() if page.session == live.owners.get(name)}
+        younger = [name for name, born in live.born.items() if book_zxid is not None and born > book_zxid]
+        evidence = Evidence(
+            groups=groups,
+            reports=reports,
             pending=pending,
-            stale=stale,
+            pages=own_pages,
+            covered=[*own_pages, *younger],
+            silent=live.silent,
+            trusts=self._semantics is not Semantics.OURS,
+        )
+        replicas, settled = replicas_of(evidence)
+        disabled, disabled_locks = self._disabled()
+        self._looking.end()
+        self._last = {path: states for path, states in self._last.items() if self._looking.was_looked_at(path)}
+        rebalancers: dict[str, Rebalancer] = {each.name: _nobody for each in gone}
+        rebalancers |= {name: self._rebalancer(named) for name, named in chosen.items()}
+        snapshot = Snapshot(
+            groups=tuple(groups),
+            live=dict(sorted(live.sessions.items())),
+            replicas=replicas,
+            pending=tuple(pending),
+            stale=tuple(stale),
             disabled=disabled,
             disabled_locks=disabled_locks,
         )
-        return Reading(snapshot, {**found, **dict.fromkeys((group.name for group in left), _nobody)})
+        return Reading(
+            snapshot=snapshot, rebalancers=rebalancers, alarms=tuple(dict.fromkeys(self._alarms)), settled=settled
+        )
 
-    # The parts, in their order.
+    # Resources.
 
-    def _groups(self) -> tuple[list[LockGroup], dict[str, Rebalancer]]:
-        """The resources, and the rebalancer of each."""
+    def _groups(self) -> tuple[list[LockGroup], dict[str, str], dict[str, None]]:
+        """The resources that can be read, the rebalancer that each names, and which resources cannot be read."""
         groups: list[LockGroup] = []
-        found: dict[str, Rebalancer] = {}
-        names = self._names(self._paths.ideal_states)
-        for name, reply in zip(names, self._looks(map(self._paths.ideal_state, names)), strict=True):
+        chosen: dict[str, str] = {}
+        frozen: dict[str, None] = {}
+        owner: dict[str, str] = {}
+        names = self._looking.names(self._paths.ideal_states)
+        paths = list(map(self._paths.ideal_state, names))
+        for name, path, reply in zip(names, paths, self._looking.looks(paths), strict=True):
             if reply.missing:
                 continue
-            path = self._paths.ideal_state(name)
-            record = self._record(path, reply)
-            replicas = record.simple.get("REPLICAS", "1")
-            groups.append(
-                LockGroup(
-                    name=name,
-                    locks=self._once(path, "locks", partial(_locks, record)),
-                    replicas=int(replicas) if replicas.isdigit() else 1,
-                    model=self._model(record.simple.get("STATE_MODEL_DEF_REF", "")),
-                )
-            )
-            found[name] = self._loaded(self._rebalancer or record.simple.get("REBALANCER_CLASS_NAME", ""))
-        return groups, found
+            try:
+                record = self._looking.record(path, reply)
+                group = self._group(name, path, reply, record)
+                shared = next((lock for lock in group.locks if lock in owner), None)
+                if shared is not None:
+                    raise ConfigError(f"{path} names {shared!r}, which is a lock of {owner[shared]!r}")
+            except ConfigError as error:
+                frozen[name] = None
+                self._alarm(f"{error}. Nothing is decided about {name!r}; its holders keep what they have")
+                continue
+            owner.update(dict.fromkeys(group.locks, name))
+            groups.append(group)
+            chosen[name] = record.simple.get("REBALANCER_CLASS_NAME", "")
+        return groups, chosen, frozen
+
+    def _group(self, name: str, path: str, reply: Reply, record: ZNRecord) -> LockGroup:
+        if not record.simple.get("STATE_MODEL_DEF_REF"):
+            raise ConfigError(f"{path}: STATE_MODEL_DEF_REF is missing")
+        replicas = record.simple.get("REPLICAS", "1")
+        return LockGroup(
+            name=name,
+            locks=self._looking.once(path, reply, "locks", partial(_locks, record)),
+            replicas=int(replicas) if replicas.isascii() and replicas.isdigit() else 1,
+            model=self._model(record.simple["STATE_MODEL_DEF_REF"]),
+        )
 
     def _model(self, name: str) -> StateModel:
         path = self._paths.state_model(name)
-        (reply,) = self._looks([path])
+        (reply,) = self._looking.looks([path])
         if reply.missing:
             raise ConfigError(f"a resource has the state model {name!r}, and {path} is not there")
-        record = self._record(path, reply)
-        return self._once(path, "model", partial(StateModel.from_record, record))
+        record = self._looking.record(path, reply)
+        return self._looking.once(path, reply, "model", partial(_sound_model, record, path))
 
-    def _loaded(self, name: str) -> Rebalancer:
-        """The rebalancer of that name, made once (Z15). One that cannot be loaded fails when it is asked (HJ11)."""
-        if name not in self._rebalancers:
+    # Instances.
+
+    def _live(self) -> _Live:
+        found = _Live()
+        names = self._looking.names(self._paths.live_instances)
+        paths = [self._paths.instance(name).live for name in names]
+        for name, path, reply in zip(names, paths, self._looking.looks(paths), strict=True):
+            if not isinstance(reply.version, Stat):
+                continue
             try:
-                self._rebalancers[name] = rebalancers.load(name)
+                self._looking.record(path, reply)
             except ConfigError as error:
-                return _failing(str(error))
-        return self._rebalancers[name]
+                self._alarm(f"{error}. {name} counts as live while the session that made it lasts")
+            # The session is the owner of the znode; its text may say anything (section 3, 3).
+            if reply.version.owner:
+                found.sessions[name] = found.owners[name] = layout.session_name(reply.version.owner)
+                found.born[name] = reply.version.created_zxid
+            else:
+                found.silent[name] = f"{path} belongs to no session, so nobody knows when it ends"
+        return found
 
-    def _live(self) -> dict[str, str]:
-        names = self._names(self._paths.live_instances)
-        replies = self._looks(self._paths.instance(name).live for name in names)
-        # The session is the owner of the znode; its text may say anything (section 3, 3).
-        return {
-            name: layout.session_name(reply.version.owner)
-            for name, reply in sorted(zip(names, replies, strict=True))
-            if isinstance(reply.version, Stat)
-        }
-
-    def _pending(self, live: Mapping[str, str]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    def _pending(self, live: _Live) -> tuple[list[Message], list[str]]:
         """Messages to live sessions, and the paths of those that nobody will execute."""
-        instances = [self._paths.instance(name) for name in self._names(self._paths.instances)]
-        listed = [
-            (instance.name, instance.message(message))
-            for instance, messages in zip(
-                instances, self._names_of([instance.messages for instance in instances]), strict=True
-            )
-            for message in messages
-        ]
-        self._read_messages([path for _, path in listed])
         pending: list[Message] = []
         stale: list[str] = []
+        configured = self._looking.names(self._paths.instances)
+        folders = [self._paths.instance(name).messages for name in configured]
+        listed: list[tuple[str, str]] = []
+        for name, folder, names in zip(configured, folders, self._looking.lists(folders), strict=True):
+            if names is None:
+                self._is_silent(live, name, f"{folder} is not there, so it can be sent nothing")
+            listed += [(name, f"{folder}/{message_id}") for message_id in names or ()]
+        for name in list(live.sessions):
+            if name not in configured:
+                self._is_silent(live, name, f"{self._paths.instance(name).root} is not there: it is not configured")
+        self._read_messages([path for _, path in listed])
         for name, path in listed:
             message = self._messages[path]
-            if message is not None and message.session == live.get(name):
-                pending.append(message)
-            else:
+            if isinstance(message, Message):
+                if message.session == live.sessions.get(name):
+                    pending.append(message)
+                else:
+                    stale.append(path)
+            elif message is not None and name in live.sessions:
+                self._alarm(message)
+            elif message is not None:
                 stale.append(path)
-        return tuple(pending), tuple(stale)
+        return pending, stale
+
+    def _is_silent(self, live: _Live, name: str, reason: str) -> None:
+        if name in live.sessions:
+            live.silent[name] = reason
 
     def _read_messages(self, paths: Sequence[str]) -> None:
-        """A message never changes, so it is read once. None for one that cannot be read."""
         unknown = [path for path in paths if path not in self._messages]
         self._messages = {path: self._messages[path] for path in paths if path in self._messages}
-        replies = self._session.read_all([Read(GET, path, is_watching=False) for path in unknown])
-        for path, reply in zip(unknown, map(self._settled, replies), strict=True):
-            message = None
-            if not reply.missing:
-                try:
-                    message = Message.from_record(ZNRecord.from_json(reply.body, path))
-                except ConfigError:
-                    message = None
-            self._messages[path] = message
+        for path, reply in zip(unknown, self._looking.bodies(unknown), strict=True):
+            self._messages[path] = None if reply.missing else _message(path, reply)
 
-    def _replicas(
-        self, live: Mapping[str, str], groups: Sequence[LockGroup]
-    ) -> tuple[dict[str, dict[str, Replica]], list[LockGroup]]:
-        """What live sessions report, and the resources with locks that nobody configures any more (stage 2).
+    # Current states.
 
-        An entry without a state says that the instance has something to do with the lock, and not what. It may hold it,
-        so it counts as a holder that is in ERROR: nobody else gets the lock while its session lives (HJ8, T28).
-        """
-        found: dict[str, dict[str, Replica]] = {}
-        known = {group.name: group.model for group in groups}
+    def _reports(
+        self, live: _Live, groups: Sequence[LockGroup], frozen: Mapping[str, None]
+    ) -> tuple[dict[str, dict[str, Report]], list[LockGroup]]:
+        """What instances report, and the resources among it that nobody configures any more (stage 2)."""
+        found: dict[str, dict[str, Report]] = {}
+        known = {group.name: group for group in groups}
         gone: dict[str, tuple[str, dict[str, None]]] = {}
-        for name, resource, path, reply in self._reports(live):
-            if reply.missing:
+        for name, label, resource, path, reply in self._reported(live):
+            if resource in frozen or reply.missing:
                 continue
-            states = self._states(path, reply)
-            if states.without and resource in known and self._semantics is Semantics.OURS:
-                self._on_alarm(Alarm(AlarmKind.UNREADABLE, f"{path}: no CURRENT_STATE of {', '.join(states.without)}"))
-                for lock in states.without:
-                    found.setdefault(lock, {})[name] = Replica(ERROR, previous=known[resource].top)
-            for lock, replica in states.replicas.items():
-                if lock in found:
-                    found[lock][name] = replica
-                else:
-                    found[lock] = {name: replica}
-            if resource not in known and states.replicas:
-                gone.setdefault(resource, (states.model, {}))[1].update(dict.fromkeys(states.replicas))
-        left = [
-            LockGroup(name=resource, locks=tuple(sorted(locks)), replicas=0, model=self._model(model))
-            for resource, (model, locks) in gone.items()
-        ]
-        return found, left
+            report, model = self._report(path, reply, name)
+            found.setdefault(label, {})[resource] = report
+            if resource not in known and report.states:
+                gone.setdefault(resource, (model, {}))[1].update(dict.fromkeys(report.states))
+        return found, self._unconfigured(gone)
 
-    def _reports(self, live: Mapping[str, str]) -> list[tuple[str, str, str, Reply]]:
-        """Instance, resource, path and what was found there, of every current state of a live session."""
-        folders = [self._paths.instance(name).current_states(session) for name, session in live.items()]
+    def _reported(self, live: _Live) -> list[tuple[str, str, str, str, Reply]]:
+        """Instance, the name under which it counts, resource, path and what was found there, of every report."""
+        whose = self._reporting(live)
+        folders = [self._paths.instance(name).current_states(session) for name, _, session in whose]
         places = [
-            (name, resource, f"{folder}/{resource}")
-            for name, folder, resources in zip(live, folders, self._names_of(folders), strict=True)
-            for resource in resources
+            (name, label, resource, f"{folder}/{resource}")
+            for (name, label, _), folder, resources in zip(whose, folders, self._looking.lists(folders), strict=True)
+            for resource in resources or ()
         ]
-        replies = self._looks(path for _, _, path in places)
+        replies = self._looking.looks(path for *_, path in places)
         return [(*place, reply) for place, reply in zip(places, replies, strict=True)]
 
-    def _states(self, path: str, reply: Reply) -> _States:
-        """What one instance says of one resource. Of nonsense the last good word counts, and an alarm is raised.
+    def _reporting(self, live: _Live) -> list[tuple[str, str, str]]:
+        """Whose reports are read: instance, the name under which they count, session.
 
-        Without one nobody knows what that instance holds, so nothing is decided. Raises ConfigError.
+        Of whom nobody knows the session, what any session has left may be true. Whoever is sent nothing is not live.
         """
+        found = [(name, name, session) for name, session in live.sessions.items()]
+        for name, reason in list(live.silent.items()):
+            self._alarm(f"{name} is sent nothing, and keeps what it reports to hold: {reason}")
+            if live.sessions.pop(name, None) is None:
+                labels = [
+                    (name, f"{name} in {each}", each)
+                    for each in self._looking.names(self._paths.instance(name).sessions)
+                ]
+                live.silent.update((label, reason) for _, label, _ in labels)
+                found += labels
+        return found
+
+    def _report(self, path: str, reply: Reply, name: str) -> tuple[Report, str]:
+        """What one znode says, and the state model that it names. Of nonsense the last good word counts."""
+        is_fresh = True
         try:
-            record = self._record(path, reply)
-            self._last_states[path] = self._once(path, "states", partial(_stated, record))
+            record = self._looking.record(path, reply)
+            said = self._last[path] = self._looking.once(path, reply, "states", partial(_stated, record))
         except ConfigError as error:
-            if path not in self._last_states:
-                raise
-            self._on_alarm(Alarm(AlarmKind.UNREADABLE, str(error)))
-        return self._last_states[path]
+            is_fresh = False
+            self._alarm(f"{error}. {name} keeps what it may hold; nobody else gets that")
+            if path not in self._last:
+                return Report(states=None, is_fresh=False), ""
+            said = self._last[path]
+        if said.without and is_fresh and self._semantics is Semantics.OURS:
+            self._alarm(f"{path}: no CURRENT_STATE of {', '.join(said.without)}")
+        return Report(states=said.states, is_fresh=is_fresh), said.model
+
+    def _unconfigured(self, gone: Mapping[str, tuple[str, Mapping[str, None]]]) -> list[LockGroup]:
+        found: list[LockGroup] = []
+        for resource, (model, locks) in gone.items():
+            try:
+                group = LockGroup(name=resource, locks=tuple(sorted(locks)), replicas=0, model=self._model(model))
+            except ConfigError as error:
+                self._alarm(f"{resource!r} is not configured, and instances report it: {error}")
+            else:
+                found.append(group)
+        return found
 
     def _disabled(self) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
         """Instances and locks that an operator has disabled (HELIX_ENABLED, HELIX_DISABLED_PARTITION)."""
         disabled: list[str] = []
         locks: dict[str, tuple[str, ...]] = {}
-        names = self._names(self._paths.instance_configs)
+        names = self._looking.names(self._paths.instance_configs)
         paths = [self._paths.instance(name).config for name in names]
-        for name, path, reply in zip(names, paths, self._looks(paths), strict=True):
+        for name, path, reply in zip(names, paths, self._looking.looks(paths), strict=True):
             if reply.missing:
                 continue
-            record = self._record(path, reply)
+            try:
+                record = self._looking.record(path, reply)
+            except ConfigError as error:
+                self._alarm(f"{error}. {name} counts as enabled")
+                continue
             if record.simple.get("HELIX_ENABLED", "true").lower() == "false":
                 disabled.append(name)
             named = record.lists.get("HELIX_DISABLED_PARTITION", ())
@@ -281,66 +342,40 @@ class ClusterReader:
                 locks[name] = tuple(sorted(found))
         return tuple(disabled), locks
 
-    # Asking.
-
-    def _names(self, path: str) -> list[str]:
-        (names,) = self._names_of([path])
-        return names
-
-    def _names_of(self, paths: Sequence[str]) -> list[list[str]]:
-        replies = self._session.read_all([Read(CHILDREN, path) for path in paths])
-        return [[] if reply.body is None else list(reply.body) for reply in map(self._settled, replies)]
-
-    def _looks(self, paths: Iterable[str]) -> list[Reply]:
-        """Bodies and versions; `missing` where there is none. What is known is only asked for its version."""
-        wanted = list(paths)
-        self._looked_at |= dict.fromkeys(wanted)
-        replies = self._asked([Read(EXISTS if path in self._known else GET, path) for path in wanted])
-        changed = [
-            path for path in wanted if path in self._known and replies[path].version != self._known[path].version
-        ]
-        replies |= self._asked([Read(GET, path) for path in changed])
-        found: list[Reply] = []
-        for path in wanted:
-            reply = replies[path]
-            if reply.missing:
-                self._known.pop(path, None)
-            elif reply.body is None:
-                reply = reply._replace(body=self._known[path].body)
-            else:
-                assert isinstance(reply.version, Stat), "a znode that was read has a stat"
-                self._known[path] = _Known(reply.version, reply.body, {})
-            found.append(reply)
-        return found
-
-    def _asked(self, reads: Sequence[Read]) -> dict[str, Reply]:
-        replies = self._session.read_all(reads)
-        return {read.path: self._settled(reply) for read, reply in zip(reads, replies, strict=True)}
-
-    def _record(self, path: str, reply: Reply) -> ZNRecord:
-        return self._once(path, "record", partial(ZNRecord.from_json, reply.body, path))
-
-    def _once(self, path: str, what: str, make: Callable[[], T]) -> T:
-        """What is made of one version of a znode is made once."""
-        made = self._known[path].made
-        if what not in made:
-            made[what] = make()
-        result: T = made[what]
-        return result
+    def _alarm(self, text: str) -> None:
+        self._alarms.append(Alarm(AlarmKind.UNREADABLE, text))
 
 
 def _locks(record: ZNRecord) -> tuple[str, ...]:
     return tuple(sorted({**record.maps, **record.lists}))
 
 
+def _sound_model(record: ZNRecord, path: str) -> StateModel:
+    model = StateModel.from_record(record)
+    problems = model.problems()
+    if problems:
+        raise ConfigError(f"{path} holds no state model: {problems[0]}")
+    return model
+
+
+def _message(path: str, reply: Reply) -> Message | str | None:
+    """None for what is no order: messages of other types are none of a controller's business."""
+    try:
+        if reply.body is None:
+            raise ConfigError(f"{path} may not be read ({reply.reason})")
+        record = ZNRecord.from_json(reply.body, path)
+        return Message.from_record(record) if record.simple.get("MSG_TYPE") == STATE_TRANSITION else None
+    except ConfigError as error:
+        return str(error)
+
+
 def _stated(record: ZNRecord) -> _States:
     entries = record.maps.items()
     return _States(
         model=record.simple.get("STATE_MODEL_DEF", ""),
-        replicas={
-            lock: Replica(entry["CURRENT_STATE"], entry.get("PREVIOUS_STATE", ""))
+        states={
+            lock: Replica(entry["CURRENT_STATE"], entry.get("PREVIOUS_STATE", "")) if "CURRENT_STATE" in entry else None
             for lock, entry in entries
-            if "CURRENT_STATE" in entry
         },
         without=tuple(lock for lock, entry in entries if "CURRENT_STATE" not in entry),
     )
@@ -349,10 +384,3 @@ def _stated(record: ZNRecord) -> _States:
 def _nobody(_question: Question) -> Assignment:
     """The rebalancer of a resource that nobody configures any more: whoever has a replica drops it."""
     return {}
-
-
-def _failing(words: str) -> Rebalancer:
-    def missing(_question: Question) -> Assignment:
-        raise ConfigError(words)
-
-    return missing

@@ -1,16 +1,33 @@
 """Apache Helix's record: what it stores in a znode, as JSON.
 
-Every scalar is a string. Source: `org.apache.helix.zookeeper.datamodel.ZNRecord`.
+Every scalar is a string. A record that would not fit is compressed (gzip), and read in either form, as Helix does by
+default. Its entries repeat each other, so that a znode takes many times as many locks.
+Rejected: Helix' bucketed records. Their parts change in several znodes, and a holder's state must change in one.
+
+Source: `org.apache.helix.zookeeper.datamodel.ZNRecord` and its `ZNRecordSerializer`.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from lockref.errors import ConfigError
+
+RECORD_BYTES_MAX: Final = 1_024_000
+"""Helix writes no larger record; ZooKeeper takes a little more with a request (jute.maxbuffer)."""
+
+_INFLATED_BYTES_MAX: Final = 64 * RECORD_BYTES_MAX
+_GZIP: Final = b"\x1f\x8b"
+_LEVEL: Final = 6
+
+
+class RecordTooLarge(ConfigError):
+    """A record does not fit into a znode, not even compressed: fewer locks for each instance, or more instances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +40,26 @@ class ZNRecord:
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """The bytes of the znode. Equal records have equal bytes, whatever the order of their keys."""
+        """The bytes of the znode. Equal records have equal bytes, whatever the order of their keys.
+
+        Errors: RecordTooLarge.
+        """
         plain = {
             "id": self.id,
             "simpleFields": dict(self.simple),
             "mapFields": {name: dict(entries) for name, entries in self.maps.items()},
             "listFields": {name: list(entries) for name, entries in self.lists.items()},
         }
-        return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+        body = json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+        if len(body) <= RECORD_BYTES_MAX:
+            return body
+        compressed = gzip.compress(body, _LEVEL, mtime=0)
+        if len(compressed) > RECORD_BYTES_MAX:
+            raise RecordTooLarge(
+                f"record {self.id!r} with {len(self.maps)} entries takes {len(compressed)} bytes, compressed; a znode "
+                f"takes {RECORD_BYTES_MAX}"
+            )
+        return compressed
 
     @classmethod
     def from_json(cls, body: bytes, path: str) -> ZNRecord:
@@ -39,14 +68,14 @@ class ZNRecord:
         path: of the znode, for the message. Errors: ConfigError for what is no record.
         """
         try:
-            plain = json.loads(body)
-        except ValueError:
+            plain = json.loads(_inflated(body) if body.startswith(_GZIP) else body)
+        except (ValueError, RecursionError):
             raise ConfigError(f"{path} holds no Helix record: {_shown(body)}") from None
         if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
             raise ConfigError(f"{path} holds no Helix record: 'id' is missing in {_shown(body)}")
         simple = _texts(plain.get("simpleFields"), path, "simpleFields")
-        maps = plain.get("mapFields") or {}
-        lists = plain.get("listFields") or {}
+        maps = {} if plain.get("mapFields") is None else plain["mapFields"]
+        lists = {} if plain.get("listFields") is None else plain["listFields"]
         if not isinstance(maps, dict) or not isinstance(lists, dict):
             raise ConfigError(f"{path} holds no Helix record: mapFields and listFields must be objects")
         return cls(
@@ -55,6 +84,18 @@ class ZNRecord:
             {name: _texts(entries, path, f"mapFields.{name}") for name, entries in maps.items()},
             {name: _list(entries, path, f"listFields.{name}") for name, entries in lists.items()},
         )
+
+
+def _inflated(body: bytes) -> bytes:
+    """What was compressed. Errors: ValueError for what is no gzip, is cut off, or is larger than anybody writes."""
+    machine = zlib.decompressobj(wbits=31)
+    try:
+        found = machine.decompress(body, _INFLATED_BYTES_MAX)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not machine.eof:
+        raise ValueError("it is cut off, or too large")
+    return found
 
 
 def _shown(body: bytes) -> str:

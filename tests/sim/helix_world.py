@@ -201,6 +201,11 @@ class Helix:
         self.start(node, participant.join)
         self.until(lambda: self._tree.stat(PATHS.instance(node).live) is not None, f"{node} is live")
 
+    def join_as(self, participant: Participant, name: str, node: str) -> None:
+        """As `join`, where the node has another name than the instance."""
+        self.start(node, participant.join)
+        self.until(lambda: self._tree.stat(PATHS.instance(name).live) is not None, f"{name} is live")
+
     # What the service holds, and what an operator does to it.
 
     def body(self, path: str) -> bytes | None:

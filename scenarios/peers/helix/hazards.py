@@ -21,13 +21,20 @@ ALL_LOCKS: Final = 12
 
 
 def unheard_states(run: Experiment) -> bool:
-    """HJ8: the current states of one instance name another session or record, or no state; then another one leaves."""
+    """HJ8: the current states of one instance name another session or record, or no state, or there are none; then
+    another one leaves.
+    """
     found = []
-    for habit, is_twice in ((of_another_session, True), (without_states, True), (of_another_name, False)):
-        theirs = _with_stranger(run, Habits(states=habit), is_ours=False)
-        ours = _with_stranger(run, Habits(states=habit), is_ours=True)
+    for name, habits, is_twice in (
+        ("of another session", Habits(states=of_another_session), True),
+        ("without states", Habits(states=without_states), True),
+        ("of another name", Habits(states=of_another_name), False),
+        ("mute", Habits(is_mute=True), True),
+    ):
+        theirs = _with_stranger(run, habits, is_ours=False)
+        ours = _with_stranger(run, habits, is_ours=True)
         for who, (rate, twice) in (("theirs", theirs), ("ours", ours)):
-            run.say(f"{habit.__name__}, {who}: {rate} messages in a second, locks believed twice: {twice}")
+            run.say(f"{name}, {who}: {rate} messages in a second, locks believed twice: {twice}")
         found.append(theirs[0] > 0 and (theirs[1] > 0 or not is_twice) and ours == (0, 0))
     return all(found)
 

@@ -42,10 +42,14 @@ def without_states(record: ZNRecord) -> ZNRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """What becomes of its record in LIVEINSTANCES, and of its current states, before they are written."""
+    """What becomes of its record in LIVEINSTANCES, and of its current states, before they are written.
+
+    is_mute: it writes no current states at all, and removes its messages all the same.
+    """
 
     live: Callable[[ZNRecord], ZNRecord] = unchanged
     states: Callable[[ZNRecord], ZNRecord] = unchanged
+    is_mute: bool = False
 
 
 class Stranger:
@@ -93,6 +97,8 @@ class Stranger:
         elif message.target == self._top and self._states.get(message.lock) != self._top:
             self.told.granted(message.lock, token)
         self._states[message.lock] = message.target
+        if self._habits.is_mute:
+            return
         kept = {lock: {"CURRENT_STATE": state} for lock, state in self._states.items() if state != "DROPPED"}
         simple = {"SESSION_ID": self._session, "STATE_MODEL_DEF": self._model}
         record = ZNRecord(message.resource, simple, kept)

@@ -61,6 +61,7 @@ TRANSITIONS = TEXT[TEXT.index("      transitions:") : TEXT.index("      initialS
 REBALANCER = TEXT[TEXT.index("    rebalancer:") : TEXT.index("    partitions:")]
 STATE_MODEL = TEXT[TEXT.index("    stateModel:") : TEXT.index("    constraints:")]
 RESOURCES = TEXT[TEXT.index("resources:") : TEXT.index("participants:")]
+MANY = "".join(f"  - name: h_{port}\n    host: h\n    port: {port}\n" for port in range(20_001, 21_001))
 OF_A_HOLDER = "LOCKED is the state of a holder, expected how many may hold: a number from 1, N or R"
 
 ROWS: Sequence[tuple[str, str, list[str]]] = [
@@ -233,9 +234,9 @@ ROWS: Sequence[tuple[str, str, list[str]]] = [
         [f"f.yaml:8:14: {RESOURCE}.partitions.count: is 999999999999; one resource holds at most {LOCKS_MAX} locks"],
     ),
     (
-        "count too large for a transaction",
-        edited("count: 12", "count: 30000"),
-        ["f.yaml:3:3: resources: the cluster takes 1305301 bytes; one transaction holds 1048575. Declare fewer locks"],
+        "too many instances for a transaction",
+        edited("    port: 12003\n", "    port: 12003\n" + MANY),
+        ["f.yaml:3:3: resources: the cluster takes 1288954 bytes; one transaction holds 1048575. Declare less"],
     ),
     (
         "replicas not the top state's count",

@@ -1,0 +1,51 @@
+"""How a controller asks: until somebody answers, or once, so that what it is about begins again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lockref.coordination.port import Failure, SessionState, is_failure
+from lockref.coordination.session import Session
+from lockref.errors import LockLost, StoreRejected
+from lockref.ports import Reply
+from lockref.runtime import NS_PER_MS, Runtime
+from lockref.stores.port import Outcome
+
+RETRY_PAUSE_NS: Final = 50 * NS_PER_MS
+"""Before a request that nobody answered is sent again."""
+
+
+class Interrupted(Exception):
+    """A request of this pass was not answered, or was answered no: begin again."""
+
+
+class Asking:
+    """Requests of one session. Raises LockLost when the session has ended, StoreRejected if asking is of no use."""
+
+    def __init__(self, session: Session, runtime: Runtime) -> None:
+        self._session = session
+        self._runtime = runtime
+
+    def answered(self, ask: Callable[[], Reply]) -> Reply:
+        """Ask until somebody answers."""
+        while True:
+            reply = ask()
+            if reply.outcome is Outcome.APPLIED:
+                return reply
+            self.pause(reply)
+
+    def settled(self, reply: Reply) -> Reply:
+        """An answer; what is not there is one. Raises Interrupted where there is none."""
+        if reply.outcome is Outcome.APPLIED or reply.missing:
+            return reply
+        self.pause(reply)
+        raise Interrupted
+
+    def pause(self, reply: Reply) -> None:
+        """Before asking again."""
+        if self._session.state is SessionState.LOST or is_failure(reply, Failure.SESSION_EXPIRED):
+            raise LockLost("the controller's session has ended", reason="session ended")
+        if reply.outcome is Outcome.REJECTED:
+            raise StoreRejected(f"{self._session.service} refuses: {reply.reason}")
+        self._runtime.sleep(RETRY_PAUSE_NS)

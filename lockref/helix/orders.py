@@ -1,0 +1,71 @@
+"""Orders that one leader has sent, until their effect is seen.
+
+An instance that removes a message and does nothing would be sent the same one again and again, as fast as it removes
+it (HJ8). So an order that is gone without effect is repeated only after a while. This costs nobody a lock: what an
+instance does not give back stays with it. Orders to take a lock need no such pause: one that is gone without effect
+puts the lock in doubt (`grants`), and is not repeated at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lockref.helix.messages import Message
+from lockref.helix.pipeline import Alarm, AlarmKind, Snapshot
+from lockref.runtime import NS_PER_S, MonoNs
+
+
+class _Order(NamedTuple):
+    instance: str
+    session: str
+    lock: str
+    source: str
+    target: str
+
+
+class Orders:
+    """Remembers as long as this process leads. period_ns: after it an order may be repeated."""
+
+    def __init__(self, period_ns: int) -> None:
+        self._period_ns = period_ns
+        self._sent: dict[_Order, MonoNs] = {}
+
+    def due(
+        self, messages: Sequence[Message], snapshot: Snapshot, now_ns: MonoNs
+    ) -> tuple[tuple[Message, ...], list[Alarm]]:
+        """Those that may be sent now, and an alarm for each instance that does not do what it is told."""
+        for order in list(self._sent):
+            replica = snapshot.of(order.lock).get(order.instance)
+            is_same = snapshot.live.get(order.instance) == order.session
+            if replica is None or replica.state != order.source or not is_same:
+                del self._sent[order]
+        due: list[Message] = []
+        unheeded: dict[str, list[Message]] = {}
+        for message in messages:
+            since_ns = self._sent.get(_order(message))
+            if since_ns is not None:
+                unheeded.setdefault(message.instance, []).append(message)
+            if since_ns is None or now_ns - since_ns >= self._period_ns:
+                due.append(message)
+        alarms = [
+            Alarm(
+                AlarmKind.UNHEEDED,
+                f"{name} has removed the message {found[0].source}-{found[0].target} for {found[0].lock}"
+                f"{f' and {len(found) - 1} like it' if len(found) > 1 else ''}, and nothing came of it; it is told "
+                f"again after {self._period_ns / NS_PER_S:g} s",
+            )
+            for name, found in sorted(unheeded.items())
+        ]
+        return tuple(due), alarms
+
+    def sent(self, messages: Sequence[Message], snapshot: Snapshot, now_ns: MonoNs) -> None:
+        """These are on their way."""
+        tops = {group.name: group.model.top for group in snapshot.groups}
+        for message in messages:
+            if message.target != tops[message.resource]:
+                self._sent[_order(message)] = now_ns
+
+
+def _order(message: Message) -> _Order:
+    return _Order(message.instance, message.session, message.lock, message.source, message.target)
