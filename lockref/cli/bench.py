@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 @click.option("--for", "lasting", show_default="10s", metavar="DURATION", help="Then no new cycle begins.")
 @click.option("--processes", type=click.IntRange(1, 64), show_default="1", help="They share the threads.")
 @click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws the faults, and what clients do."
+)
+@click.option(
     "--via", type=click.Choice(["native", "docker"]), default="native", show_default=True, help="How to start it."
 )
 @click.option("--allow-exit", default="", metavar="CODES", help="Codes that count as success, such as 3,4; never 1.")
@@ -36,6 +39,7 @@ def command(
     contenders: int | None,
     lasting: str | None,
     processes: int | None,
+    seed: int,
     via: str,
     allow_exit: str,
     as_json: bool,
@@ -45,10 +49,12 @@ def command(
     \b
     lockref bench contention --backend ministack --contenders 256 --for 20s
     lockref bench contention --backend 's3://bucket/prefix?endpoint=http://127.0.0.1:9000' --processes 2
+    lockref bench e11-create-reply-lost --backend ministack --provider hudi
     lockref bench z09-frozen-holder --backend zookeeper --provider helix-recipe
 
-    Its only faults may be pauses: each client is a process then, and is stopped as the scenario says (SIGSTOP). A real
-    run cannot be replayed; its history stays in the run folder for `lockref check`.
+    A scenario's faults are carried out: each client is a process then, which is stopped, killed and started again, and
+    its requests pass a proxy. Clocks cannot be set for one process, nor does a real store lie: a scenario that needs
+    that is refused. A real run cannot be replayed; its history stays in the run folder for `lockref check`.
     """
     from lockref.cli.console import Console
     from lockref.cli.options import duration_ns, exit_codes
@@ -80,6 +86,7 @@ def command(
                     clients=contenders,
                     duration_ns=for_ns,
                     processes=processes,
+                    seed=seed,
                     via=via,
                     folder=part.path,
                     progress=console.step,

@@ -31,6 +31,8 @@ from reports.checks.facts.tenures import Tenures
 from reports.checks.facts.truth import Truth
 from reports.checks.verdicts import COMMIT, GRANT
 
+STRUCK: Final = "fault"
+
 SITUATIONS: Final[dict[str, str]] = {
     GRANT: "a client became owner",
     "clients_served": "clients that were granted the lock, each counted once in a run",
@@ -57,6 +59,7 @@ SITUATIONS: Final[dict[str, str]] = {
     "partition": "the network was cut",
     "clock_fault": "a clock was disturbed",
     "crash": "a process ended at once",
+    STRUCK: "a fault struck, of whatever kind",
 }
 """Situation to what it means. Kinds of faults that fired are counted besides, as `fault:<kind>`."""
 
@@ -130,6 +133,7 @@ def reach_table(case: Case) -> pa.Table:
         "partition": disturbances.run[disturbances.are(frozenset({"partition"}), "begin")],
         "clock_fault": disturbances.run[disturbances.are(CLOCK_KINDS, "begin", "fired")],
         "crash": disturbances.run[disturbances.are(frozenset({"crash"}), "begin")],
+        STRUCK: disturbances.run[disturbances.are(frozenset(disturbances.kinds), "begin", "fired")],
     }
     assert sorted(reached) == sorted(SITUATIONS), "a situation is described but not counted, or the reverse"
     number = truth.runs.number

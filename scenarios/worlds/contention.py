@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +14,15 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
+from scenarios.definition.draw import draw_scenario
+from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
 from scenarios.definition.thresholds import judged_thresholds
+from scenarios.injection.feasible import possible
 from scenarios.workloads import DELTA_LOG
 from scenarios.worlds.log_server import log_places
 from scenarios.worlds.real import RealOutcome, require_counts, require_feasible, run_real
+from sim.faults.plan import FaultPlan
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
 
@@ -72,25 +76,29 @@ def contend_on(
     clients: int | None = None,
     duration_ns: int | None = None,
     processes: int | None = None,
+    seed: int = 0,
+    plan: FaultPlan | None = None,
     via: str = "native",
     folder: Path,
     progress: Callable[[str], None],
 ) -> Contention:
     """Contend for a lock on `backend`, the name of a server or the URI of a store, and judge the history.
 
-    clients, duration_ns, processes: default 64 contenders for 10 s in one process; of a scenario that pauses processes,
-    its own clients and length, and a process for each client. progress: told what begins. folder: where the run
-    records.
+    clients, duration_ns, processes: default 64 contenders for 10 s in one process; of a scenario with faults, its own
+    clients and length, and a process for each client. seed: draws what the clients do, and the faults. plan: in the
+    place of those. progress: told what begins. folder: where the run records.
     Ctrl-C while the clients contend cuts the run off: `outcome.is_interrupted`.
     Errors: what `run_real` and `resolve_backend` raise.
     """
-    require_feasible(scenario)
+    left_out = [] if plan is not None else left_out_notices(scenario, seed)
+    plan = require_feasible(scenario, seed=seed, plan=plan)
+    is_struck = bool(plan.faults) or scenario.disturbs
     if clients is None:
-        clients = scenario.clients if scenario.disturbs else CLIENTS_DEFAULT
+        clients = scenario.clients if is_struck else CLIENTS_DEFAULT
     if duration_ns is None:
-        duration_ns = scenario.duration.most if scenario.disturbs else DURATION_DEFAULT_NS
+        duration_ns = scenario.duration.most if is_struck else DURATION_DEFAULT_NS
     if processes is None:
-        processes = clients if scenario.disturbs else 1
+        processes = clients if is_struck else 1
     require_counts(clients=clients, processes=processes)
     is_ours = is_started_here(backend)
     is_log = scenario.workload.kind == DELTA_LOG
@@ -109,6 +117,8 @@ def contend_on(
             clients=clients,
             duration_ns=duration_ns,
             processes=processes,
+            seed=seed,
+            plan=plan,
             folder=folder,
             raise_if_interrupted=interrupts.raise_if_heard,
             places=log_places(running, has_rows=has_rows) if is_log else None,
@@ -117,7 +127,8 @@ def contend_on(
     store_notices = [f"the store {finding.sentence}" for finding in measured.ignored] if measured else []
     if measured and measured.credentials and not is_ours:
         store_notices.append(measured.credentials)
-    run_notices = [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
+    run_notices = [*strike_notices(plan, outcome.fault_counts), *left_out]
+    run_notices += [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
     if outcome.unfinished:
         run_notices.append(
             f"{len(outcome.unfinished)} clients had not returned from their last call when the run was cut off"
@@ -138,6 +149,21 @@ def contend_on(
         store_notices=store_notices,
         run_notices=run_notices,
     )
+
+
+def left_out_notices(scenario: Scenario, seed: int) -> list[str]:
+    """What the seed drew and no real run can carry out."""
+    _, left_out = possible(draw_plan(scenario, draw_scenario(scenario, seed), seed))
+    return [f"left out: {fault.id} {fault.kind}: {why}" for fault, why in left_out]
+
+
+def strike_notices(plan: FaultPlan, counts: Mapping[str, tuple[int, int, int]]) -> list[str]:
+    """How many faults of a plan struck, and how often each of them did."""
+    if not plan.faults:
+        return []
+    struck = sum(fired > 0 for _, fired, _ in counts.values())
+    each = ", ".join(f"{fault.id} {fault.kind} {counts[fault.id][1]}×" for fault in plan.faults)
+    return [f"{struck} of {len(plan.faults)} faults struck: {each}"]
 
 
 def _capabilities(running: RunningBackend) -> dict[str, object]:

@@ -11,20 +11,21 @@ writes its EFFECT rows.
 True time is the host's monotonic clock, which its processes share; a run that
 spans hosts cannot be recorded in this way.
 
-A real run injects no faults but pauses of whole processes (`scenarios.worlds.pauses`),
-and it is not replayable: what remains is its history, which `lockref check`
-judges again at any time. So every process writes
+A real run carries out the scenario's fault plan (`scenarios.injection`), each client
+then in a process of its own. It is not replayable: what remains is its history,
+which `lockref check` judges again at any time. So every process writes
 its part of the record into a spool while it happens (`lockref.lab.spool`), and the
 row that describes the run stands beside it before the first client is let go.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,19 +44,24 @@ from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
+from reports.checks.situations import STRUCK
 from reports.history_files import write_runs
-from scenarios.definition.draw import draw_scenario
+from scenarios.definition.draw import Draws, draw_scenario
+from scenarios.definition.fault_plan import draw_plan, written_faults
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
+from scenarios.injection.feasible import require_possible, require_reachable
+from scenarios.injection.session import Injection
 from scenarios.workloads import DELTA_LOG, RESOURCES
 from scenarios.workloads.delta.landings import settle
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
 from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost
 from scenarios.worlds.companions import Companions
+from scenarios.worlds.injected import injected_workers, injection_of
 from scenarios.worlds.mixture import Mixture
-from scenarios.worlds.pauses import pauses_of
 from scenarios.worlds.threads import LOG_TIMEOUT_NS, ClientThreads, Job
 from scenarios.worlds.workers import LostWorker, Reports, Workers
+from sim.faults.plan import EMPTY_PLAN, FaultPlan
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
 
@@ -65,11 +71,13 @@ class RealOutcome:
     """The history of one real run. `unfinished`: the clients whose last call had not returned when it was cut off.
 
     is_interrupted: Ctrl-C cut it off. lost: the worker processes that died; the record has a FAULT row of kind crash
-    for each of their clients.
+    for each of their clients. plan: what disturbed it; fault_counts: fault id to (armed, fired, mattered).
     """
 
     events: pa.Table
     runs: pa.Table
+    plan: FaultPlan = EMPTY_PLAN
+    fault_counts: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
     is_interrupted: bool = False
     lost: tuple[LostWorker, ...] = ()
@@ -87,8 +95,9 @@ def run_real(
     folder: Path | None = None,
     raise_if_interrupted: Callable[[], None] = lambda: None,
     places: LogPlaces | None = None,
+    plan: FaultPlan | None = None,
 ) -> RealOutcome:
-    """Run a scenario against the store at `store_uri`; its faults, if any, are pauses of processes.
+    """Run a scenario against the store at `store_uri`, with its fault plan.
 
     clients: total, default the scenario's. duration_ns: after it no client
     begins another cycle. processes: 1 keeps all clients in this process.
@@ -97,14 +106,16 @@ def run_real(
     folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
         which `write_history` replaces. Default a temporary one.
     places: of the logs, where the clients commit to such. Default beside the locks.
-    Errors: CapabilityMissing for a scenario with other faults; ConfigError for a bad
-    store or count, and for pauses of a process that has several clients;
+    plan: in the place of what the seed draws.
+    Errors: ConfigError for a plan that no real run can carry out, for a bad store or count, and for faults of a
+    process that has several clients; CapabilityMissing for faults on requests of a store without HTTP;
     BackendUnavailable if the store does not answer.
     KeyboardInterrupt while the clients contend cuts the run off.
     """
     count = scenario.clients if clients is None else clients
     mixture = Mixture(scenario, spec)
-    shared_uri = _usable(scenario, store_uri, seed=seed, clients=count, processes=processes)
+    plan = require_feasible(scenario, seed=seed, plan=plan)
+    shared_uri = _usable(scenario, store_uri, plan, clients=count, processes=processes)
     is_log = scenario.workload.kind == DELTA_LOG
     if is_log and places is None:
         places = places_beside(shared_uri)
@@ -115,7 +126,6 @@ def run_real(
     drawn = draw_scenario(scenario, seed)
     if duration_ns is not None:
         drawn = drawn.lasting(duration_ns)
-    plan = pauses_of(scenario, drawn, seed)
     names = tuple(f"n{number}" for number in range(1, count + 1))
     jobs = [
         Job(
@@ -128,7 +138,6 @@ def run_real(
             seed=seed,
             first_number=1 + part * REQUESTS_PER_PROCESS,
             places=places,
-            plan=plan,
         )
         for part in range(processes)
     ]
@@ -137,11 +146,14 @@ def run_real(
         "run": 0,
         "seed": seed,
         "world": "real",
-        "processes": processes,
+        # With a plan each client has its own, and some clients are kept from the lock on purpose.
+        "processes": None if plan.faults else processes,
         "backend": str(parse_store_uri(store_uri)),
         # Until the end says otherwise.
         "is_cut_off": True,
     }
+    if plan.faults:
+        row["must_happen"] = [*drawn.run_row(scenario, spec, clients=count, lock=key)["must_happen"], STRUCK]
     with _recording(folder) as (kept, spool):
         recorder = SpoolRecorder(spool, 0)
         companions = Companions(
@@ -153,15 +165,21 @@ def run_real(
             runtime=runtime,
             first_number=1 + processes * REQUESTS_PER_PROCESS,
         )
-        with companions:
-            reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted)
+        with companions, contextlib.ExitStack() as stack:
+            injection = None
+            if plan.faults:
+                injection = stack.enter_context(
+                    injection_of(plan, jobs, recorder=recorder, runtime=runtime, decode=mixture.decode)
+                )
+            reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted, injection)
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
         _record_crashes(recorder, reports.lost)
         if places is not None and is_log:
             _settle(places, {table_of(scenario.workload, name, key) for name in names}, recorder, spool)
         end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
         events = read_spool(spool)
-    return _outcome(row, events, reports, end_ns)
+    outcome = _outcome(row, events, reports, end_ns)
+    return outcome if injection is None else replace(outcome, plan=plan, fault_counts=injection.counts())
 
 
 def _contend(
@@ -172,6 +190,7 @@ def _contend(
     kept: Path,
     spool: Path,
     raise_if_interrupted: Callable[[], None],
+    injection: Injection | None,
 ) -> Reports:
     """Let the clients of all jobs contend; what they reported.
 
@@ -180,12 +199,20 @@ def _contend(
     resource = _resource(jobs[0], recorder, runtime)
 
     def began(request_timeout_ns: int) -> int:
-        start_ns = runtime.monotonic_ns()
+        start_ns = runtime.monotonic_ns() if injection is None else injection.begin()
         row.update(request_timeout_ns=request_timeout_ns, faults_end_ns=start_ns)
         write_runs(kept, runs_table([row]))
         return start_ns
 
     write_runs(kept, runs_table([row]))
+    if injection is not None:
+        with injected_workers(jobs, injection, resource, runtime, spool, raise_if_interrupted) as workers:
+            start_ns = began(workers.gather())
+            reports = workers.run(start_ns)
+        injection.raise_failure()
+        end_ns = injection.end_ns()
+        row.update(faults_end_ns=None if end_ns is None else start_ns + end_ns)
+        return reports
     if len(jobs) == 1:
         threads = ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime)
         return _alone(threads, began, raise_if_interrupted)
@@ -219,7 +246,7 @@ def _outcome(row: dict[str, object], events: pa.Table, reports: Reports, end_ns:
     row.update(
         request_timeout_ns=reports.request_timeout_ns,
         # A process that dies disturbs the run like any fault.
-        faults_end_ns=_last_fault_ns(events, otherwise=row["faults_end_ns"]),
+        faults_end_ns=_last_fault_ns(events, row["faults_end_ns"]),
         end_ns=end_ns,
         is_cut_off=reports.cut_ns is not None or bool(reports.unfinished),
         digest=digests(events).get(0),
@@ -234,10 +261,15 @@ def _outcome(row: dict[str, object], events: pa.Table, reports: Reports, end_ns:
     )
 
 
-def _last_fault_ns(events: pa.Table, *, otherwise: object) -> object:
-    """When the last fault struck or ended, after which nothing disturbs the run."""
+def _last_fault_ns(events: pa.Table, planned_ns: object) -> object:
+    """When the last fault struck or ended, after which nothing disturbs the run; not before the plan's own end.
+
+    planned_ns: that end; None if a fault of the plan never ends.
+    """
+    if planned_ns is None:
+        return None
     instants = events.filter(pc.equal(events["kind"], Kind.FAULT.name.lower()))["at_ns"]
-    return pc.max(instants).as_py() if len(instants) else otherwise
+    return pc.max(pa.array([*instants.to_pylist(), planned_ns])).as_py()
 
 
 @contextmanager
@@ -289,10 +321,12 @@ def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:
             recorder.event(Kind.FAULT, (worker.at_ns, ABSENT, ABSENT, ""), client, detail=fault)
 
 
-def require_feasible(scenario: Scenario, *, seed: int = 0) -> None:
-    """Raise CapabilityMissing for a scenario with faults that no real run has: known before any server is started.
+def require_feasible(scenario: Scenario, *, seed: int = 0, plan: FaultPlan | None = None) -> FaultPlan:
+    """The plan of a real run, known before any server is started.
 
-    Raises ConfigError for one with services or nodes that no real run has.
+    plan: in the place of what the seed draws.
+    Raises ConfigError for faults, services or nodes that no real run has; CapabilityMissing where processes cannot be
+    stopped.
     """
     # The helping log store's table, and nothing else.
     is_log = scenario.workload.kind == DELTA_LOG
@@ -312,7 +346,11 @@ def require_feasible(scenario: Scenario, *, seed: int = 0) -> None:
                 f"scenario {scenario.name!r} declares the {what} {', '.join(names)}; "
                 "only the simulated world has such: run it with `lockref sim`"
             )
-    pauses_of(scenario, draw_scenario(scenario, seed), seed)
+    if plan is not None:
+        return require_possible(scenario, plan)
+    plan = draw_plan(scenario, draw_scenario(scenario, seed), seed)
+    written = {fault.id for fault in written_faults(scenario, Draws(seed))}
+    return require_possible(scenario, plan, drawn={fault.id for fault in plan.faults} - written)
 
 
 def require_counts(*, clients: int, processes: int) -> None:
@@ -323,16 +361,16 @@ def require_counts(*, clients: int, processes: int) -> None:
         raise ConfigError(f"{processes} processes for {clients} clients; expected 1 to {clients}")
 
 
-def _usable(scenario: Scenario, store_uri: str, *, seed: int, clients: int, processes: int) -> str:
+def _usable(scenario: Scenario, store_uri: str, plan: FaultPlan, *, clients: int, processes: int) -> str:
     """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
-    require_feasible(scenario, seed=seed)
     require_counts(clients=clients, processes=processes)
-    if scenario.disturbs and processes != clients:
+    if plan.faults and processes != clients:
         raise ConfigError(
-            f"scenario {scenario.name!r} pauses processes, and a process has one client then: "
+            f"scenario {scenario.name!r} strikes processes, and each has one client then: "
             f"{clients} clients need {clients} processes, not {processes}"
         )
     address = parse_store_uri(store_uri)
+    require_reachable(plan, address)
     if address.scheme == "memory":
         if processes > 1:
             raise CapabilityMissing(

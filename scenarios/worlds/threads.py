@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from lockref.coordination.place import coordination_channel
@@ -26,6 +26,8 @@ from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.definition.draw import DrawnScenario, profile_of
 from scenarios.definition.schema import Scenario
+from scenarios.injection.announcing import Announcements, AnnouncingChannel, RoutedChannel
+from scenarios.injection.routes import Routes, through
 from scenarios.workloads import DELTA_LOG, reads_first
 from scenarios.workloads.delta.committer import Committer
 from scenarios.workloads.delta.landings import LandingChannel
@@ -37,8 +39,6 @@ from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protecte
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.client_process import ClientProcess, Surroundings
 from scenarios.worlds.mixture import Mixture
-from scenarios.worlds.pauses import ProcessPauses
-from sim.faults.plan import FaultPlan
 from sim.kernel.streams import stream
 
 P = TypeVar("P")
@@ -57,8 +57,8 @@ LOOK_NS = NS_PER_S
 class Job:
     """What one process is to do; crosses to worker processes by pickling.
 
-    places: of the logs, where the clients commit to such. plan: what disturbs the processes; with any pause in it, a
-    process has one client.
+    places: of the logs, where the clients commit to such. routes: how its only client reaches the store, in a run with
+    a fault plan.
     """
 
     scenario: Scenario
@@ -70,7 +70,7 @@ class Job:
     seed: int
     first_number: int
     places: LogPlaces | None = None
-    plan: FaultPlan = field(default_factory=FaultPlan)
+    routes: Routes = field(default_factory=Routes)
 
 
 class ClientThreads:
@@ -89,9 +89,11 @@ class ClientThreads:
         self._ready = runtime.event()
         self._go = runtime.event()
         self._waiting = 0
+        self._begun_ns = 0
         self._tasks: dict[str, Task] = {}
-        assert not job.plan.faults or len(job.names) == 1, "a pause strikes one client"
-        self._pauses = ProcessPauses(job.plan, job.names[0], recorder=recorder, runtime=runtime)
+        assert job.routes == Routes() or len(job.names) == 1, "a fault strikes the process of one client"
+        port = job.routes.announce_port
+        self._announcements = Announcements(port, runtime.mutex()) if port else None
 
     def gather(self) -> None:
         """Start every client and wait until all stand at the barrier."""
@@ -104,8 +106,9 @@ class ClientThreads:
             )
         self.raise_failure()
 
-    def go(self) -> None:
-        self._pauses.begin()
+    def go(self, begun_ns: int = 0) -> None:
+        """Let the clients begin. begun_ns: since the run began; much where this process follows one that crashed."""
+        self._begun_ns = begun_ns
         self._go.set()
 
     def finish(self, start_ns: int, raise_if_interrupted: Callable[[], None] = lambda: None) -> tuple[str, ...]:
@@ -139,7 +142,12 @@ class ClientThreads:
         """Of a lock. A session belongs to one client; connections to anything else are shared."""
 
         def opened(pool_size: int) -> Channel:
-            uri = self.job.store_uri
+            uri, ways = self.job.store_uri, self.job.routes.endpoints
+            if not ways:
+                return way_to(uri, pool_size)
+            return RoutedChannel({op: way_to(through(uri, endpoint), pool_size) for op, endpoint in ways.items()})
+
+        def way_to(uri: str, pool_size: int) -> Channel:
             if kind == TABLE.name:
                 return table_channel(parse_store_uri(uri), request_timeout_ns=request_timeout_ns, pool_size=pool_size)
             return StoreChannel(open_store(uri, request_timeout_ns=request_timeout_ns, pool_size=pool_size))
@@ -201,7 +209,9 @@ class ClientThreads:
         """What a client's process opens. Errors: CapabilityMissing for what no real run has."""
         if kind.name not in (OBJECT_STORE.name, TABLE.name, mixture.stands_on) or service not in ("", DEFAULT_STORE):
             raise CapabilityMissing(f"a real run has no {service or kind.name!r}, only one {mixture.stands_on}")
-        channel = self._pauses.before(self._channel(kind.name, timeout_ns, client=journal.node))
+        channel = self._channel(kind.name, timeout_ns, client=journal.node)
+        if self._announcements is not None:
+            channel = AnnouncingChannel(channel, self._announcements, journal.node)
         # A store of an SDK keeps its own timeout.
         own_ns = 0 if kind.name == OBJECT_STORE.name else timeout_ns
         return recorded_port(kind, channel, own_ns, journal=journal, decode=mixture.decode)
@@ -265,7 +275,7 @@ class ClientThreads:
         running = ClientProcess(around, job.scenario, mixture.of(name), profile)
         self._arrive()
         self._go.wait()
-        running.run(profile)
+        running.run(replace(profile, last_start_ns=max(0, profile.last_start_ns - self._begun_ns)))
 
 
 class _ListeningRuntime:

@@ -2,7 +2,8 @@
 
 Run as a script, with nothing but the standard library, by a process that is about to stop itself (SIGSTOP). It says
 that it is ready, waits, and sends SIGCONT until its standard input ends: the other one closes it when it goes on, and
-the system does when it dies. So no process stays stopped, whoever else dies meanwhile.
+the system does when it dies. So no process stays stopped, whoever else dies meanwhile. Where another process stops it,
+that one holds the standard input, and with its death comes a last SIGCONT at once.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ _AGAIN_S = 0.05
 def main(pid: int, pause_s: float) -> None:
     os.write(1, b".")
     wait_s = pause_s
-    while not select.select([0], [], [], wait_s)[0]:
-        try:
+    try:
+        while not select.select([0], [], [], wait_s)[0]:
             os.kill(pid, signal.SIGCONT)
-        except ProcessLookupError:
-            return
-        wait_s = _AGAIN_S
+            wait_s = _AGAIN_S
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        return
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from lockref.lab.spool import SpoolRecorder
 from lockref.ports import Channel, Reply, Request
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
+from scenarios.injection.session import Injection
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.worlds.orphans import end_with_parent
 from scenarios.worlds.threads import GRACE_S, LOOK_NS, START_TIMEOUT_NS, ClientThreads, Job
@@ -74,7 +75,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
             threads.gather()
             control.send(threads.request_timeout_ns)
             start_ns = int(control.recv())
-            threads.go()
+            threads.go(max(0, runtime.monotonic_ns() - start_ns))
             try:
                 unfinished = threads.finish(start_ns)
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -146,15 +147,23 @@ class Workers:
         runtime: ThreadRuntime,
         spool: Path,
         raise_if_interrupted: Callable[[], None] = lambda: None,
+        injection: Injection | None = None,
     ) -> None:
         self._raise_if_interrupted = raise_if_interrupted
-        self._jobs = jobs
+        self._jobs = list(jobs)
         self._resource = resource
         self._runtime = runtime
         self._spool = spool
+        self._injection = injection
         self._processes: list[SpawnProcess] = []
         self._controls: dict[int, Connection] = {}
         self._reports = Reports()
+        # What a plan kills and starts while the run goes on, from the injection's thread.
+        self._mutex = runtime.mutex()
+        self._felled: set[int] = set()
+        self._added: list[int] = []
+        self._due = 0
+        self._start_ns = 0
 
     def __enter__(self) -> Workers:
         return self
@@ -175,33 +184,83 @@ class Workers:
 
         Errors: what a worker's clients raised; BackendUnavailable for a worker that dies.
         """
+        for number in range(1, len(self._jobs) + 1):
+            self._spawn(number)
+        for number in list(self._controls):
+            self._await_ready(number)
+        return self._reports.request_timeout_ns
+
+    def _spawn(self, number: int) -> None:
+        """Start the process of a job; its clients gather."""
         # Spawned, not forked: a fork in a process with threads may inherit a held mutex.
         context = multiprocessing.get_context("spawn")
-        for number, job in enumerate(self._jobs, 1):
-            control, control_there = context.Pipe()
-            resource, resource_there = context.Pipe()
-            process = context.Process(
-                target=_worker,
-                args=(job, self._spool, number, control_there, resource_there),
-                name=f"lockref-{number}",
-                daemon=True,
-            )
-            self._processes.append(process)
-            process.start()
-            control_there.close()
-            resource_there.close()
-            self._controls[number] = control
-            self._runtime.spawn(_serve(self._resource, resource), name=f"resource-{number}")
-        for number, control in self._controls.items():
-            try:
-                if not control.poll(START_TIMEOUT_NS // NS_PER_S + GRACE_S):
-                    raise BackendUnavailable(str(self._lost(number, "did not get ready in time")))
-                message = _raised(control.recv())
-            except (EOFError, OSError) as error:
-                raise BackendUnavailable(str(self._lost(number))) from error
-            assert isinstance(message, int), "a worker that is ready says its longest request timeout"
-            self._reports.request_timeout_ns = max(self._reports.request_timeout_ns, message)
-        return self._reports.request_timeout_ns
+        job = self._jobs[number - 1]
+        control, control_there = context.Pipe()
+        resource, resource_there = context.Pipe()
+        process = context.Process(
+            target=_worker,
+            args=(job, self._spool, number, control_there, resource_there),
+            name=f"lockref-{number}",
+            daemon=True,
+        )
+        self._processes.append(process)
+        process.start()
+        control_there.close()
+        resource_there.close()
+        self._controls[number] = control
+        protected = self._resource if self._injection is None else self._injection.before(self._resource, job.names[0])
+        self._runtime.spawn(_serve(protected, resource), name=f"resource-{number}")
+
+    def _await_ready(self, number: int) -> None:
+        """Until the clients of a process stand at its barrier."""
+        control = self._controls[number]
+        try:
+            if not control.poll(START_TIMEOUT_NS // NS_PER_S + GRACE_S):
+                raise BackendUnavailable(str(self._lost(number, "did not get ready in time")))
+            message = _raised(control.recv())
+        except (EOFError, OSError) as error:
+            raise BackendUnavailable(str(self._lost(number))) from error
+        assert isinstance(message, int), "a worker that is ready says its longest request timeout"
+        self._reports.request_timeout_ns = max(self._reports.request_timeout_ns, message)
+
+    # What a plan does to processes.
+
+    def pid(self, number: int) -> int:
+        """Of a process that was started."""
+        return int(self._processes[number - 1].pid or 0)
+
+    def fell(self, number: int) -> None:
+        """Kill a process, by plan: it is not lost."""
+        with self._mutex:
+            self._felled.add(number)
+        self._processes[number - 1].kill()
+
+    def follow(self, job: Job) -> int:
+        """Start a process while the run goes on, and wait until its client is ready; its number.
+
+        Errors: as `gather`.
+        """
+        with self._mutex:
+            self._jobs.append(job)
+            number = len(self._jobs)
+            self._spawn(number)
+        self._await_ready(number)
+        return number
+
+    def expect(self) -> None:
+        """Another process is about to be let go: the run does not end before."""
+        with self._mutex:
+            self._due += 1
+
+    def let_go(self, number: int | None) -> None:
+        """Let the client of a process that was started late begin; None if it did not get that far."""
+        if number is not None:
+            with suppress(OSError):
+                self._controls[number].send(self._start_ns)
+        with self._mutex:
+            self._due -= 1
+            if number is not None:
+                self._added.append(number)
 
     def run(self, start_ns: int) -> Reports:
         """Let the clients go and wait for every worker, as long as a run may last that began at `start_ns`.
@@ -210,6 +269,7 @@ class Workers:
         Errors: what a worker's clients raised; KeyboardInterrupt for a second Ctrl-C.
         """
         reports = self._reports
+        self._start_ns = start_ns
         for number, control in self._controls.items():
             try:
                 control.send(start_ns)
@@ -217,12 +277,18 @@ class Workers:
                 reports.lost.append(self._lost(number))
         pending = set(self._controls) - {worker.number for worker in reports.lost}
         ends_ns = start_ns + self._jobs[0].drawn.duration_ns + 4 * GRACE_S * NS_PER_S
-        while pending:
+        while pending or self._is_expecting:
+            with self._mutex:
+                pending |= set(self._added)
+                self._added.clear()
             try:
                 if reports.cut_ns is None:
                     self._raise_if_interrupted()
+                if self._injection is not None:
+                    self._injection.raise_failure()
                 left_ns = max(0, ends_ns - self._runtime.monotonic_ns())
-                answered = wait([self._controls[number] for number in pending], min(left_ns, LOOK_NS) / NS_PER_S)
+                look_ns = LOOK_NS if self._injection is None else LOOK_NS // 10
+                answered = wait([self._controls[number] for number in pending], min(left_ns, look_ns) / NS_PER_S)
                 if not answered and left_ns:
                     continue
             except KeyboardInterrupt:
@@ -234,6 +300,8 @@ class Workers:
                     process.terminate()
                 continue
             if not answered:
+                if not pending:
+                    break
                 reports.lost += [self._lost(number, "fell silent and was killed") for number in sorted(pending)]
                 break
             for number in [number for number in sorted(pending) if self._controls[number] in answered]:
@@ -241,12 +309,21 @@ class Workers:
                 try:
                     message = _raised(self._controls[number].recv())
                 except (EOFError, OSError):
-                    reports.lost.append(self._lost(number))
+                    if number not in self._felled:
+                        reports.lost.append(self._lost(number))
                     continue
                 assert isinstance(message, tuple), "a worker answers with names and a timeout"
                 reports.unfinished += message[0]
                 reports.request_timeout_ns = max(reports.request_timeout_ns, message[1])
         return reports
+
+    @property
+    def _is_expecting(self) -> bool:
+        """True while the plan will start another process, unless the run is cut off."""
+        if self._injection is None or self._reports.cut_ns is not None:
+            return False
+        with self._mutex:
+            return self._due > 0 or bool(self._added) or self._injection.is_expecting
 
     def _lost(self, number: int, ending: str = "") -> LostWorker:
         """The exit report of a worker; one that is still alive is killed."""

@@ -179,9 +179,9 @@ def test_a_ctrl_c_that_python_dropped_ends_a_run(processes: int, tmp_path: Path)
 
 
 def test_a_scenario_with_faults_needs_the_simulated_world() -> None:
-    """Faults in a real run: CapabilityMissing (exit 5), not a run without them."""
-    with pytest.raises(CapabilityMissing, match="lockref sim"):
-        run_real(load_scenario("e08"), HARDENED, "memory:")
+    """A machine that sleeps: ConfigError (exit 2), not a run without it."""
+    with pytest.raises(ConfigError, match=r"clocks of a machine.*lockref sim"):
+        run_real(load_scenario("u02"), HARDENED, "memory:")
 
 
 PAUSED = """\
@@ -222,17 +222,43 @@ def test_a_real_process_is_stopped_where_the_plan_says(when: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (PAUSED.format(when="when: {client: n1, op: acquire, cut: c2}"), "cut c2, which no process sees"),
-        (PAUSED.format(when="at: 0s, task: heartbeat"), "pause of single tasks"),
-        ("version: 1\nname: x\nclock: {drift: {n1: 100ppm}}\n", "drift"),
-        ("version: 1\nname: x\nnetwork: {loss: 0.1}\n", "only the simulated world"),
-        ("version: 1\nname: x\nswarm: {}\n", "only the simulated world"),
+        (PAUSED.format(when="at: 0s, task: heartbeat"), "pause: nobody can stop single threads"),
+        ("version: 1\nname: x\nclock: {drift: {n1: 100ppm}}\n", "drift: the clocks of a machine"),
+        ("version: 1\nname: x\nnetwork: {loss: 0.1}\n", "only a simulated one"),
+        ("version: 1\nname: x\nfaults: [{kind: stale_read, lag: 1s}]\n", "does not lie on demand"),
+        ("version: 1\nname: x\nswarm: {kinds: [step]}\n", "step: the clocks of a machine"),
     ],
 )
 def test_what_cannot_be_done_to_a_real_process_is_refused(text: str, words: str, tmp_path: Path) -> None:
-    """CapabilityMissing, with what it is and what to do instead; nothing is run without it."""
-    with pytest.raises(CapabilityMissing, match=words):
-        run_real(parse_scenario(text), HARDENED, tmp_path.as_uri(), processes=3)
+    """ConfigError, with what it is, why, and what to do instead; nothing is run without it."""
+    with pytest.raises(ConfigError, match=words):
+        run_real(parse_scenario(text), HARDENED, tmp_path.as_uri(), processes=3, seed=2)
+
+
+def test_faults_on_requests_need_a_store_behind_http(tmp_path: Path) -> None:
+    """A folder has no wire: CapabilityMissing before any process is started."""
+    with pytest.raises(CapabilityMissing, match="not reached by HTTP"):
+        run_real(load_scenario("e11"), HARDENED, tmp_path.as_uri(), processes=2)
+
+
+def test_a_crashed_process_is_followed_by_another(tmp_path: Path) -> None:
+    """E3: it ends where the plan says, its successor has another identity, and the death is the plan's, not a loss."""
+    text = PAUSED.replace("kind: pause", "kind: crash").replace("for: 1500ms", "restart_after: 1s")
+    outcome = run_real(
+        parse_scenario(text.format(when="when: {client: n1, op: acquire, cut: c4}")),
+        HARDENED,
+        tmp_path.as_uri(),
+        processes=2,
+    )
+    events = outcome.events.to_pylist()
+    assert [json.loads(row["detail"])["phase"] for row in events if row["kind"] == "fault"] == ["begin", "end"]
+    assert outcome.fault_counts["crash-1"][1:] == (1, 1)
+    assert outcome.lost == ()
+    owners = {
+        row["owner"] for row in events if row["kind"] == "sent" and row["op"] == "acquire" and row["node"] == "n1"
+    }
+    assert len(owners) == 2
+    assert "violated" not in verdicts_on(outcome).values()
 
 
 def test_a_paused_process_has_one_client(tmp_path: Path) -> None:

@@ -103,6 +103,22 @@ class Disturbances:
             found.append((run, node, int(self.at_ns[begin]), self._pause_end_ns(self.on(run, node), begin)))
         return found
 
+    def strikes(self) -> list[tuple[int, int, int]]:
+        """Run, begin and end of whatever kept requests from their answers: faults on requests, and cuts of the network.
+
+        A fault on a request is an instant; a cut without an end lasts to the end of the run.
+        """
+        others = ~self.are(PAUSE_KINDS | CLOCK_KINDS | frozenset({"crash"}))
+        fired = others & self.are(frozenset(self.kinds), "fired")
+        found = [(int(self.run[each]), int(self.at_ns[each]), int(self.at_ns[each])) for each in np.flatnonzero(fired)]
+        ends = others & self.are(frozenset(self.kinds), "end")
+        for begin in np.flatnonzero(others & self.are(frozenset(self.kinds), "begin")).tolist():
+            later = np.flatnonzero(ends & (self.run == self.run[begin]) & (self.fault == self.fault[begin]))
+            later = later[later > begin]
+            end_ns = int(self.at_ns[later[0]]) if len(later) else FOREVER
+            found.append((int(self.run[begin]), int(self.at_ns[begin]), end_ns))
+        return found
+
     def _pause_end_ns(self, here: Ints, begin: int) -> int:
         """here: what befell the node. begin: which of it is the begin of the pause."""
         _, ends = self._are_pauses

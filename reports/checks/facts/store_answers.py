@@ -159,7 +159,8 @@ def find_store_answers(
     """The answers of every real run that sent a request. span_of: the true begin and end of a run.
 
     Requests that were open when their process died, or while it was paused, are left out: nobody was there to hear the
-    answer.
+    answer. So are those without an answer that were open while a plan struck requests, or cut the network: that was
+    the plan, and no store.
     """
     real = [number for number, world in enumerate(runs.texts("world")) if world == "real"]
     if not real:
@@ -176,6 +177,10 @@ def find_store_answers(
     for run, name, begin_ns, end_ns in disturbances.pauses():
         is_over = (sent_ns > end_ns) | (replied_ns < begin_ns)
         heard &= is_over | (events.run[sent] != run) | (node != name)
+    is_unanswered = (replies < 0) | (events.numbers("outcome")[np.maximum(replies, 0)] == Outcome.AMBIGUOUS)
+    for run, begin_ns, end_ns in disturbances.strikes():
+        is_over = (sent_ns > end_ns) | (replied_ns < begin_ns)
+        heard &= is_over | (events.run[sent] != run) | ~is_unanswered
     sent, replies = sent[heard], replies[heard]
     found = []
     for run in real:

@@ -1,0 +1,136 @@
+"""Which faults of a plan can be carried out on a real server, and why the others cannot."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from lockref.errors import CapabilityMissing, ConfigError
+from lockref.provider import DEFAULT_STORE
+from lockref.stores.uri import StoreAddress
+from scenarios.definition.schema import Scenario
+from scenarios.workloads.resource import RESOURCE
+from sim.faults.answers import Throttle
+from sim.faults.clocks import ClockFault, Drift, Offset
+from sim.faults.fault import Fault, RequestFault
+from sim.faults.generators import ENVELOPE_KINDS
+from sim.faults.network import Partition
+from sim.faults.plan import FAULT_TYPES, FaultPlan
+from sim.faults.process import Crash, Pause, Suspend
+from sim.faults.stores import CorruptObject, DeleteObject, ExpireItems, IgnoreConditions, StaleRead
+
+HTTP_SCHEMES: Final = ("s3", "gs", "dynamodb")
+_WIRE_CUTS: Final = ("c1", "c2", "c3")
+
+
+def obstacle(fault: Fault) -> str:
+    """Why no real run can carry this fault out, in words that follow its kind; "" if one can."""
+    if isinstance(fault, Pause) and fault.task is not None:
+        return "nobody can stop single threads of a process from outside"
+    if isinstance(fault, Throttle) and fault.key is not None:
+        return "the wire does not show which key a request is about; leave out `key`"
+    return _obstacle_of_kind(type(fault))
+
+
+def _obstacle_of_kind(kind: type[Fault]) -> str:
+    if issubclass(kind, Suspend | ClockFault):
+        return "the clocks of a machine cannot be set for one process alone"
+    if issubclass(kind, StaleRead | IgnoreConditions):
+        return "a real store does not lie on demand"
+    if issubclass(kind, ExpireItems):
+        return "a table's time to live acts when it likes"
+    return ""
+
+
+def is_idle(fault: Fault) -> bool:
+    """True for a clock that is wrong by nothing: a draw that came out as 0."""
+    return (isinstance(fault, Offset) and fault.by_ns == 0) or (isinstance(fault, Drift) and fault.rate_ppm == 0)
+
+
+def possible(plan: FaultPlan) -> tuple[FaultPlan, list[tuple[Fault, str]]]:
+    """The part of a plan that a real run can carry out, and the faults that are left out, each with the reason."""
+    left_out = [(fault, why) for fault in plan.faults if not is_idle(fault) and (why := obstacle(fault))]
+    gone = {fault.id for fault, _ in left_out} | {fault.id for fault in plan.faults if is_idle(fault)}
+    return plan.without(sorted(gone)), left_out
+
+
+def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[str] = ()) -> FaultPlan:
+    """The plan of a real run: without clocks that are wrong by nothing, and without what a swarm drew in vain.
+
+    drawn: the ids of the faults that a swarm drew. Those that no real run can carry out are left out; see `possible`.
+    Raises ConfigError for a scenario that disturbs as only the simulated world can, CapabilityMissing on a system
+    without the signals that stop processes.
+    """
+    where = f"scenario {scenario.name!r}"
+    hint = "run it with `lockref sim`"
+    if scenario.workload.life == "forks":
+        raise ConfigError(f"{where} forks processes, which only the simulated world does: {hint}")
+    if scenario.has_unreliable_network:
+        raise ConfigError(f"{where} has a network that loses or doubles by itself; only a simulated one does: {hint}")
+    kept, left_out = possible(plan)
+    told = {fault.kind: why for fault, why in left_out if fault.id not in drawn}
+    told.update((kind, why) for kind in _swarm_kinds(scenario) if (why := _obstacle_of_kind(FAULT_TYPES[kind])))
+    if told:
+        kinds = "; ".join(f"{kind}: {why}" for kind, why in told.items())
+        raise ConfigError(f"{where} injects what no real run can ({kinds}): {hint}")
+    if kept.faults and not hasattr(signal, "SIGSTOP"):
+        raise CapabilityMissing(f"{where} stops processes, and this system cannot (SIGSTOP)")
+    return kept
+
+
+def _swarm_kinds(scenario: Scenario) -> Sequence[str]:
+    return () if scenario.swarm is None else tuple(scenario.swarm.kinds) or ENVELOPE_KINDS
+
+
+def needs_wire(fault: Fault) -> bool:
+    """True if it strikes between a client and its store: then requests have to pass a lane."""
+    if isinstance(fault, RequestFault):
+        return fault.service in (None, DEFAULT_STORE) and (fault.when is None or fault.when.service != RESOURCE.name)
+    if isinstance(fault, Partition) and any(DEFAULT_STORE in group for group in fault.groups):
+        return True
+    trigger = fault.when
+    return trigger is not None and trigger.service in (None, DEFAULT_STORE) and trigger.cut in _WIRE_CUTS
+
+
+def needs_operator(fault: Fault) -> bool:
+    """True if somebody has to reach into the store."""
+    return isinstance(fault, DeleteObject | CorruptObject)
+
+
+def announced_clients(plan: FaultPlan) -> frozenset[str]:
+    """The clients whose processes have to say when they send and when they have heard: what strikes at c0 or c4."""
+    return frozenset(
+        fault.when.client
+        for fault in plan.faults
+        if fault.when is not None and not isinstance(fault, RequestFault) and fault.when.cut not in _WIRE_CUTS
+    )
+
+
+def restarted_clients(plan: FaultPlan) -> frozenset[str]:
+    """The clients of which a crash is followed by another process."""
+    return frozenset(
+        fault.client for fault in plan.faults if isinstance(fault, Crash) and fault.restart_after_ns is not None
+    )
+
+
+def require_reachable(plan: FaultPlan, address: StoreAddress) -> None:
+    """Raise CapabilityMissing if the plan strikes where nothing of ours can stand: no HTTP, no address to replace."""
+    on_wire = _kinds([fault for fault in plan.faults if needs_wire(fault)])
+    if on_wire and address.scheme not in HTTP_SCHEMES:
+        raise CapabilityMissing(
+            f"the plan strikes requests ({on_wire}), and {address} is not reached by HTTP; "
+            f"take a store of {', '.join(f'{scheme}:' for scheme in HTTP_SCHEMES)}"
+        )
+    if on_wire and not address.endpoint:
+        raise CapabilityMissing(
+            f"the plan strikes requests ({on_wire}), for which the store needs an address that a proxy can stand "
+            f"before: add ?endpoint=https://HOST to {address}"
+        )
+    by_hand = _kinds([fault for fault in plan.faults if needs_operator(fault)])
+    if by_hand and address.scheme not in ("s3", "gs", "file", "memory"):
+        raise CapabilityMissing(f"the plan changes objects by hand ({by_hand}), and {address} holds none")
+
+
+def _kinds(faults: Sequence[Fault]) -> str:
+    return ", ".join(sorted({fault.kind for fault in faults}))

@@ -1,0 +1,204 @@
+"""What the simulator's injector works on when the world is real: a clock, processes, and a store to reach into.
+
+The same injector carries out the same plan, so that filters, triggers, counts and
+FAULT rows mean the same in both worlds (`sim.faults.injector`). What it asks of a
+simulated world is little: an instant, calls at instants, nodes that can be paused,
+crashed and restarted, and services that an operator can reach into.
+
+All of this lives on one event loop; nothing here may be called from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from lockref.errors import ConfigError
+from lockref.history import Kind, Recorder, Stamp
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.port import ObjectStore, Outcome
+from sim.kernel.clocks import WALL_EPOCH_NS
+
+WAKER: Final = Path(__file__).parents[1] / "worlds" / "waker.py"
+_SLACK_S: Final = 2.0
+"""How long after the end of a pause its waker acts, if nobody else has: only when this process is gone or stuck."""
+
+
+class RealTimeline:
+    """True time of a real run, in nanoseconds from its begin, and calls at instants of it."""
+
+    def __init__(self, runtime: ThreadRuntime, loop: asyncio.AbstractEventLoop) -> None:
+        self._runtime = runtime
+        self._loop = loop
+        self._start_ns = runtime.monotonic_ns()
+        self.expected = 0
+        """Processes that are due to be started: the run does not end before."""
+
+    def begin(self) -> int:
+        """The run begins now; its instant on the host's monotonic clock."""
+        self._start_ns = self._runtime.monotonic_ns()
+        return self._start_ns
+
+    @property
+    def now_ns(self) -> int:
+        return self._runtime.monotonic_ns() - self._start_ns
+
+    def call_at(self, true_ns: int, call: Callable[[], object]) -> None:
+        self._loop.call_later(max(0, true_ns - self.now_ns) / NS_PER_S, call)
+
+    def expect_task(self) -> None:
+        self.expected += 1
+
+    def expect_no_task(self) -> None:
+        self.expected -= 1
+
+    def retime(self, _clock: object) -> None:
+        raise AssertionError("no real run changes a clock")
+
+
+class HostRecorder:
+    """Writes the injector's rows by the clocks of this machine, whatever instants it names."""
+
+    def __init__(self, recorder: Recorder, runtime: ThreadRuntime) -> None:
+        self._recorder = recorder
+        self._runtime = runtime
+
+    def event(self, kind: Kind, _stamp: Stamp, node: str, *, detail: str) -> None:
+        now_ns = self._runtime.monotonic_ns()
+        self._recorder.event(kind, (now_ns, self._runtime.wall_ns(), now_ns, ""), node, detail=detail)
+
+
+class Handle(Protocol):
+    """The processes of one client, for whoever strikes them."""
+
+    @property
+    def pid(self) -> int:
+        """Of the present process."""
+        ...
+
+    def kill(self, *, succeeded: bool) -> None:
+        """End the present process at once, by plan. succeeded: another one takes its place later."""
+        ...
+
+    def succeed(self) -> None:
+        """Let the next process begin its work."""
+        ...
+
+
+class RealProcess:
+    """One incarnation of a client."""
+
+    __slots__ = ("node", "number")
+
+    def __init__(self, node: RealNode, number: int) -> None:
+        self.node = node
+        self.number = number
+
+
+class _HostClock:
+    """A node's clocks; rows are stamped by `HostRecorder`, which asks the host."""
+
+    def wall_ns(self, true_ns: int) -> int:
+        return WALL_EPOCH_NS + true_ns
+
+    def mono_ns(self, true_ns: int) -> int:
+        return true_ns
+
+
+class RealNode:
+    """A client of a real run, as faults know it."""
+
+    clock = _HostClock()
+
+    def __init__(self, name: str, timeline: RealTimeline, *, restarts: bool) -> None:
+        self.name = name
+        self.is_up = True
+        self.process = RealProcess(self, 1)
+        self.handle: Handle | None = None
+        self._timeline = timeline
+        self._restarts = restarts
+        self._held_until_ns = 0
+
+    def pause(self, for_ns: int, _task: object = None, *, on_held: Callable[[], None] | None = None) -> None:
+        """Stop the process, all of it. Overlapping pauses last to the latest end."""
+        if not self.is_up or for_ns <= 0:
+            return
+        now_ns = self._timeline.now_ns
+        self._held_until_ns = max(self._held_until_ns, now_ns + for_ns)
+        pid = self._pid()
+        argv = [sys.executable, "-S", "-E", str(WAKER), str(pid), str(for_ns / NS_PER_S + _SLACK_S)]
+        waker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        _send(pid, signal.SIGSTOP)
+        if on_held is not None:
+            on_held()
+        self._timeline.call_at(now_ns + for_ns, lambda: self._go_on(pid, waker))
+
+    def _go_on(self, pid: int, waker: subprocess.Popen[bytes]) -> None:
+        assert waker.stdin is not None, "it was asked for"
+        # It goes at once, and makes the process go on a last time if it finds this end closed.
+        if self._timeline.now_ns >= self._held_until_ns and self.is_up and pid == self._pid():
+            _send(pid, signal.SIGCONT)
+        waker.kill()
+        waker.stdin.close()
+        waker.wait()
+
+    def crash(self) -> None:
+        self.is_up = False
+        assert self.handle is not None, "faults strike after the processes are there"
+        self.handle.kill(succeeded=self._restarts)
+
+    def restart(self) -> None:
+        assert self.handle is not None, "faults strike after the processes are there"
+        self.process = RealProcess(self, self.process.number + 1)
+        self.is_up = True
+        self._held_until_ns = 0
+        self.handle.succeed()
+
+    def _pid(self) -> int:
+        assert self.handle is not None, "faults strike after the processes are there"
+        return self.handle.pid
+
+
+class RealStore:
+    """The store of a run, into which an operator reaches past every fault of the wire.
+
+    store: the operator's own way to it, recorded under his name. keys: those of the locks' records.
+    """
+
+    def __init__(self, name: str, store: ObjectStore, keys: Sequence[str]) -> None:
+        self.name = name
+        self._store = store
+        self._keys = keys
+
+    def tamper(self, act: str, key: str | None = None, **how: Any) -> int:
+        """See `HostedService.tamper`. Raises ConfigError for an act that no operator can do on a real store."""
+        return sum(self._tamper(act, each, **how) for each in ([key] if key is not None else self._keys))
+
+    def _tamper(self, act: str, key: str, *, body: bytes = b"") -> bool:
+        if act == "delete":
+            was_there = self._store.read(key).body is not None
+            return was_there and self._store.delete(key).outcome is Outcome.APPLIED
+        if act == "put":
+            return self._store.put(key, body).outcome is Outcome.APPLIED
+        raise ConfigError(f"nobody can {act!r} on a real store")
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        # It has ended by itself: there is nothing to stop any more.
+        return
+
+
+class HealedNetwork:
+    """The network of a real run loses nothing by itself."""
+
+    def heal(self) -> None:
+        """Nothing: what cuts it are faults, and they end."""

@@ -1,0 +1,25 @@
+"""How one client's process reaches its store in a run with a plan. Light, because every worker process loads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, urlencode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """Crosses to the client's process.
+
+    endpoints: by operation; none where nothing strikes on the wire. announce_port: where its requests are announced;
+    0 where nothing of it waits for that.
+    """
+
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    announce_port: int = 0
+
+
+def through(uri: str, endpoint: str) -> str:
+    """The URI of the same store by another address."""
+    place, _, query = uri.partition("?")
+    return f"{place}?{urlencode({**dict(parse_qsl(query)), 'endpoint': endpoint}, safe=':/')}"

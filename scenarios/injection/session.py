@@ -1,0 +1,333 @@
+"""One plan at work in one real run: its event loop, its lanes, and what the client processes tell it.
+
+It lives in the process that asked for the run, on a thread of its own. Each client
+has an address of its own for each operation, so the port on which a request arrives
+says whose it is and what it does: nothing has to be read out of signed bytes.
+
+A process that a plan stops or kills right before a request leaves (c0), or right
+after its answer came (c4), says when it is there (`scenarios.injection.announcing`),
+and is struck while it waits for the word to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, cast
+
+from lockref.history import Op, Recorder
+from lockref.ports import TIMED_OUT, Channel, Reply, Request
+from lockref.provider import DEFAULT_STORE
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.port import Outcome
+from lockref.stores.uri import StoreAddress
+from scenarios.injection.answers import refusal
+from scenarios.injection.carriage import Carriage
+from scenarios.injection.feasible import announced_clients, needs_wire, restarted_clients
+from scenarios.injection.http_messages import Answer, Head
+from scenarios.injection.lane import LOOPBACK, Conduct, Exchange, Lane, Upstream
+from scenarios.injection.real_time import HealedNetwork, HostRecorder, RealNode, RealStore, RealTimeline
+from scenarios.injection.routes import Routes
+from sim.faults.injector import Injector
+from sim.faults.network import Partition
+from sim.faults.plan import FaultPlan
+from sim.faults.surroundings import Surroundings
+from sim.services.request import InFlight
+
+LANE_OPS: Final = ("acquire", "renew", "release", "read", "write", "delete")
+_PATIENCE_S: Final = 20
+_REFUSED: Final = {409: Outcome.CONFLICT, 412: Outcome.PRECONDITION_FAILED, 429: Outcome.THROTTLED}
+_CONDITION_FAILED: Final = b"ConditionalCheckFailed"
+
+T = TypeVar("T")
+
+
+class Injection:
+    """A plan at work. A context manager; its nodes' handles have to be set before `begin`.
+
+    upstream: the server that the lanes stand before; None where the plan strikes nothing on the wire.
+    store: how an operator reaches the store; None where he has nothing to do.
+    """
+
+    def __init__(
+        self,
+        plan: FaultPlan,
+        *,
+        seed: int,
+        clients: Sequence[str],
+        address: StoreAddress,
+        upstream: Upstream | None,
+        store: RealStore | None,
+        recorder: Recorder,
+        runtime: ThreadRuntime,
+    ) -> None:
+        self.plan = plan
+        self._scheme = address.scheme
+        self._upstream = upstream
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-injection", daemon=True)
+        self.timeline = RealTimeline(runtime, self._loop)
+        restarted = restarted_clients(plan)
+        self.nodes = {name: RealNode(name, self.timeline, restarts=name in restarted) for name in clients}
+        around = Surroundings(
+            seed=seed,
+            kernel=self.timeline,
+            network=HealedNetwork(),
+            recorder=HostRecorder(recorder, runtime),
+            nodes=self.nodes,
+            services={} if store is None else {store.name: store},
+        )
+        self._injector = Injector(around, plan)
+        self._injector.check_nodes(self.nodes)
+        self._carriage = Carriage(self._injector, self._start)
+        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._made: dict[tuple[str, str], deque[InFlight]] = {}
+        self._announced = announced_clients(plan)
+        self._announcements: asyncio.Server | None = None
+        self._announce_port = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._failures: list[BaseException] = []
+        # Whose requests have to be followed to the end although nothing has struck them when they leave.
+        self._is_followed = any(isinstance(fault, Partition) for fault in plan.faults)
+        self._watched = frozenset(
+            fault.when.client
+            for fault in plan.faults
+            if fault.when is not None and fault.when.cut in ("c1", "c2", "c3")
+        )
+
+    # Its life.
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._call(self._open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._call(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE_S)
+        self._loop.close()
+
+    def begin(self) -> int:
+        """The run begins: instants count from now on. Returns now, on the host's monotonic clock."""
+
+        async def begin() -> int:
+            start_ns = self.timeline.begin()
+            self._injector.arm()
+            return start_ns
+
+        return self._call(begin())
+
+    def fail(self, error: BaseException) -> None:
+        """What carries out the plan has met an error: it ends the run."""
+        self._failures.append(error)
+
+    def raise_failure(self) -> None:
+        """What carrying out the plan itself raised."""
+        if self._failures:
+            raise self._failures[0]
+
+    @property
+    def is_expecting(self) -> bool:
+        """True while a process is due to be started."""
+        return self.timeline.expected > 0
+
+    def counts(self) -> dict[str, tuple[int, int, int]]:
+        """(armed, fired, mattered) by fault id, in the plan's order."""
+        return self._injector.counts()
+
+    def end_ns(self) -> int | None:
+        """The true time, from the begin of the run, after which nothing disturbs; None if a fault has no end."""
+        return self._injector.end_ns()
+
+    def routes(self, client: str) -> Routes:
+        """How this client's process reaches its store."""
+        return Routes(
+            endpoints={op: lane.endpoint for (name, op), lane in self._lanes.items() if name == client},
+            announce_port=self._announce_port if client in self._announced else 0,
+        )
+
+    async def _open(self) -> None:
+        if self._upstream is not None:
+            for name in self.nodes:
+                for op in LANE_OPS:
+                    lane = Lane(self._upstream, partial(self._choose, name, op))
+                    await lane.open()
+                    self._lanes[name, op] = lane
+        if self._announced:
+            self._announcements = await asyncio.start_server(self._listen, LOOPBACK, 0)
+            self._announce_port = self._announcements.sockets[0].getsockname()[1]
+
+    async def _close(self) -> None:
+        if self._announcements is not None:
+            self._announcements.close()
+        for lane in self._lanes.values():
+            await lane.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_S)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        async def guarded() -> None:
+            # A server that is gone when a copy of a request comes is what it is; the original says so.
+            with contextlib.suppress(OSError):
+                await work
+
+        task = asyncio.ensure_future(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Requests to the store, on the wire.
+
+    def _choose(self, client: str, op: str, head: Head) -> Conduct | None:
+        """A request of this client arrives on the lane of this operation."""
+        announced = self._made.get((client, op))
+        if announced:
+            in_flight, is_announced = announced.popleft(), True
+        else:
+            path = head.raw.split(b" ", 2)[1].decode("ascii", "replace")
+            request = Request(client, DEFAULT_STORE, head.method.decode(), path, op=Op[op.upper()])
+            in_flight, is_announced = self._carriage.depart(self.nodes[client], request), False
+        if not self._carriage.leave(in_flight) and not self._is_followed and client not in self._watched:
+            return None
+        return partial(self._conduct, in_flight, is_announced)
+
+    async def _conduct(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
+        try:
+            await self._carry(in_flight, is_announced, exchange)
+        except (OSError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    async def _carry(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
+        for armed in in_flight.struck.values():
+            exchange.strike(armed.fault)
+        delivered = await self._carriage.carry(in_flight, exchange.apply, _reply_of)
+        if delivered.answer is not None:
+            await exchange.answer(delivered.answer.raw)
+        elif delivered.refusal is None or delivered.refusal == (None, "timeout"):
+            await exchange.silence()
+            in_flight.is_over = True
+            return
+        else:
+            status, reason = delivered.refusal
+            if status is None:
+                exchange.reset()
+            else:
+                await exchange.answer(refusal(self._scheme, status, reason))
+        if not is_announced:
+            self._carriage.arrive(in_flight)
+
+    # What client processes tell.
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One process's announcements: `made` before a request leaves, `heard` with its number when it was answered."""
+        numbers: dict[int, InFlight] = {}
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while line := await reader.readline():
+                said = json.loads(line)
+                if "made" in said:
+                    number = len(numbers) + 1
+                    numbers[number] = self._announce(said)
+                else:
+                    number = said["heard"]
+                    self._hear(numbers[number])
+                writer.write(f"{number}\n".encode())
+                await writer.drain()
+        writer.close()
+
+    def _announce(self, said: Mapping[str, str]) -> InFlight:
+        client, op = said["made"], said["op"]
+        request = Request(client, DEFAULT_STORE, said["verb"], said["key"], op=Op[op.upper()])
+        in_flight = self._carriage.depart(self.nodes[client], request)
+        if op in LANE_OPS:
+            self._made.setdefault((client, op), deque()).append(in_flight)
+        return in_flight
+
+    def _hear(self, in_flight: InFlight) -> None:
+        with contextlib.suppress(ValueError):
+            # It never reached its lane, for example because no connection could be made.
+            self._made.get((in_flight.client, in_flight.op), deque()).remove(in_flight)
+        self._carriage.arrive(in_flight)
+
+    # Requests to the protected resource, which lives in this process.
+
+    def before(self, resource: Channel, client: str) -> Channel:
+        """The resource as this client's requests reach it."""
+        return _InjectedResource(self, resource, client)
+
+    def ask_resource(self, resource: Channel, request: Request, timeout_ns: int) -> Reply:
+        """One request to the resource, from any thread."""
+        work = self._ask_resource(resource, request, timeout_ns)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _ask_resource(self, resource: Channel, request: Request, timeout_ns: int) -> Reply:
+        in_flight = self._carriage.depart(self.nodes[request.client], request)
+        self._carriage.leave(in_flight)
+
+        async def apply() -> Reply:
+            return resource.send(request, timeout_ns)
+
+        work = asyncio.ensure_future(self._carriage.carry(in_flight, apply, lambda reply: reply))
+        self._tasks.add(work)
+        work.add_done_callback(self._tasks.discard)
+        await asyncio.wait((work,), timeout=timeout_ns / NS_PER_S)
+        delivered = work.result() if work.done() else None
+        if delivered is None or delivered.is_lost or delivered.refusal == (None, "timeout"):
+            if delivered is not None:
+                await asyncio.sleep(timeout_ns / NS_PER_S)
+            in_flight.is_over = True
+            return TIMED_OUT
+        self._carriage.arrive(in_flight)
+        if delivered.refusal is not None:
+            status, reason = delivered.refusal
+            outcome = _REFUSED.get(status or 0, Outcome.REJECTED if 400 <= (status or 0) < 500 else Outcome.AMBIGUOUS)
+            return Reply(outcome, status=status, reason=reason)
+        return cast("Reply", delivered.answer)
+
+
+class _InjectedResource:
+    """The resource behind the injector."""
+
+    capabilities = None
+
+    def __init__(self, injection: Injection, resource: Channel, client: str) -> None:
+        self._injection = injection
+        self._resource = resource
+        self.client = client
+        self.service = resource.service
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        return self._injection.ask_resource(self._resource, request._replace(client=self.client), timeout_ns)
+
+    def close(self) -> None:
+        self._resource.close()
+
+
+def _reply_of(answer: Answer) -> Reply:
+    """What a server's answer says to faults: whether it has applied the request."""
+    if 200 <= answer.status < 300:
+        return Reply(Outcome.APPLIED, status=answer.status)
+    outcome = _REFUSED.get(answer.status, Outcome.REJECTED)
+    if _CONDITION_FAILED in answer.raw:
+        outcome = Outcome.PRECONDITION_FAILED
+    return Reply(outcome, status=answer.status)
+
+
+def needs_lanes(plan: FaultPlan) -> bool:
+    """True if some of the plan strikes between clients and store."""
+    return any(needs_wire(fault) for fault in plan.faults)

@@ -1,0 +1,70 @@
+"""The processes of one client in a run with a fault plan: the present one is killed, and another follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lockref.errors import LockrefError
+from lockref.history import REQUESTS_PER_PROCESS
+from lockref.runtime import Event, ThreadRuntime
+from scenarios.worlds.threads import Job
+from scenarios.worlds.workers import Workers
+
+
+class StruckProcesses:
+    """See `scenarios.injection.real_time.Handle`.
+
+    number: of the first process, at its workers. next_part: gives each later process a number that no other part of
+    the record has. failed: told of what kept a process from being started.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        number: int,
+        job: Job,
+        *,
+        next_part: Callable[[], int],
+        runtime: ThreadRuntime,
+        failed: Callable[[LockrefError], None],
+    ) -> None:
+        self._workers = workers
+        self._number: int | None = number
+        self._job = job
+        self._next_part = next_part
+        self._runtime = runtime
+        self._failed = failed
+        self._is_prepared: Event = runtime.event()
+
+    @property
+    def pid(self) -> int:
+        """Of the present process; 0 while there is none."""
+        return 0 if self._number is None else self._workers.pid(self._number)
+
+    def kill(self, *, succeeded: bool) -> None:
+        """End the present process. succeeded: the next one is started at once, because that takes its time."""
+        if self._number is not None:
+            self._workers.fell(self._number)
+        self._number = None
+        if succeeded:
+            self._is_prepared = self._runtime.event()
+            self._runtime.spawn(self._prepare, name=f"next-of-{self._job.names[0]}")
+
+    def _prepare(self) -> None:
+        job = replace(self._job, first_number=1 + self._next_part() * REQUESTS_PER_PROCESS)
+        try:
+            self._number = self._workers.follow(job)
+        except LockrefError as error:
+            self._failed(error)
+        self._is_prepared.set()
+
+    def succeed(self) -> None:
+        """Let the next process begin as soon as it is ready."""
+        self._workers.expect()
+
+        def let_go() -> None:
+            self._is_prepared.wait()
+            self._workers.let_go(self._number)
+
+        self._runtime.spawn(let_go, name=f"restart-of-{self._job.names[0]}")

@@ -1,0 +1,268 @@
+"""The simulator's fault plans on real servers: each kind does to a real request what it does to a simulated one."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+from lockref.history import Recorder, to_table
+from lockref.lab.loading import load_provider
+from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
+from lockref.stores.port import Outcome
+from lockref.stores.uri import open_store, parse_store_uri
+from reports.checks import judge
+from reports.checks.summary import Summary
+from reports.checks.verdicts import decide
+from scenarios.definition.load import parse_scenario
+from scenarios.injection.lane import upstream_of
+from scenarios.injection.real_time import RealStore
+from scenarios.injection.routes import through
+from scenarios.injection.session import Injection
+from scenarios.run import run_real
+from sim.faults.answers import Error, GhostWrite, HiddenRetry, Throttle
+from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, Partition, ReorderReplies
+from sim.faults.plan import FaultPlan
+from sim.faults.stores import CorruptObject, DeleteObject
+from tests.backends.conftest import TABLES, on
+
+SHORT_NS = 500 * NS_PER_MS
+LONG_NS = 20 * NS_PER_S
+clouds = pytest.mark.parametrize("address", [on("ministack"), on("fake-gcs-server")], indirect=True)
+everywhere = pytest.mark.parametrize("address", [on("ministack"), on("fake-gcs-server"), on(TABLES)], indirect=True)
+
+
+class Struck:
+    """A plan before a real store. `store(op)` is the way of one client's requests of one operation."""
+
+    def __init__(self, address: str, *faults, store, seed: int = 1) -> None:
+        self.recorder = Recorder()
+        self.injection = Injection(
+            FaultPlan.of(*faults),
+            seed=seed,
+            clients=("n1", "n2"),
+            address=parse_store_uri(address),
+            upstream=upstream_of(parse_store_uri(address).endpoint),
+            store=RealStore("store", store, ["k"]),
+            recorder=self.recorder,
+            runtime=ThreadRuntime(),
+        )
+        self._address = address
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Struck:
+        self._stack.enter_context(self.injection)
+        self.injection.begin()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._stack.close()
+        self.injection.raise_failure()
+
+    def way(self, op: str, *, client: str = "n1", timeout_ns: int = LONG_NS):
+        uri = through(self._address, self.injection.routes(client).endpoints[op])
+        return self._stack.enter_context(contextlib.closing(open_store(uri, request_timeout_ns=timeout_ns)))
+
+    def fired(self) -> list[int]:
+        return [fired for _, fired, _ in self.injection.counts().values()]
+
+
+def landed(store, body: bytes) -> bool:
+    """True once `k` holds this body, which on a busy machine takes its time."""
+    pause = threading.Event()
+    for _ in range(1000):
+        if store.read("k").body == body:
+            return True
+        pause.wait(0.01)
+    return False
+
+
+@everywhere
+def test_a_lost_reply_and_a_lost_request_look_alike(address, store):
+    """E11, E15, A1: both are AMBIGUOUS to the client; only one of the writes is there."""
+    faults = LoseReply(id="a", op="acquire"), LoseRequest(id="b", op="renew")
+    with Struck(address, *faults, store=store) as struck:
+        assert struck.way("renew", timeout_ns=SHORT_NS).put_if_absent("k", b"lost").outcome is Outcome.AMBIGUOUS
+        assert store.read("k").is_absent
+        assert struck.way("acquire", timeout_ns=SHORT_NS).put_if_absent("k", b"kept").outcome is Outcome.AMBIGUOUS
+        assert landed(store, b"kept")
+        assert struck.way("read").read("k").body == b"kept"
+        assert struck.fired() == [1, 1]
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (409, Outcome.CONFLICT),
+        (412, Outcome.PRECONDITION_FAILED),
+        (429, Outcome.THROTTLED),
+        (403, Outcome.REJECTED),
+        (500, Outcome.AMBIGUOUS),
+        (503, None),
+        ("reset", Outcome.AMBIGUOUS),
+    ],
+)
+def test_a_refusal_before_applying_is_the_clouds_own(address, store, status, outcome):
+    """E6, E16, E29: in the words of each cloud, as its client knows them; nothing is written."""
+    with Struck(address, Error(id="e", op="acquire", status=status, nth=1), store=store) as struck:
+        reply = struck.way("acquire").put_if_absent("k", b"mine")
+        assert reply.outcome is outcome or outcome is None
+        assert reply.outcome is not Outcome.APPLIED
+        assert store.read("k").is_absent
+        assert struck.way("acquire").put_if_absent("k", b"mine").outcome is Outcome.APPLIED
+        assert struck.fired() == [1]
+
+
+@clouds
+@pytest.mark.parametrize("status", [500, "reset"])
+def test_an_error_after_applying_hides_a_write(address, store, status):
+    """c2: the write is there, and its author cannot know."""
+    with Struck(address, Error(id="e", op="acquire", status=status, cut="c2"), store=store) as struck:
+        assert struck.way("acquire").put_if_absent("k", b"mine").outcome is Outcome.AMBIGUOUS
+        assert landed(store, b"mine")
+
+
+@clouds
+def test_a_hidden_retry_meets_its_own_write(address, store):
+    """A2, E17: what the SDK's own retry hears is a refusal of a write that landed."""
+    with Struck(address, HiddenRetry(id="h", op="acquire"), store=store) as struck:
+        assert struck.way("acquire").put_if_absent("k", b"mine").outcome is Outcome.PRECONDITION_FAILED
+        assert landed(store, b"mine")
+        assert struck.injection.counts() == {"h": (1, 1, 1)}
+
+
+@clouds
+def test_a_copy_of_a_request_arrives_later(address, store):
+    """A copy of a write on its condition changes nothing; of one without a condition it undoes what came between."""
+    fault = Duplicate(id="d", op="write", gap_ns=200 * NS_PER_MS, nth=1)
+    with Struck(address, fault, store=store) as struck:
+        writing = struck.way("write")
+        writing.put("k", b"first")
+        writing.put("k", b"second")
+        assert landed(store, b"first")
+        assert struck.injection.counts() == {"d": (1, 1, 1)}
+
+
+@clouds
+def test_a_ghost_write_lands_after_its_author_gave_up(address, store):
+    """E30, A7: held back whole until after the next request, so that the two are reordered."""
+    fault = GhostWrite(id="g", op="write", by_ns=1500 * NS_PER_MS, nth=1)
+    with Struck(address, fault, store=store) as struck:
+        hasty = struck.way("write", timeout_ns=SHORT_NS)
+        assert hasty.put("k", b"ghost").outcome is Outcome.AMBIGUOUS
+        assert store.put("k", b"second").outcome is Outcome.APPLIED
+        assert landed(store, b"ghost")
+
+
+@clouds
+@pytest.mark.parametrize("direction", ["request", "reply"])
+def test_a_delay_is_only_time(address, store, direction):
+    """Both ways, and nothing else changes."""
+    with Struck(address, Delay(id="d", by_ns=SHORT_NS, direction=direction), store=store) as struck:
+        began_ns = time.monotonic_ns()
+        assert struck.way("acquire").put_if_absent("k", b"mine").outcome is Outcome.APPLIED
+        assert time.monotonic_ns() - began_ns >= SHORT_NS
+
+
+@clouds
+def test_answers_that_leave_within_a_span_wait_for_its_end(address, store):
+    """The one that left last arrives first."""
+    with Struck(address, ReorderReplies(id="r", within_ns=SHORT_NS), store=store) as struck:
+        began_ns = time.monotonic_ns()
+        assert struck.way("acquire").put_if_absent("k", b"mine").outcome is Outcome.APPLIED
+        assert time.monotonic_ns() - began_ns >= SHORT_NS
+
+
+@clouds
+def test_a_throttled_store_serves_so_many_a_second(address, store):
+    """T13, E16: what is above is refused unapplied, and reads have an allowance of their own."""
+    with Struck(address, Throttle(id="t", writes=1), store=store) as struck:
+        writing, reading = struck.way("write"), struck.way("read")
+        outcomes = [writing.put("k", b"x").outcome for _ in range(3)]
+        assert outcomes[0] is Outcome.APPLIED
+        assert Outcome.THROTTLED in outcomes
+        assert reading.read("k").body == b"x"
+
+
+@clouds
+def test_a_partition_cuts_one_client_off_for_its_time(address, store):
+    """U1: silence for the one, service for the other, and an end."""
+    fault = Partition(id="p", at_ns=0, groups=(("n1",), ("store",)), for_ns=1500 * NS_PER_MS)
+    with Struck(address, fault, store=store) as struck:
+        assert struck.way("read", timeout_ns=SHORT_NS).read("k").outcome is Outcome.AMBIGUOUS
+        assert struck.way("read", client="n2").read("k").is_absent
+        pause = threading.Event()
+        for _ in range(100):
+            if struck.way("read", timeout_ns=SHORT_NS).read("k").outcome is Outcome.APPLIED:
+                break
+            pause.wait(0.05)
+        else:
+            pytest.fail("the partition did not end")
+        events = to_table([struck.recorder], [0])
+        assert [row["detail"].count('"end"') for row in events.to_pylist() if row["kind"] == "fault"] == [0, 1]
+
+
+@clouds
+def test_a_filter_strikes_whom_it_names(address, store):
+    """client, op, nth and times mean what they mean in a simulation."""
+    fault = Error(id="e", status=429, client="n2", op="write", nth=2, times=2)
+    with Struck(address, fault, store=store) as struck:
+        for client, expected in (("n1", "....."), ("n2", ".xx..")):
+            way = struck.way("write", client=client)
+            outcomes = [way.put("k", b"x").outcome for _ in range(5)]
+            assert ["." if outcome is Outcome.APPLIED else "x" for outcome in outcomes] == list(expected)
+        assert struck.injection.counts()["e"][1] == 2
+
+
+@clouds
+def test_an_operator_reaches_into_the_store(address, store):
+    """U9, D6: by his own way, which no fault of the wire touches."""
+    store.put("k", b"mine")
+    faults = (
+        CorruptObject(id="c", at_ns=0, body=b"{"),
+        LoseRequest(id="l"),
+        DeleteObject(id="d", at_ns=NS_PER_S),
+    )
+    with Struck(address, *faults, store=store) as struck:
+        assert landed(store, b"{")
+        assert landed(store, None)
+        assert struck.fired() == [1, 0, 1]
+
+
+SCENARIO = """\
+version: 1
+name: wire
+clients: 2
+duration: 40s
+lock: {validity: 4s, renew_every: 400ms, poll_every: 200ms}
+workload: {cycles: 1, start: 500ms, hold: 1500ms, writes: 3, wait: 30s, clients: {n1: {start: 0s, think: 0s}}}
+faults:
+  - {kind: lose_reply, client: n1, op: acquire, nth: 1}
+  - {kind: error, status: 503, client: n1, op: release, nth: 1}
+  - {kind: pause, client: n2, for: 500ms, when: {client: n2, op: acquire, cut: c2}}
+must_happen: [grant, lost_reply_acquire, "fault:error", "fault:pause"]
+"""
+
+
+@pytest.mark.parametrize("address", [on("ministack")], indirect=True)
+def test_a_plan_is_carried_out_on_clients_in_processes(address):
+    """H5, H7: the hardened lock meets on a real server what it meets in a simulation, and holds."""
+    outcome = run_real(parse_scenario(SCENARIO), load_provider("hardened"), address, processes=2)
+    assert {name: fired for name, (_, fired, _) in outcome.fault_counts.items()} == {
+        "lose_reply-1": 1, "error-2": 1, "pause-3": 1,
+    }  # fmt: skip
+    verdicts = decide(Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs))
+    assert (verdicts.safety, verdicts.reasons) == ("held", ())
+
+
+@pytest.mark.parametrize("address", [on("ministack")], indirect=True)
+def test_a_plan_that_never_struck_proves_nothing(address):
+    """Inconclusive, with the reason, as in a simulation."""
+    text = SCENARIO[: SCENARIO.index("faults:")] + "faults: [{kind: lose_reply, client: n1, op: renew, nth: 99}]\n"
+    outcome = run_real(parse_scenario(text), load_provider("hardened"), address, processes=2)
+    verdicts = decide(Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs))
+    assert verdicts.safety == "inconclusive"
+    assert verdicts.reasons == ("never happened: fault",)

@@ -1,0 +1,260 @@
+"""A lane: bytes pass unmodified; a request in hand reaches the server as often as its conduct says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lockref.errors import ConfigError
+from scenarios.backends.observer import Direction
+from scenarios.injection.answers import refusal
+from scenarios.injection.http_messages import Head
+from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream, let_pass, upstream_of
+from tests.unit.test_faultproxy import Watcher
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+PUT = b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
+CHUNKED = b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n2;x=y\r\ndy\r\n0\r\n\r\n"
+GET = b"GET /b/k HTTP/1.1\r\nHost: h\r\n\r\n"
+HEAD = b"HEAD /b/k HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+class Server:
+    """Answers each whole request with `answer`; `received` is every byte, per connection."""
+
+    def __init__(self, answer: bytes = ANSWER) -> None:
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.received: list[bytes] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            pending = b""
+            while piece := connection.recv(65536):
+                pending += piece
+                while request := _whole(pending):
+                    pending = pending[len(request) :]
+                    self.received.append(request)
+                    connection.sendall(self._answer)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def _whole(data: bytes) -> bytes:
+    """The first request, if it is all here; those of this module are known by heart."""
+    return next((known for known in (PUT, CHUNKED, GET, HEAD, EXPECTING) if data.startswith(known)), b"")
+
+
+EXPECTING = b"PUT /b/k HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nbody"
+
+
+@contextlib.contextmanager
+def lane_before(
+    server: Server, choose: Callable[[Head], Conduct | None] = let_pass, *, observer: Watcher | None = None
+) -> Iterator[socket.socket]:
+    """A client's connection through a lane."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    lane = Lane(Upstream(host="127.0.0.1", port=server.port), choose, observer=observer)
+    try:
+        asyncio.run_coroutine_threadsafe(lane.open(), loop).result(10)
+        with socket.create_connection(("127.0.0.1", lane.port), 10) as client:
+            yield client
+    finally:
+        asyncio.run_coroutine_threadsafe(lane.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+        server.close()
+
+
+def read(client: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (more := client.recv(count - len(data))):
+        data += more
+    return data
+
+
+async def twice(exchange: Exchange) -> None:
+    await exchange.apply()
+    await exchange.answer((await exchange.apply()).raw)
+
+
+async def unheard(exchange: Exchange) -> None:
+    await exchange.apply()
+    await exchange.silence()
+
+
+async def refused(exchange: Exchange) -> None:
+    await exchange.answer(refusal("s3", 503, "busy"))
+
+
+async def reset(exchange: Exchange) -> None:
+    exchange.reset()
+
+
+def only(method: bytes, conduct: Conduct) -> Callable[[Head], Conduct | None]:
+    return lambda head: conduct if head.method == method else None
+
+
+@pytest.mark.parametrize("request_bytes", [PUT, CHUNKED, GET], ids=["length", "chunked", "bodiless"])
+@pytest.mark.parametrize("size", [1, 7, 1000], ids=["byte by byte", "in pieces", "whole"])
+def test_requests_pass_byte_for_byte_however_they_are_cut(request_bytes: bytes, size: int) -> None:
+    """A signature covers the bytes; where a message ends does not depend on packets."""
+    server = Server()
+    with lane_before(server) as client:
+        for _ in range(2):
+            for begin in range(0, len(request_bytes), size):
+                client.sendall(request_bytes[begin : begin + size])
+            assert read(client, len(ANSWER)) == ANSWER
+    assert server.received == [request_bytes] * 2
+
+
+@pytest.mark.parametrize("request_bytes", [PUT, CHUNKED, GET], ids=["length", "chunked", "bodiless"])
+def test_a_request_in_hand_is_sent_as_it_came(request_bytes: bytes) -> None:
+    """A copy that the network made: the server has it twice, its client one answer."""
+    server = Server()
+    with lane_before(server, lambda _head: twice) as client:
+        client.sendall(request_bytes)
+        assert read(client, len(ANSWER)) == ANSWER
+        client.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+    assert server.received == [request_bytes] * 2
+
+
+def test_a_lost_reply_is_silence_and_the_write_has_landed() -> None:
+    """E11: the connection stays open, nothing comes, and the server has the request."""
+    server = Server()
+    with lane_before(server, only(b"PUT", unheard)) as client:
+        client.sendall(GET)
+        assert read(client, len(ANSWER)) == ANSWER
+        client.sendall(PUT)
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+    assert server.received == [GET, PUT]
+
+
+def test_a_refusal_in_the_place_of_a_request_never_reaches_the_server() -> None:
+    """c1: 503 before applying, on a connection that goes on."""
+    server = Server()
+    answer = refusal("s3", 503, "busy")
+    with lane_before(server, only(b"PUT", refused)) as client:
+        client.sendall(PUT)
+        assert read(client, len(answer)) == answer
+        client.sendall(GET)
+        assert read(client, len(ANSWER)) == ANSWER
+    assert server.received == [GET]
+
+
+def test_a_reset_is_a_reset_and_no_orderly_end() -> None:
+    """c1 with status reset."""
+    server = Server()
+    with lane_before(server, only(b"PUT", reset)) as client:
+        client.sendall(PUT)
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    assert server.received == []
+
+
+def test_a_client_that_waits_for_continue_gets_it_before_its_request_is_held() -> None:
+    """Whoever sends `Expect: 100-continue` sends its body only then (RFC 9110, section 10.1.1)."""
+    server = Server()
+    with lane_before(server, only(b"PUT", twice)) as client:
+        client.sendall(EXPECTING[:-4])
+        assert read(client, 25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"body")
+        assert read(client, len(ANSWER)) == ANSWER
+    assert server.received == [EXPECTING] * 2
+
+
+def test_a_request_outlives_the_client_that_gave_it_up() -> None:
+    """E30: a ghost write lands after its client has hung up."""
+    server, may_go, has_landed = Server(), threading.Event(), threading.Event()
+
+    async def late(exchange: Exchange) -> None:
+        while not may_go.is_set() or not exchange.is_abandoned:
+            await asyncio.sleep(0.01)
+        await exchange.apply()
+        has_landed.set()
+
+    with lane_before(server, lambda _head: late) as client:
+        client.sendall(PUT)
+        client.close()
+        may_go.set()
+        assert has_landed.wait(10)
+    assert server.received == [PUT]
+
+
+def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    """RFC 9112, 6.3: a request in hand gets it whole."""
+    head = b"HTTP/1.1 200 OK\r\n\r\n"
+
+    class Closing(Server):
+        def _serve(self, connection: socket.socket) -> None:
+            with connection:
+                connection.recv(65536)
+                connection.sendall(head + b"to the end")
+
+    async def once(exchange: Exchange) -> None:
+        await exchange.answer((await exchange.apply()).raw)
+
+    with lane_before(Closing(), lambda _head: once) as client:
+        client.sendall(GET)
+        assert read(client, len(head) + 10) == head + b"to the end"
+
+
+def test_a_server_that_is_gone_resets_the_client() -> None:
+    """Whether a request passes or is in hand: an error at once, no hang."""
+    for choose in (let_pass, only(b"GET", twice)):
+        server = Server()
+        server.close()
+        with lane_before(server, choose) as client:
+            client.sendall(GET)
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+
+
+def test_an_observer_sees_what_passes_and_what_is_done_by_hand() -> None:
+    """`lockref wire` records from here."""
+    watcher, server = Watcher(), Server()
+    with lane_before(server, only(b"PUT", twice), observer=watcher) as client:
+        client.sendall(GET)
+        assert read(client, len(ANSWER)) == ANSWER
+        client.sendall(PUT)
+        assert read(client, len(ANSWER)) == ANSWER
+        client.close()
+        assert watcher.is_over.wait(10)
+    assert watcher.bytes_of(Direction.REQUEST) == GET + PUT + PUT
+    assert watcher.bytes_of(Direction.REPLY) == ANSWER * 2
+
+
+@pytest.mark.parametrize("endpoint", ["ftp://h:1", "h:1", "http://", "https://:3"])
+def test_an_endpoint_that_is_none_is_refused(endpoint: str) -> None:
+    """One line that names the form."""
+    with pytest.raises(ConfigError, match=r"not of the form http://HOST:PORT"):
+        upstream_of(endpoint)
+
+
+def test_a_port_follows_from_the_scheme() -> None:
+    """https without a port is 443, and speaks TLS."""
+    assert (upstream_of("http://h").port, upstream_of("http://h:9").port) == (80, 9)
+    secure = upstream_of("https://h")
+    assert secure.port == 443
+    assert secure.tls is not None
