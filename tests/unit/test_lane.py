@@ -51,6 +51,9 @@ class Server:
                     connection.sendall(self._answer)
 
     def close(self) -> None:
+        # Closing alone would leave a thread that is accepting to accept once more.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
 
