@@ -97,6 +97,9 @@ JUDGE_MUTANTS = [
     ("clauses.ownership", "(is_early | ~chain.is_conditional[here])", "is_early"),
     ("clauses.ownership", "(is_early | ~chain.is_conditional[here])", "~chain.is_conditional[here]"),
     ("clauses.ownership", "foul = chain.is_renewal[here] & ~same_node", "foul = chain.is_renewal[here] & same_node"),
+    ("clauses.ownership", "(stamp[here] == stamp[here - 1])", "(stamp[here] >= stamp[here - 1])"),
+    ("clauses.ownership", "is_kept = (stamp[here] != ABSENT) & ", "is_kept = "),
+    ("clauses.ownership", "& ~same_node & ~is_kept", "& ~same_node"),
     ("clauses.answers", "(over < operations.call_at_ns[granted])", "(over > operations.call_at_ns[granted])"),
     ("clauses.answers", 'clock.place(operations.run[which], call), side="left")', 'clock.place(operations.run[which], call), side="right")'),  # noqa: E501
     ("clauses.answers", 'clock.place(operations.run[which], back), side="right") - 1', 'clock.place(operations.run[which], back), side="left") - 1'),  # noqa: E501

@@ -285,6 +285,22 @@ def test_a_clone_renewing_under_the_same_name_is_foreign():
     assert h.verdict("S6")["witness"]["kind"] == "renewed by another"
 
 
+def test_a_waiter_that_writes_its_name_beside_the_owners_renews_nothing():
+    """S6: the record still promises the same instant, as where a lock's waiters ask for it in its own record."""
+    h = History()
+    h.granted("n1", call=0, sent=1, applied=2, returned=3, owner="same", token=1, valid_for=100)
+    h.write("n2", Op.RENEW, sent=5, owner="same", token=1, valid_until=101)
+    assert h.verdict("S6")["verdict"] == "held"
+
+
+def test_a_clone_whose_records_tell_no_time_is_foreign():
+    """S6, E33: that nothing is promised twice is no promise kept."""
+    h = History()
+    h.write("n1", Op.ACQUIRE, sent=1, applied=2, owner="same", token=1)
+    h.write("n2", Op.RENEW, sent=5, owner="same", token=1)
+    assert h.verdict("S6")["witness"]["kind"] == "renewed by another"
+
+
 # S7: honest answers.
 
 

@@ -122,7 +122,10 @@ def _writes_of_others(truth: Truth) -> Ints:
     is_early = np.zeros(len(here), dtype=np.bool_)
     is_early[~same_node] = came_early(truth, rival - 1, rival)
     is_retiring = (state == RELEASED) | (state == DELETED)
-    foul = chain.is_renewal[here] & ~same_node
+    # What leaves the promise as it stands renews nothing: in some records a waiter writes its name beside the owner's.
+    stamp = events.integers("valid_until_ns")[chain.row]
+    is_kept = (stamp[here] != ABSENT) & (stamp[here] == stamp[here - 1])
+    foul = chain.is_renewal[here] & ~same_node & ~is_kept
     foul |= is_retiring & ~same_node & (is_early | ~chain.is_conditional[here])
     # A node's late release, sent under an older grant of its own. A conditional one named the state that it replaced.
     foul |= (state == RELEASED) & same_node & (older_token | (other_owner & ~chain.is_conditional[here]))
