@@ -173,7 +173,7 @@ class ZooKeeperChannel:
 
     def _ask(self, kazoo: Any, verb: str, path: str, call: Call) -> Any:
         """The request under way: kazoo's promise of an answer."""
-        watch = self._watch(call.session) if call.is_watching else None
+        watch = self._fired if call.is_watching else None
         if verb == GET:
             return kazoo.get_async(path, watch=watch)
         if verb == EXISTS:
@@ -236,6 +236,8 @@ class ZooKeeperChannel:
             return TIMED_OUT._replace(reason=f"no server of {self._hosts} answered")
         session, password = self._kazoo.client_id
         self._session = session
+        # One for all watches of a session: one that is set twice fires once, as a server tells it.
+        self._fired = self._watch(session)
         self._kazoo.add_listener(self._listener(session))
         return Reply(Outcome.APPLIED, body=SessionBound(session, self._negotiated.timeout_ms, password))
 
