@@ -59,6 +59,7 @@ BUILT_IN: Mapping[str, str] = {
     "dynamodb-awslabs-hold-on-unavailable": "lockref.dynamodb.shipped.java_client:JavaClient",
     "dynamodb-python-danger": "lockref.dynamodb.shipped.python_client:PythonClient",
     "znode-lease": "lockref.coordination.lease:ZnodeLease",
+    "helix-lock": "lockref.helix.shipped.provider:HelixNonblockingLock",
     "helix": "lockref.helix.lock:HelixLock",
     "helix-recipe": "lockref.helix.lock:RecipeLock",
 }
