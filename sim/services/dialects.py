@@ -34,8 +34,12 @@ class Dialect:
     created: a write that made or replaced. exists: create over a present
     object. stale: a condition on another version. absent: a condition where
     there is no object. deleted: a removal. delete_absent: an unconditional
-    removal of nothing; a success for S3. Contention and throttling are faults,
-    which name their status themselves.
+    removal of nothing; a success for S3. tells_absence: a write whose condition
+    fails because there is no object is told so; GCS and Azure answer it like one
+    on a stale version (C5). Contention and throttling are faults, which name
+    their status themselves.
+
+    Held against real servers by tests/backends/test_dialects.py.
     """
 
     name: str
@@ -47,15 +51,16 @@ class Dialect:
     deleted: int = 204
     delete_absent: int = 404
     delete_conditional_absent: int = 404
+    tells_absence: bool = False
 
 
 DIALECTS = {
     dialect.name: dialect
     for dialect in (
-        Dialect(name="s3", versions=Versions.CONTENT, absent=404, delete_absent=204),
+        Dialect(name="s3", versions=Versions.CONTENT, absent=404, delete_absent=204, tells_absence=True),
         Dialect(name="gcs", versions=Versions.RISING),
         Dialect(name="azure", versions=Versions.UNIQUE, created=201, exists=409, deleted=202),
-        Dialect(name="memory", versions=Versions.UNIQUE),
+        Dialect(name="memory", versions=Versions.UNIQUE, tells_absence=True),
     )
 }
 

@@ -63,9 +63,8 @@ class ObjectStoreService:
         if request.condition:
             status = self._failed_status(present, request.condition)
             if status is not None:
-                return Reply(
-                    _OUTCOME_PRECONDITION_FAILED, missing=present is None, status=status, reason="condition not met"
-                )
+                missing = present is None and dialect.tells_absence
+                return Reply(_OUTCOME_PRECONDITION_FAILED, missing=missing, status=status, reason="condition not met")
         return Reply(_OUTCOME_APPLIED, self._set(key, request.body, at_ns), status=dialect.created)
 
     def _failed_status(self, present: Stored | None, condition: str) -> int | None:
