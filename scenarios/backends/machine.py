@@ -13,6 +13,7 @@ from pathlib import Path
 
 import lockref
 from lockref.java import find_java
+from lockref.stores.azure_account import CONNECTION_STRING, KEY, SAS
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.environments import find_uv
 
@@ -96,18 +97,18 @@ def _docker() -> Inspection:
 
 def _credentials() -> list[Inspection]:
     """Presence only: a secret is never shown."""
-    aws = "AWS_ACCESS_KEY_ID" in os.environ or (Path.home() / ".aws" / "credentials").exists()
-    gcp = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ
+    environment = set(os.environ)
+    here = {
+        ("AWS", "buckets on AWS"): "AWS_ACCESS_KEY_ID" in environment
+        or (Path.home() / ".aws" / "credentials").exists(),
+        ("Google", "buckets on GCS"): "GOOGLE_APPLICATION_CREDENTIALS" in environment,
+        ("Azure", "containers on Azure"): not environment.isdisjoint((CONNECTION_STRING, *KEY, SAS)),
+    }
     return [
-        Inspection(
-            "AWS credentials", "ok" if aws else "absent", "present" if aws else "none", "" if aws else "buckets on AWS"
-        ),
-        Inspection(
-            "Google credentials",
-            "ok" if gcp else "absent",
-            "present" if gcp else "none",
-            "" if gcp else "buckets on GCS",
-        ),
+        Inspection(f"{cloud} credentials", "ok", "present")
+        if is_here
+        else Inspection(f"{cloud} credentials", "absent", "none", disables)
+        for (cloud, disables), is_here in here.items()
     ]
 
 
@@ -120,10 +121,13 @@ def examine() -> list[Inspection]:
         _distribution("pyspark", "the Spark pipeline: reports come from Python alone"),
         _distribution("boto3", "S3"),
         _distribution("google-cloud-storage", "GCS"),
+        _distribution("azure-storage-blob", "Azure"),
         _distribution("jpype1", "the comparison with Hudi's own class"),
         _program(("chromium", "chromium-browser", "google-chrome"), "Chromium", "the test that opens the report"),
         _uv(),
-        _program(("npm",), "Node with npm", "the server dynalite, a second opinion for tables"),
+        _program(
+            ("npm",), "Node with npm", "the servers azurite, for Azure, and dynalite, a second opinion for tables"
+        ),
         _docker(),
         *_credentials(),
     ]
