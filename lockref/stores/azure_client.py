@@ -44,7 +44,14 @@ def make_client(
     Errors: ConfigError if nothing in the environment has a right to the account.
     """
     connect_s, read_s = split_timeout_s(request_timeout_ns)
-    transport = _WholeReplies(session=session, session_owner=False, connection_timeout=connect_s, read_timeout=read_s)
+    transport = _WholeReplies(
+        session=session,
+        session_owner=False,
+        connection_timeout=connect_s,
+        read_timeout=read_s,
+        # requests looks at this name only where it also takes proxies from the environment.
+        connection_verify=os.environ.get("REQUESTS_CA_BUNDLE") or True,
+    )
     return ContainerClient(
         account.url,
         container,

@@ -1,6 +1,6 @@
 """The modelled dialects against servers: the same walk on both, answer by answer.
 
-A walk is a few hundred requests on two keys, drawn once from a seed, and each
+A walk is two hundred requests on two keys, drawn once from a seed, and each
 is a verb in a situation: a deletion on a stale version, a create over a present
 object. What a server answers otherwise than its cloud does is written down
 here, per verb and situation; so is what it answers so wrongly that the walk
@@ -21,7 +21,7 @@ from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from tests.backends.conftest import on
 
-STEPS = 300
+STEPS = 200
 KEYS = ("one", "two")
 CREATE, REPLACE, PUT, DELETE, DELETE_VERSION, READ = VERBS = (
     "create",
@@ -104,7 +104,7 @@ def _situation(verb: str, version: int, count: int, *, is_present: bool) -> str:
     "address", [on("ministack"), on("localstack"), on("fake-gcs-server"), on("azurite")], indirect=True
 )
 def test_a_dialect_answers_as_its_server(store, backend_name):
-    """C1, C3 to C6, C8, C23: status, outcome, body and whether an absence is told, in 300 steps of a walk."""
+    """C1, C3 to C6, C8, C23: status, outcome, body and whether an absence is told, in 200 steps of a walk."""
     model = ObjectStoreService(dialect_of(store.capabilities.dialect))
     assert (model.capabilities.versions_repeat, model.capabilities.conditional_delete) == (
         store.capabilities.versions_repeat,

@@ -270,15 +270,16 @@ def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
     return path, context
 
 
-def test_the_deadline_holds_under_tls(certificate, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("scheme", "bundle"), [("s3", "AWS_CA_BUNDLE"), ("az", "REQUESTS_CA_BUNDLE")])
+def test_the_deadline_holds_under_tls(certificate, monkeypatch: pytest.MonkeyPatch, scheme: str, bundle: str) -> None:
     """A reply through TLS is a reply, a dripping one is late, and a foreign certificate is still refused."""
     path, context = certificate
     with serving(at_once(GOOD), LONG, context=context) as server:
-        with store_at("s3", server, protocol="https") as stranger:
+        with store_at(scheme, server, protocol="https") as stranger:
             refused = stranger.put_if_absent("key", b"x")
             assert (refused.outcome, "SSLError" in refused.reason) == (Outcome.AMBIGUOUS, True)
-        monkeypatch.setenv("AWS_CA_BUNDLE", str(path))
-        with store_at("s3", server, protocol="https", timeout_ms=LONG_TIMEOUT_MS) as store:
+        monkeypatch.setenv(bundle, str(path))
+        with store_at(scheme, server, protocol="https", timeout_ms=LONG_TIMEOUT_MS) as store:
             assert store.read("key").body == BODY
             assert store.read("key").outcome is Outcome.AMBIGUOUS
 
