@@ -82,5 +82,6 @@ def _credential(account: Account, transport: RequestsTransport) -> Any:
         with contextlib.suppress(ImportError):
             from azure.identity import DefaultAzureCredential
 
-            return DefaultAzureCredential(transport=transport)
+            # One try, like a request: its pauses between tries would outlast the request's deadline.
+            return DefaultAzureCredential(transport=transport, retry_total=0)
     raise missing_credentials(account, os.environ)

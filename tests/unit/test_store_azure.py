@@ -425,7 +425,7 @@ def test_an_identity_asks_where_nothing_else_can(monkeypatch):
     _Identity.made.clear()
     monkeypatch.setitem(sys.modules, "azure.identity", types.SimpleNamespace(DefaultAzureCredential=_Identity))
     opened = open_store(f"abfss://tables@{LAKE}", request_timeout_ns=NS_PER_S)
-    assert [list(options) for options in _Identity.made] == [["transport"]]
+    assert [list(options) for options in _Identity.made] == [["transport", "retry_total"]]
     reply = opened.put_if_absent("k", b"1")
     assert (reply.outcome, "no access token" in reply.reason) == (O.AMBIGUOUS, True)
     opened.close()
