@@ -8,81 +8,13 @@ nothing; one ignored condition proves that no lock is safe there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from lockref.runtime import NS_PER_MS
+from lockref.stores.probe.clauses import CONDITIONS, Condition
 
 Status = Literal["kept", "ignored", "refused", "not_measured"]
 """refused: the server said honestly that it does not know the condition. ignored: it answered as if it had kept it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """Something that a lock relies on.
-
-    clause: its id, as docs/results.md lists them. words: what the store is asked.
-    harm: what goes wrong in a lock if the store ignores the condition.
-    """
-
-    clause: str
-    name: str
-    words: str
-    harm: str
-
-
-CONDITIONS: Final = {
-    one.name: one
-    for one in (
-        Condition(
-            clause="C1",
-            name="create",
-            words="a create of an object that exists",
-            harm="a client that waits for the lock writes over the holder's record, and both hold it",
-        ),
-        Condition(
-            clause="C2",
-            name="create_race",
-            words="simultaneous creates of one object",
-            harm="two clients create the record at the same time, and both hold the lock",
-        ),
-        Condition(
-            clause="C4",
-            name="replace",
-            words="a replacement of a stale version",
-            harm="a late write of a former holder replaces its successor's record, and both hold the lock",
-        ),
-        Condition(
-            clause="C3",
-            name="replace_race",
-            words="simultaneous replacements of one version",
-            harm="two clients take over the same lapsed record, and both hold the lock",
-        ),
-        Condition(
-            clause="C5",
-            name="replace_absent",
-            words="a replacement of an object that is gone",
-            harm="a late renewal brings a deleted record back to life",
-        ),
-        Condition(
-            clause="C8",
-            name="delete",
-            words="a delete of a stale version",
-            harm="a lock that deletes its record (RFC-91's does not) removes its successor's, and the next gets in",
-        ),
-        Condition(
-            clause="C9",
-            name="delete_race",
-            words="a delete and a replacement of one version, at the same time",
-            harm="a renewal is confirmed although the record is gone, and the next client gets in",
-        ),
-        Condition(
-            clause="C21",
-            name="read_after_write",
-            words="a read after a confirmed write",
-            harm="a client decides on a record that has been replaced",
-        ),
-    )
-}
 
 
 @dataclass(slots=True, kw_only=True)

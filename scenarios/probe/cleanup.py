@@ -1,0 +1,163 @@
+"""Nothing of a probe stays behind: objects, former versions and unfinished uploads below its own prefix are removed.
+
+It also runs after an error and a Ctrl-C, outside the time that the probe may take, but within a bound of its own. A
+request that was on its way may land after its key was removed, so the end is a look that finds nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.stores.port import Outcome
+from scenarios.probe.calls import (
+    ABORT,
+    DELETE,
+    DELETE_VERSION,
+    LIST,
+    READ,
+    UPLOADS,
+    VERSIONS,
+    Answer,
+    Call,
+    Inexpressible,
+)
+
+if TYPE_CHECKING:
+    from scenarios.probe.session import Session
+
+BOUND_NS: Final = 30 * NS_PER_S
+SETTLING_NS: Final = 200 * NS_PER_MS
+ROUNDS_MAX: Final = 8
+
+
+@dataclass(slots=True)
+class Residue:
+    """What the removal came to. reason: why something is left, "" if nothing is."""
+
+    prefix: str
+    removed: int = 0
+    requests: int = 0
+    left: list[str] = field(default_factory=list)
+    reason: str = ""
+
+    def facts(self) -> dict[str, object]:
+        """For the fingerprint."""
+        return {"prefix": self.prefix, "requests": self.requests, "left": self.left[:20], "reason": self.reason}
+
+
+class _Sweep:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.residue = Residue(session.prefix)
+        self.end_ns = session.runtime.monotonic_ns() + BOUND_NS
+
+    @property
+    def is_late(self) -> bool:
+        return self.session.runtime.monotonic_ns() > self.end_ns
+
+    def send(self, call: Call) -> Answer:
+        """One request, again while it is throttled."""
+        while True:
+            self.residue.requests += 1
+            answer = self.session.store.send(call)
+            if answer.outcome not in (Outcome.THROTTLED, Outcome.CONFLICT) or self.is_late:
+                return answer
+            self.session.runtime.sleep(SETTLING_NS)
+
+    def entries(self, verb: str) -> list[tuple[str, str]] | None:
+        """What is there below the prefix; None where the store does not tell. Answers may come in pages."""
+        try:
+            answer = self.send(Call(verb=verb, key=f"{self.session.prefix}/"))
+        except Inexpressible:
+            return None
+        if not answer.is_applied:
+            return None
+        return [entry for entry in answer.entries if entry[0].startswith(self.session.prefix)]
+
+    def remove(self, key: str) -> None:
+        """Delete one key; an absent one is fine."""
+        answer = self.send(Call(verb=DELETE, key=key))
+        if answer.is_applied:
+            self.residue.removed += 1
+        elif not answer.is_missing:
+            self._could_not(key, answer)
+
+    def _could_not(self, key: str, answer: Answer) -> None:
+        if key not in self.residue.left:
+            self.residue.left.append(key)
+        self.residue.reason = self.residue.reason or f"delete: {answer.words}"
+
+    def abort_uploads(self) -> None:
+        """Uploads that were begun, and those that the store lists below the prefix."""
+        known = list(self.session.uploads)
+        if known:
+            known += self.entries(UPLOADS) or []
+        for key, upload in dict.fromkeys(known):
+            # One that was completed is gone already: any answer will do.
+            self.send(Call(verb=ABORT, key=key, upload=upload))
+            if self.is_late:
+                return
+        if known and (open_ := self.entries(UPLOADS)):
+            self.residue.left += [f"unfinished upload of {key}" for key, _ in open_]
+            self.residue.reason = self.residue.reason or "an upload could not be aborted"
+
+    def remove_versions(self) -> None:
+        """Former versions and delete markers."""
+        for _ in range(ROUNDS_MAX):
+            found = self.entries(VERSIONS)
+            if not found or self.is_late:
+                return
+            for key, version in found:
+                answer = self.send(Call(verb=DELETE_VERSION, key=key, version=version))
+                if not (answer.is_applied or answer.is_missing):
+                    self._could_not(f"{key} version {version}", answer)
+                    return
+
+    def remove_listed(self) -> bool:
+        """Everything that a listing shows. False where there is no listing."""
+        for _ in range(ROUNDS_MAX):
+            found = self.entries(LIST)
+            if found is None:
+                return False
+            if not found or self.is_late or self.residue.left:
+                return True
+            for key, _ in found:
+                self.remove(key)
+        return True
+
+    def remove_known(self) -> None:
+        """Every key that was used. Where the store is gone, the first silence ends it."""
+        for key in self.session.keys:
+            if self.is_late:
+                self.residue.left.append(key)
+                self.residue.reason = self.residue.reason or f"no time after {BOUND_NS // NS_PER_S} s"
+                return
+            answer = self.send(Call(verb=READ, key=key))
+            if answer.outcome is Outcome.AMBIGUOUS and answer.status is None:
+                self.residue.left.append(key)
+                self.residue.reason = f"the store does not answer ({answer.words})"
+                return
+            if not answer.is_absent:
+                self.remove(key)
+
+
+def remove_all(session: Session, *, is_versioned: bool) -> Residue:
+    """Remove what the probe has made, and say what is left."""
+    sweep = _Sweep(session)
+    for store in session.stores:
+        # What is on its way ends here: its connections are not used any more.
+        store.close()
+    sweep.abort_uploads()
+    # A request that the server has in its hands lands within moments.
+    has_listing = sweep.remove_listed()
+    if not sweep.residue.left and not sweep.is_late:
+        if has_listing:
+            session.runtime.sleep(SETTLING_NS)
+            sweep.remove_listed()
+        else:
+            sweep.remove_known()
+    if is_versioned:
+        sweep.remove_versions()
+    return sweep.residue

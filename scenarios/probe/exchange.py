@@ -1,0 +1,226 @@
+"""Sending the probe's requests: one call, one request, over connections that are kept warm.
+
+Nothing here repeats a request, follows a redirect or waits for `100 Continue`. A race is opened with everything sent
+but the last byte of each request; then the last bytes leave in one tight loop, so that the server's handlers, which
+stand where they read a body, wake within microseconds of each other. Client threads would spend that time building and
+signing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import http.client
+import select
+import socket
+import ssl
+from collections.abc import Sequence
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.port import Outcome
+from lockref.stores.wire import BoundedSocket, bounded
+from scenarios.probe.calls import Answer, Call, Dialect, HttpReply
+
+REQUEST_TIMEOUT_NS: Final = 10 * NS_PER_S
+BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+_CONNECT_TIMEOUT_S: Final = 3.0
+_LOST: Final = (OSError, http.client.HTTPException, ValueError)
+"""No answer, or none that is HTTP. A status line that is no number is a ValueError."""
+_now_ns: Final = ThreadRuntime().monotonic_ns
+
+
+class Held:
+    """A request on its way, all but its last byte, which `release` sends."""
+
+    def __init__(self, store: WireStore, call: Call) -> None:
+        self._store = store
+        self._call = call
+        self._sock: BoundedSocket | None = None
+        self._failure: Answer | None = None
+        self._rest = b""
+        self._method = ""
+        self._began_ns = _now_ns()
+
+    def send_most(self) -> None:
+        """Everything but the last byte."""
+        request = self._store.dialect.form(self._call)
+        encoded, self._method = request.encoded(), request.method
+        try:
+            self._sock = self._store.connect()
+        except OSError as error:
+            self._failure = _lost(error, is_unsent=True)
+            return
+        self._began_ns = _now_ns()
+        try:
+            self._sock.sendall(encoded[:-1])
+        except OSError as error:
+            # A server may refuse by the head alone and hang up; what it said may still be read.
+            self._failure = _lost(error)
+        self._rest = encoded[-1:]
+
+    def send_rest(self) -> None:
+        """The last byte."""
+        if self._sock is None or self._failure is not None:
+            return
+        try:
+            self._sock.sendall(self._rest)
+        except OSError as error:
+            self._failure = _lost(error)
+
+    def finish(self) -> Answer:
+        """Wait for the answer."""
+        if self._sock is None:
+            return self._failure or _lost(OSError("never sent"), is_unsent=True)
+        try:
+            reply, is_reusable = _read_reply(self._sock, self._method)
+        except _LOST as error:
+            self._sock.close()
+            return self._failure or _lost(error)
+        self._store.give_back(self._sock, is_reusable and self._failure is None)
+        answer = self._store.dialect.answer(self._call, reply)
+        return dataclasses.replace(
+            answer,
+            duration_ns=_now_ns() - self._began_ns,
+            server=reply.headers.get("server", "")[:80],
+            date=reply.headers.get("date", "")[:40],
+        )
+
+    def release(self) -> Answer:
+        """Send the last byte and wait for the answer."""
+        with bounded(self._store.timeout_ns):
+            self.send_rest()
+            return self.finish()
+
+    def drop(self) -> None:
+        """Hang up: the request never becomes whole."""
+        if self._sock is not None:
+            self._sock.close()
+
+
+class WireStore:
+    """A store at one endpoint.
+
+    connect_to: host and port to connect to in the place of the dialect's, such as those of a fault proxy. The request
+    stays the same, byte for byte. keeps_connections: set it to False for a server that serves one connection at a time,
+    and would wait for more on one that is idle.
+    """
+
+    is_wire = True
+
+    def __init__(
+        self, dialect: Dialect, *, connect_to: tuple[str, int] | None = None, timeout_ns: int = REQUEST_TIMEOUT_NS
+    ) -> None:
+        self.dialect = dialect
+        self.timeout_ns = timeout_ns
+        parts = urlsplit(dialect.origin)
+        self._host = parts.hostname or ""
+        self._address = connect_to or (self._host, parts.port or (443 if parts.scheme == "https" else 80))
+        self.is_encrypted = parts.scheme == "https"
+        self._context = ssl.create_default_context() if self.is_encrypted else None
+        self._idle: list[BoundedSocket] = []
+        self.keeps_connections = True
+
+    def by(self, connect_to: tuple[str, int], *, timeout_ns: int = 0) -> WireStore:
+        """The same store by another way, with connections of its own."""
+        other = WireStore(self.dialect, connect_to=connect_to, timeout_ns=timeout_ns or self.timeout_ns)
+        other.keeps_connections = self.keeps_connections
+        return other
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self._address
+
+    def send(self, call: Call) -> Answer:
+        """One request. Errors: Inexpressible alone."""
+        held = Held(self, call)
+        with bounded(self.timeout_ns):
+            held.send_most()
+            held.send_rest()
+            return held.finish()
+
+    def hold(self, call: Call) -> Held:
+        """All but the last byte of a request; `release` or `drop` it."""
+        held = Held(self, call)
+        with bounded(self.timeout_ns):
+            held.send_most()
+        return held
+
+    def send_and_hang_up(self, call: Call) -> bool:
+        """Send a request, wait until its answer arrives, and hang up unread. False if none came."""
+        with bounded(self.timeout_ns):
+            try:
+                sock = self.connect()
+                with contextlib.closing(sock):
+                    sock.sendall(self.dialect.form(call).encoded())
+                    return bool(select.select([sock], [], [], self.timeout_ns / NS_PER_S)[0])
+            except OSError:
+                return False
+
+    def connect(self) -> BoundedSocket:
+        """A connection: one that is idle and was not closed by the server, or a new one. Errors: OSError."""
+        while self._idle:
+            sock = self._idle.pop()
+            if not select.select([sock], [], [], 0)[0]:
+                return sock
+            sock.close()
+        plain = socket.create_connection(self._address, timeout=min(_CONNECT_TIMEOUT_S, self.timeout_ns / NS_PER_S))
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._context is None:
+            return BoundedSocket(plain)
+        try:
+            return BoundedSocket(self._context.wrap_socket(plain, server_hostname=self._host))
+        except OSError:
+            plain.close()
+            raise
+
+    def give_back(self, sock: BoundedSocket, is_reusable: bool) -> None:
+        """Keep a connection for the next request, or close it."""
+        if is_reusable and self.keeps_connections:
+            self._idle.append(sock)
+        else:
+            sock.close()
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def race(entries: Sequence[tuple[WireStore, Call]]) -> list[Answer]:
+    """Send all requests at once, each on a connection of its own; the answers in the order of the entries."""
+    held = [Held(store, call) for store, call in entries]
+    timeout_ns = max((store.timeout_ns for store, _ in entries), default=REQUEST_TIMEOUT_NS)
+    with bounded(timeout_ns):
+        for each in held:
+            each.send_most()
+    return released(held, timeout_ns=timeout_ns)
+
+
+def released(held: Sequence[Held], *, timeout_ns: int = REQUEST_TIMEOUT_NS) -> list[Answer]:
+    """The last bytes of all, in one tight loop, and then the answers."""
+    with bounded(timeout_ns):
+        for each in held:
+            each.send_rest()
+        return [each.finish() for each in held]
+
+
+def _read_reply(sock: BoundedSocket, method: str) -> tuple[HttpReply, bool]:
+    """The reply, and whether its connection may be used again."""
+    response = http.client.HTTPResponse(cast("socket.socket", sock), method=method)
+    try:
+        response.begin()
+        body = response.read(BODY_BYTES_MAX)
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        is_reusable = not response.will_close and response.isclosed() and len(body) < BODY_BYTES_MAX
+        return HttpReply(status=response.status, headers=headers, body=body), is_reusable
+    finally:
+        response.close()
+
+
+def _lost(error: Exception, *, is_unsent: bool = False) -> Answer:
+    """What a failed exchange is told as: the error's class, and what may have happened."""
+    what = "no connection; nothing was sent" if is_unsent else "no answer; the request may have taken effect"
+    return Answer(outcome=Outcome.AMBIGUOUS, reason=f"{type(error).__name__}: {what}", is_unsent=is_unsent)

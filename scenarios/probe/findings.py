@@ -1,0 +1,232 @@
+"""What became of each clause, and what follows from it: for the store, and for each design of lock.
+
+A clause answers for itself. An outage is no verdict: what was not answered says nothing about the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from lockref.stores.probe.clauses import CLAUSES, Condition
+from reports.checks.measures.confidence import bound_95, wilson_95
+from scenarios.probe.calls import Answer, Call
+
+WITNESSES_MAX: Final = 24
+
+
+class Verdict(StrEnum):
+    """unsupported: an honest refusal, or no such request. usable: safe, with deviations that are listed."""
+
+    CONFORMING = "conforming"
+    USABLE = "usable"
+    UNSAFE = "unsafe"
+    UNSUPPORTED = "unsupported"
+    NOT_ANSWERED = "not_answered"
+
+
+@dataclass(slots=True, kw_only=True)
+class Rate:
+    """A race: rounds that could be judged, those that show a fault, those that say nothing (void).
+
+    racers: at the most; racing: now, as fewer take part where a round takes long. winners_max: in one round. fault:
+    what the first faulty round showed.
+    """
+
+    name: str
+    racers: int = 0
+    racing: int = 0
+    rounds: int = 0
+    faulty: int = 0
+    void: int = 0
+    winners_max: int = 0
+    fault: str = ""
+
+    def facts(self) -> dict[str, object]:
+        """For the fingerprint. low, high: of the share of faulty rounds, at 95 %."""
+        low, high = wilson_95(self.faulty, self.rounds) if self.faulty else (0.0, bound_95(self.rounds))
+        return {
+            "name": self.name, "racers": self.racers, "rounds": self.rounds, "faulty": self.faulty, "void": self.void,
+            "winners_max": self.winners_max, "low": round(low, 6), "high": round(high, 6),
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Finding:
+    """What was seen of one clause.
+
+    kept: how many checks found it right. facts: figures beside the verdict. is_absent: the store has no such request,
+    as opposed to one that it refuses. part: what is being asked now, `create` or `replace`, of a clause about both: a
+    lock that only creates does not mind what becomes of replacements.
+    """
+
+    condition: Condition
+    kept: int = 0
+    deviations: list[str] = field(default_factory=list)
+    unsafe: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
+    rates: list[Rate] = field(default_factory=list)
+    witness: list[dict[str, object]] = field(default_factory=list)
+    facts: dict[str, object] = field(default_factory=dict)
+    is_absent: bool = False
+    part: str = ""
+    _unsafe_parts: set[str] = field(default_factory=set)
+    _open_parts: set[str] = field(default_factory=set)
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.unsafe:
+            return Verdict.UNSAFE
+        if self.unanswered or not (self.kept or self.unsupported or self.deviations):
+            return Verdict.NOT_ANSWERED
+        if not self.kept and not self.deviations:
+            return Verdict.UNSUPPORTED
+        return Verdict.USABLE if self.deviations or self.unsupported else Verdict.CONFORMING
+
+    def note(self, kind: list[str], text: str) -> None:
+        """Add a sentence once."""
+        if kind is self.unsafe:
+            self._unsafe_parts.add(self.part)
+        elif kind is self.unanswered:
+            self._open_parts.add(self.part)
+        if text not in kind:
+            kind.append(text)
+
+    def verdict_for(self, part: str) -> Verdict:
+        """The verdict for a lock that needs that part alone; "" for the whole clause."""
+        verdict = self.verdict
+        if part and verdict is Verdict.UNSAFE and not self._unsafe_parts & {part, ""}:
+            verdict = Verdict.NOT_ANSWERED if self._open_parts & {part, ""} else Verdict.USABLE
+        if part and verdict is Verdict.NOT_ANSWERED and self._open_parts and not self._open_parts & {part, ""}:
+            verdict = Verdict.USABLE
+        return verdict
+
+    def saw(self, call: Call, answer: Answer, *, note: str = "") -> None:
+        """Keep a request and its answer as witness. Nothing of a signature is in either."""
+        if len(self.witness) < WITNESSES_MAX:
+            self.witness.append(witness_of(call, answer, note=note))
+
+    def has_no(self, what: str) -> None:
+        """The store has no such request."""
+        self.is_absent = True
+        self.note(self.unsupported, what)
+
+    @property
+    def told(self) -> list[str]:
+        """Sentences for people: what is wrong first."""
+        return [*self.unsafe, *self.unanswered, *self.deviations, *self.unsupported]
+
+    def as_facts(self) -> dict[str, object]:
+        """For the fingerprint."""
+        rates = [rate.facts() for rate in self.rates]
+        judged, faulty = sum(rate.rounds for rate in self.rates), sum(rate.faulty for rate in self.rates)
+        total: dict[str, object] | None = None
+        if self.rates:
+            low, high = wilson_95(faulty, judged) if faulty else (0.0, bound_95(judged))
+            total = {
+                "rounds": judged, "faulty": faulty, "share": round(faulty / judged, 6) if judged else None,
+                "low": round(low, 6), "high": round(high, 6), "races": rates,
+            }  # fmt: skip
+        return {
+            "verdict": self.verdict.value,
+            "question": self.condition.question,
+            "asks": self.condition.words,
+            "unsafe": self.unsafe,
+            "deviations": self.deviations,
+            "unsupported": self.unsupported,
+            "not_answered": self.unanswered,
+            "rate": total,
+            "witness": self.witness,
+            "facts": self.facts,
+        }
+
+
+def witness_of(call: Call, answer: Answer, *, note: str = "") -> dict[str, object]:
+    """A request and its answer as data."""
+    told: dict[str, object] = {"request": call.verb, "key": call.key}
+    if call.condition:
+        told["condition"] = call.condition
+    if call.mode:
+        told["mode"] = call.mode
+    told |= {"status": answer.status, "code": answer.code, "outcome": answer.outcome.name.lower()}
+    if answer.version:
+        told["version"] = answer.version
+    if answer.status is None and answer.reason:
+        told["reason"] = answer.reason
+    if note:
+        told["note"] = note
+    return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """A way to build a lock, and the clauses that it stands on. part: of clauses about creates and replacements."""
+
+    name: str
+    title: str
+    needs: tuple[str, ...]
+    part: str = ""
+
+
+DESIGNS: Final = {
+    design.name: design
+    for design in (
+        Design(name="create", title="create-only", needs=("C1", "C2", "C16", "C18", "C21"), part="create"),
+        Design(
+            name="cas",
+            title="compare-and-swap",
+            needs=("C1", "C2", "C3", "C4", "C5", "C6", "C16", "C18", "C19", "C20", "C21", "C23"),
+        ),
+        Design(
+            name="delete",
+            title="conditional delete",
+            needs=("C1", "C2", "C8", "C9", "C16", "C18", "C21"),
+            part="create",
+        ),
+        Design(
+            name="fencing",
+            title="fencing by generation",
+            needs=("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C16", "C18", "C19", "C20", "C21", "C23"),
+        ),
+    )
+}
+"""By the word that `--require` takes."""
+
+
+def judged_design(design: Design, findings: Mapping[str, Finding]) -> dict[str, object]:
+    """Can the store carry locks of this design, and why not."""
+    verdicts = {clause: findings[clause].verdict_for(design.part) for clause in design.needs}
+    unsafe = [clause for clause in design.needs if verdicts[clause] is Verdict.UNSAFE]
+    refused = [
+        clause for clause in design.needs if verdicts[clause] is Verdict.UNSUPPORTED and not findings[clause].is_absent
+    ]
+    open_ = [clause for clause in design.needs if verdicts[clause] is Verdict.NOT_ANSWERED]
+    if unsafe:
+        clause = unsafe[0]
+        verdict, why = "cannot carry", f"{', '.join(unsafe)}: {CLAUSES[clause].harm}"
+    elif refused:
+        verdict, why = "cannot carry", f"the store refuses {CLAUSES[refused[0]].words} ({', '.join(refused)})"
+    elif open_:
+        verdict, why = "not answered", f"{', '.join(open_)} not answered"
+    else:
+        usable = [clause for clause in design.needs if verdicts[clause] is Verdict.USABLE]
+        verdict, why = "can carry", f"with the deviations of {', '.join(usable)}" if usable else ""
+    return {"title": design.title, "verdict": verdict, "why": why, "needs": list(design.needs)}
+
+
+def overall(findings: Mapping[str, Finding]) -> Verdict:
+    """The store's verdict, by the clauses that a lock's own requests depend on. The others make it usable at most."""
+    core = [finding for finding in findings.values() if finding.condition.is_core]
+    if any(finding.verdict is Verdict.UNSAFE for finding in core):
+        return Verdict.UNSAFE
+    if any(finding.verdict is Verdict.NOT_ANSWERED for finding in core):
+        return Verdict.NOT_ANSWERED
+    spoilt = any(
+        finding.verdict in (Verdict.USABLE, Verdict.UNSAFE)
+        or (finding.verdict is Verdict.UNSUPPORTED and not finding.is_absent)
+        for finding in findings.values()
+    )
+    return Verdict.USABLE if spoilt else Verdict.CONFORMING

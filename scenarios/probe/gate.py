@@ -1,0 +1,84 @@
+"""From a fingerprint to an exit code: what was required decides; without that, the store's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
+from lockref.stores.probe.clauses import CLAUSES
+from scenarios import interrupts
+from scenarios.probe.findings import DESIGNS, Verdict
+
+FIT: Final = 0
+UNSAFE: Final = 1
+NOT_ANSWERED: Final = 3
+
+_ALIASES: Final = {
+    "create-only": "create",
+    "compare-and-swap": "cas",
+    "conditional-delete": "delete",
+    "fence": "fencing",
+}
+
+
+def parse_required(text: str) -> list[str]:
+    """`cas,create` or `C13`: designs and clauses. Errors: ConfigError for a word that is neither."""
+    found = []
+    for part in (part.strip() for part in text.split(",")):
+        if not part:
+            continue
+        name = _ALIASES.get(part.lower(), part.lower())
+        if name not in DESIGNS:
+            name = part.upper()
+        if name not in DESIGNS and name not in CLAUSES:
+            known = [*DESIGNS, *CLAUSES]
+            raise ConfigError(
+                f"--require {part!r} is neither a design of lock nor a clause; expected of {', '.join(DESIGNS)} "
+                f"or C1 to C{len(CLAUSES)}.{did_you_mean(part, known)}"
+            )
+        found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def unmet(document: Mapping[str, Any], required: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is required and refuted, and what is required and not answered, in words."""
+    refuted, open_ = [], []
+    for name in required:
+        if name in DESIGNS:
+            design = document["designs"][name]
+            told = f"{design['title']}: {design['why']}"
+            if design["verdict"] == "cannot carry":
+                refuted.append(told)
+            elif design["verdict"] != "can carry":
+                open_.append(told)
+            continue
+        verdict = document["clauses"][name]["verdict"]
+        told = f"{name}: {verdict.replace('_', ' ')}"
+        if verdict in (Verdict.UNSAFE, Verdict.UNSUPPORTED):
+            refuted.append(told)
+        elif verdict == Verdict.NOT_ANSWERED:
+            open_.append(told)
+    return refuted, open_
+
+
+def exit_code(
+    document: Mapping[str, Any], required: Sequence[str] = (), *, is_gone: bool = False, is_interrupted: bool = False
+) -> int:
+    """The code for one store. is_gone: it stopped answering, or never did. is_interrupted: by a signal."""
+    if is_interrupted:
+        return interrupts.EXIT_CODE
+    if required:
+        refuted, open_ = unmet(document, required)
+        return UNSAFE if refuted else NOT_ANSWERED if open_ else FIT
+    if document["verdict"] == Verdict.UNSAFE:
+        return UNSAFE
+    if is_gone:
+        return BackendUnavailable.exit_code
+    return NOT_ANSWERED if document["verdict"] == Verdict.NOT_ANSWERED else FIT
+
+
+def worst(codes: Sequence[int]) -> int:
+    """The code that speaks for several stores: a proven fault is never hidden."""
+    ranking = (interrupts.EXIT_CODE, UNSAFE, BackendUnavailable.exit_code, NOT_ANSWERED, FIT)
+    return min(codes, key=ranking.index, default=FIT)

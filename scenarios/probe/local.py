@@ -1,0 +1,84 @@
+"""A store without a wire, `memory:` or a folder, asked by the same calls.
+
+Its requests have no status, cannot lose a reply on the way, and race as threads.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from lockref.runtime import ThreadRuntime
+from lockref.stores.port import Outcome, Version
+from lockref.stores.probe import start_barrier
+from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call, Inexpressible, Refusals, WriteMode
+
+if TYPE_CHECKING:
+    from lockref.stores.port import ObjectStore, WriteReply
+
+_runtime: Final = ThreadRuntime()
+
+
+class LocalDialect:
+    """What there is to know of such a store."""
+
+    name = "memory"
+    origin = ""
+    refusals = Refusals(exists=0, stale=0, absent=0, delete_absent=0)
+    modes: tuple[WriteMode, ...] = ()
+    amplifiers: tuple[tuple[tuple[str, str], ...], ...] = ()
+
+
+class LocalStore:
+    """Calls on an `ObjectStore` of this process."""
+
+    is_wire = False
+    is_encrypted = False
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.dialect = LocalDialect()
+        self._store = store
+
+    def send(self, call: Call) -> Answer:
+        """One request. Errors: Inexpressible for what the port does not have."""
+        began_ns = _runtime.monotonic_ns()
+        if call.headers or call.mode or (call.none_match not in (None, ANYTHING)) or call.match == ANYTHING:
+            raise Inexpressible(call.condition)
+        if call.verb == READ and call.match is None:
+            read = self._store.read(call.key)
+            return Answer(
+                outcome=_absent_as_refused(read.outcome, read.is_absent), body=read.body, version=read.version or "",
+                is_missing=read.is_absent, reason=read.reason, duration_ns=_runtime.monotonic_ns() - began_ns,
+            )  # fmt: skip
+        reply = self._written(call)
+        return Answer(
+            outcome=reply.outcome, version=reply.version or "", is_missing=reply.missing, reason=reply.reason,
+            duration_ns=_runtime.monotonic_ns() - began_ns,
+        )  # fmt: skip
+
+    def _written(self, call: Call) -> WriteReply:
+        if call.match is not None and call.none_match is not None:
+            raise Inexpressible(call.condition)
+        if call.verb == DELETE:
+            return self._store.delete(call.key, None if call.match is None else Version(call.match))
+        if call.verb != PUT:
+            raise Inexpressible(call.verb)
+        if call.none_match is not None:
+            return self._store.put_if_absent(call.key, call.body)
+        if call.match is not None:
+            return self._store.put_if_version(call.key, call.body, Version(call.match))
+        return self._store.put(call.key, call.body)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def _absent_as_refused(outcome: Outcome, is_absent: bool) -> Outcome:
+    """The probe reads as HTTP does: an absent object is a 404, the refusal of a request for it."""
+    return Outcome.PRECONDITION_FAILED if is_absent else outcome
+
+
+def race(entries: Sequence[tuple[LocalStore, Call]]) -> list[Answer]:
+    """Each call in a thread of its own, all at once."""
+    return start_barrier.race(_runtime, [functools.partial(store.send, call) for store, call in entries])

@@ -1,0 +1,240 @@
+"""Requests in flight together that carry the same condition: one may win.
+
+A server that checks and writes in two steps answers every single request right. So races are run in several forms,
+since the gap between check and write may be open for long bodies alone, or where the server checks a sum. One form
+needs no luck: a request is held up before its last byte while another one lands, so a server that checked it by its
+head lets it through.
+
+Each round is judged by its answers and by what is there afterwards. A round in which nobody won, or in which too little
+was answered, is void. Rounds end when there are enough, when time is up, or soon after a fault is proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lockref.runtime import NS_PER_S
+from lockref.stores.port import Outcome
+from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call
+from scenarios.probe.findings import Finding, Rate
+from scenarios.probe.session import Session, Unanswered
+
+ROUNDS_MIN: Final = 2
+"""A race has so many rounds even where its share of the time is over; never where the probe's is."""
+
+RACERS: Final = 12
+RACERS_MIN: Final = 4
+SLOW_ROUND_NS: Final = NS_PER_S
+ENOUGH_FAULTY: Final = 5
+ENOUGH_ROUNDS: Final = 12
+"""A fault that was seen this often in so many rounds is proven; more rounds only sharpen its rate."""
+
+LARGE_BYTES: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How the bodies of a race look. size: in bytes. headers: further ones."""
+
+    name: str
+    size: int = 0
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def forms_of(session: Session) -> list[Form]:
+    """Small and large bodies; twice those that make a server of this kind look longer, as they find the most."""
+    if not session.store.is_wire:
+        return [Form(name="small")]
+    amplified = [
+        Form(name="large, with a sum to check", size=LARGE_BYTES, headers=headers)
+        for headers in session.store.dialect.amplifiers
+    ]
+    return [Form(name="small"), *amplified, Form(name="large", size=LARGE_BYTES), *amplified]
+
+
+Round = Callable[[Session, Finding, Rate, Form], None]
+
+
+def repeat(
+    session: Session,
+    finding: Finding,
+    round_: Round,
+    *,
+    name: str,
+    end_ns: int,
+    forms: Sequence[Form] | None = None,
+    share: int = 1,
+    racers: int = RACERS,
+) -> None:
+    """Rounds of one race. Fewer take part where a round takes long; a form that the store refuses is left out.
+
+    share: so many-fold fewer rounds than other races have at most.
+    """
+    if session.serves_one_at_a_time:
+        racers = RACERS_MIN  # The others would wait for a connection, and time out.
+    rate = Rate(name=name, racers=racers, racing=racers)
+    finding.rates.append(rate)
+    try:
+        _run_rounds(session, finding, rate, round_, end_ns, list(forms or forms_of(session)), share)
+    finally:
+        # What was proven stays proven, however the race ended.
+        if rate.faulty:
+            often = f"in {rate.faulty} of {rate.rounds} rounds, up to {rate.winners_max} winners of {rate.racers}"
+            finding.note(finding.unsafe, f"{name}: {rate.fault} ({often})")
+    if rate.rounds == 0:
+        why = finding.facts.get("void") or finding.facts.get("left_out") or "no time was left"
+        finding.note(finding.unanswered, f"{name}: no round could be judged ({why})")
+    elif rate.faulty == 0:
+        finding.kept += 1
+
+
+def _run_rounds(
+    session: Session, finding: Finding, rate: Rate, round_: Round, end_ns: int, waiting: list[Form], share: int
+) -> None:
+    done = 0
+    while waiting and done < max(1, session.rounds_max // share) and (session.left_ns(end_ns) > 0 or done < ROUNDS_MIN):
+        form = waiting[done % len(waiting)]
+        done += 1
+        began_ns = session.runtime.monotonic_ns()
+        voids = rate.void
+        try:
+            round_(session, finding, rate, form)
+        except _FormRefused as error:
+            waiting = [each for each in waiting if each.name != form.name]
+            finding.facts.setdefault("left_out", f"{form.name}: {error}")
+        except Unanswered as error:
+            rate.void += 1
+            finding.facts["void"] = str(error)
+        if rate.void - voids and rate.void > 10 and not rate.rounds:
+            break
+        lasted_ns = session.runtime.monotonic_ns() - began_ns
+        if lasted_ns > SLOW_ROUND_NS and rate.racing > RACERS_MIN:
+            rate.racing = max(RACERS_MIN, rate.racing // 2)
+        if rate.faulty >= ENOUGH_FAULTY and rate.rounds >= ENOUGH_ROUNDS:
+            break
+
+
+class _FormRefused(Exception):
+    """The store does not take such requests."""
+
+
+def create_round(session: Session, finding: Finding, rate: Rate, form: Form, *, spread: bool = False) -> None:
+    """C2: simultaneous creates of one absent object."""
+    key = session.key("race")
+    calls = [
+        Call(verb=PUT, key=key, body=session.body(size=form.size), none_match=ANYTHING, headers=form.headers)
+        for _ in range(rate.racing)
+    ]
+    judge(session, finding, rate, calls, session.race(calls, spread=spread), before=None)
+    session.remove(key)
+
+
+def replace_round(session: Session, finding: Finding, rate: Rate, form: Form, *, spread: bool = False) -> None:
+    """C3: simultaneous replacements of one version."""
+    key, before = session.key("race"), session.body("start")
+    version = session.make(key, before)
+    calls = [
+        Call(verb=PUT, key=key, body=session.body(size=form.size), match=version, headers=form.headers)
+        for _ in range(rate.racing)
+    ]
+    judge(session, finding, rate, calls, session.race(calls, spread=spread), before=before)
+    session.remove(key)
+
+
+def delete_round(session: Session, finding: Finding, rate: Rate, _form: Form) -> None:
+    """C9: simultaneous deletes of one version."""
+    key, before = session.key("race-delete"), session.body("start")
+    version = session.make(key, before)
+    calls = [Call(verb=DELETE, key=key, match=version)] * rate.racing
+    judge(session, finding, rate, calls, session.race(calls), before=before)
+    session.remove(key)
+
+
+def mixed_round(session: Session, finding: Finding, rate: Rate, form: Form) -> None:
+    """C9: deletes and replacements of one version; one wins between the two kinds."""
+    key, before = session.key("race-mixed"), session.body("start")
+    version = session.make(key, before)
+    deletion = Call(verb=DELETE, key=key, match=version)
+    replacements = [
+        Call(verb=PUT, key=key, body=session.body(size=form.size), match=version, headers=form.headers)
+        for _ in range(rate.racing // 2)
+    ]
+    calls = [call for pair in zip(replacements, [deletion] * len(replacements), strict=True) for call in pair]
+    judge(session, finding, rate, calls, session.race(calls), before=before)
+    session.remove(key)
+
+
+def judge(
+    session: Session,
+    finding: Finding,
+    rate: Rate,
+    calls: Sequence[Call],
+    answers: Sequence[Answer],
+    *,
+    before: bytes | None,
+) -> None:
+    """One round: at most one winner, and what it wrote is there."""
+    winners = [number for number, answer in enumerate(answers) if answer.is_applied]
+    unknown = [number for number, answer in enumerate(answers) if answer.outcome is Outcome.AMBIGUOUS]
+    if all(answer.outcome is Outcome.REJECTED for answer in answers):
+        session.remove(calls[0].key)
+        raise _FormRefused(answers[0].words)
+    after = session.read(calls[0].key)
+    if not winners:
+        rate.void += 1
+        finding.facts.setdefault("void", f"nobody won: {answers[0].words}")
+        return
+    rate.rounds += 1
+    rate.winners_max = max(rate.winners_max, len(winners))
+    left = {_left_by(calls[number]) for number in winners}
+    if len(winners) > 1:
+        fault = "let several simultaneous requests succeed that carry one condition"
+    elif after.body in left or after.body in {_left_by(calls[number]) for number in unknown}:
+        if after.body in left:
+            return
+        fault = "let a request take effect beside the winner"
+    elif after.body == before:
+        fault = "confirmed a request, and shows what was there before"
+    else:
+        fault = "does not hold the winner's bytes afterwards"
+    rate.faulty += 1
+    if rate.faulty == 1:
+        for number in [*winners[:3], *[n for n in range(len(calls)) if n not in winners][:1]]:
+            finding.saw(calls[number], answers[number], note=f"racer {number} of {len(calls)}")
+        finding.saw(Call(verb=READ, key=calls[0].key), after, note="afterwards")
+    rate.fault = rate.fault or fault
+
+
+def _left_by(call: Call) -> bytes | None:
+    return None if call.verb == DELETE else call.body
+
+
+def held_up(session: Session, finding: Finding, *, absent: bool) -> None:
+    """A request on its way while another one lands: it is refused when it arrives, or no condition is kept."""
+    if not session.store.is_wire or session.serves_one_at_a_time:
+        return
+    key = session.key("held")
+    version = "" if absent else session.make(key, session.body("start"))
+    condition: dict[str, Any] = {"none_match": ANYTHING} if absent else {"match": version}
+    slow = Call(verb=PUT, key=key, body=session.body("slow"), **condition)
+    quick = Call(verb=PUT, key=key, body=session.body("quick"), **condition)
+    words = f"a {'create' if absent else 'replacement'} that was on its way while another one landed"
+    held = session.hold(slow)
+    first = session.ask_beside(held, quick)
+    if first is None:
+        finding.facts["held_up"] = "it serves one connection at a time"
+        return
+    last = held.release()
+    session.counted([last])
+    finding.saw(quick, first, note="while another one was on its way")
+    finding.saw(slow, last, note=words)
+    after = session.read(key)
+    if last.outcome is Outcome.AMBIGUOUS or not first.is_applied:
+        finding.facts["held_up"] = f"{words}: {first.words}, then {last.words}"
+    elif last.is_applied or after.body != quick.body:
+        finding.note(finding.unsafe, f"accepted {words} ({last.words})")
+    else:
+        finding.kept += 1
+    session.remove(key)

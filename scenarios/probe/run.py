@@ -1,0 +1,167 @@
+"""One probe of one store: reach it, put the questions, remove what was made, and say what was found.
+
+Whatever ends a probe early, what was measured until then is kept, and the clauses that nobody answered say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lockref.errors import BackendUnavailable
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.port import Outcome
+from lockref.stores.probe.clauses import CLAUSES
+from scenarios import interrupts
+from scenarios.probe.calls import ANYTHING, PUT, READ, Call
+from scenarios.probe.cleanup import Residue, remove_all
+from scenarios.probe.findings import Finding
+from scenarios.probe.opening import open_endpoint
+from scenarios.probe.session import ROUNDS_MAX, OutOfTime, Session, Unanswered
+from scenarios.probe.spread import Racers, places_of
+from scenarios.probe.steps import Step, steps_for
+
+if TYPE_CHECKING:
+    from lockref.stores.uri import StoreAddress
+
+FOR_NS_DEFAULT: Final = 25 * NS_PER_S
+_TRIES: Final = 2
+"""A clause whose answer was lost is asked once more, on fresh keys."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Probed:
+    """What a probe came to.
+
+    durations: of requests that were sent alone, in nanoseconds by kind. ended: why it ended early, "" if it did not.
+    is_reached: a first write was answered. is_gone: it ended because the store stopped answering, or never did.
+    is_interrupted: by a signal.
+    """
+
+    addresses: list[StoreAddress]
+    findings: dict[str, Finding]
+    began_wall_ns: int
+    durations: dict[str, list[int]] = field(default_factory=dict)
+    servers: list[str] = field(default_factory=list)
+    residue: Residue = field(default_factory=lambda: Residue(""))
+    requests: int = 0
+    lasted_ns: int = 0
+    ended: str = ""
+    is_reached: bool = False
+    is_gone: bool = False
+    is_interrupted: bool = False
+
+
+def probe(
+    addresses: Sequence[StoreAddress],
+    *,
+    for_ns: int = FOR_NS_DEFAULT,
+    rounds: int = ROUNDS_MAX,
+    only: Collection[str] = (),
+    progress: Callable[[str], None] = lambda _text: None,
+) -> Probed:
+    """Ask the store every clause, in about `for_ns`; removing what was made is not part of that.
+
+    addresses: of one store, by each endpoint. rounds: of each race at most. only: clauses; default all. The others are
+    not answered then.
+    Errors: ConfigError for a store that cannot be opened; CapabilityMissing for what holds no objects. A store that
+    does not answer, or refuses even a plain write, is no error but `is_gone`.
+    """
+    runtime = ThreadRuntime()
+    began_ns = runtime.monotonic_ns()
+    findings = {clause: Finding(condition) for clause, condition in CLAUSES.items()}
+    done = Probed(addresses=list(addresses), findings=findings, began_wall_ns=runtime.wall_ns())
+    with contextlib.ExitStack() as stack:
+        try:
+            stores = [stack.enter_context(contextlib.closing(open_endpoint(address))) for address in addresses]
+        except BackendUnavailable as error:
+            done.ended, done.is_gone = str(error), True
+        else:
+            session = Session(
+                stores, address=str(addresses[0]), end_ns=began_ns + for_ns, rounds_max=rounds, runtime=runtime
+            )
+            _ask_and_remove(session, done, only, progress)
+    done.lasted_ns = runtime.monotonic_ns() - began_ns
+    _explain_silence(done)
+    return done
+
+
+def _ask_and_remove(session: Session, done: Probed, only: Collection[str], progress: Callable[[str], None]) -> None:
+    done.durations, done.servers = session.durations, session.servers
+    try:
+        _reach(session)
+        done.is_reached = True
+        # They are ended before anything is removed: what they have on its way would land afterwards.
+        places = places_of(session, done.addresses) if not only or "C16" in only else []
+        with Racers(places) as racers:
+            steps = steps_for(len(session.stores), done.findings, racers, rounds=session.rounds_max)
+            _ask_all(session, [step for step in steps if not only or step.clause in only], done, progress)
+    except OutOfTime:
+        done.ended = "its time was over"
+    except BackendUnavailable as error:
+        done.ended, done.is_gone = str(error), True
+    except KeyboardInterrupt:
+        done.ended, done.is_interrupted = "interrupted", True
+    finally:
+        with interrupts.deferred():
+            if session.has_sent:
+                progress(f"removing {session.prefix}")
+                done.residue = remove_all(session, is_versioned=done.findings["C12"].facts.get("versioned") is True)
+        done.requests = session.requests + done.residue.requests
+
+
+def _reach(session: Session) -> None:
+    """A plain create or write lands, by every endpoint. Errors: BackendUnavailable with what was answered."""
+    key = session.key("reach")
+    body = session.body("reach")
+    for store in session.stores:
+        answer = session.send(Call(verb=PUT, key=key, body=body, none_match=ANYTHING), store)
+        if answer.outcome is Outcome.REJECTED:
+            # Perhaps the condition is what it does not know.
+            answer = session.send(Call(verb=PUT, key=key, body=body), store)
+        if answer.outcome is Outcome.AMBIGUOUS or answer.outcome is Outcome.REJECTED:
+            told = answer.words if answer.status is None else f"{answer.words}: {answer.reason}"
+            raise BackendUnavailable(f"{session.address} cannot be used: a first write was answered {told}")
+        shown = session.send(Call(verb=READ, key=key), store)
+        if shown.body is None and not shown.is_absent:
+            told = shown.words if shown.status is None else f"{shown.words}: {shown.reason}"
+            raise BackendUnavailable(f"{session.address} cannot be used: a first read was answered {told}")
+        if shown.body != body and store is session.store:
+            raise BackendUnavailable(
+                f"{session.address} cannot be used: it confirmed a first write ({answer.words}), and a read shows "
+                f"{'nothing' if shown.body is None else 'other bytes'}: does a store answer there?"
+            )
+
+
+def _ask_all(session: Session, steps: Sequence[Step], done: Probed, progress: Callable[[str], None]) -> None:
+    for number, step in enumerate(steps):
+        rest = sum(each.weight for each in steps[number:])
+        share_ns = int(session.left_ns() * step.weight / rest) if rest else 0
+        progress(f"{step.clause}  {CLAUSES[step.clause].words}")
+        _ask(session, step, done.findings, session.runtime.monotonic_ns() + share_ns)
+
+
+def _ask(session: Session, step: Step, findings: dict[str, Finding], end_ns: int) -> None:
+    """Put one clause, once more if an answer was lost. What was proven unsafe in a lost try stays."""
+    for tries in range(1, _TRIES + 1):
+        finding = findings[step.clause]
+        try:
+            step.run(session, finding, end_ns)
+        except Unanswered as error:
+            if tries == _TRIES or finding.unsafe:
+                finding.note(finding.unanswered, str(error))
+                return
+            if not step.is_again:
+                findings[step.clause] = Finding(finding.condition)
+        else:
+            return
+
+
+def _explain_silence(done: Probed) -> None:
+    """A clause that nobody got to says why."""
+    for finding in done.findings.values():
+        if finding.told or finding.kept:
+            continue
+        finding.note(finding.unanswered, "not asked: the probe ended early" if done.ended else "not asked")

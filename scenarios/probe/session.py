@@ -1,0 +1,283 @@
+"""One probe under way: the store by every endpoint, fresh keys, what was spent, and the residue to be removed.
+
+An answer that says nothing (no connection, a time-out, a 5xx) raises `Unanswered`: the step that asked may try again
+on a fresh key, and a clause that never gets an answer has no verdict. Throttling and conflicts are asked again for a
+while, because they are answers about the moment.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
+
+from lockref.errors import BackendUnavailable
+from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, ThreadRuntime
+from lockref.stores.port import Outcome
+from scenarios import interrupts
+from scenarios.probe import exchange, local
+from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, WRITES, Answer, Call
+from scenarios.probe.exchange import REQUEST_TIMEOUT_NS, Held, WireStore
+from scenarios.probe.findings import Finding
+from scenarios.probe.local import LocalStore
+
+Store = WireStore | LocalStore
+
+ROUNDS_MAX: Final = 300
+"""Of a race. So many clean rounds bound the rate of faults at 1 %."""
+
+PREFIX: Final = "lockref-probe-"
+THROTTLE_PATIENCE_NS: Final = 6 * NS_PER_S
+LAST_TIMEOUT_NS: Final = 2 * NS_PER_S
+"""What a request gets at least that begins right before the end."""
+
+BESIDE_NS: Final = 4 * NS_PER_S
+CONFLICT_TRIES_MAX: Final = 6
+_PAUSE_NS: Final = 100 * NS_PER_MS
+
+
+class Unanswered(Exception):
+    """A request brought no answer that says anything."""
+
+
+class OutOfTime(Exception):
+    """The time that the probe may take is over."""
+
+
+class Session:
+    """What every step of a probe works with.
+
+    stores: the store by each endpoint, the first one for whatever needs but one. end_ns: monotonic; then no new
+    request begins but those that clean up. rounds_max: of each race. has_sent: something may have arrived at the store.
+    serves_one_at_a_time: it does not answer one connection while another one is open.
+    """
+
+    def __init__(
+        self,
+        stores: Sequence[Store],
+        *,
+        address: str,
+        end_ns: int,
+        rounds_max: int = ROUNDS_MAX,
+        runtime: Runtime | None = None,
+    ) -> None:
+        self.runtime = runtime or ThreadRuntime()
+        self.stores = list(stores)
+        self.address = address
+        self.end_ns = end_ns
+        self.rounds_max = rounds_max
+        self.prefix = f"{PREFIX}{self.runtime.token_bytes(6).hex()}"
+        self.requests = 0
+        self.durations: dict[str, list[int]] = {}
+        self.servers: list[str] = []
+        self.keys: dict[str, None] = {}
+        self._doubtful: set[str] = set()
+        self.uploads: dict[tuple[str, str], None] = {}
+        self._numbers = itertools.count(1)
+        self._silences = 0
+        self.has_sent = False
+        self.serves_one_at_a_time = False
+
+    @property
+    def store(self) -> Store:
+        """The store by its first endpoint."""
+        return self.stores[0]
+
+    def key(self, about: str) -> str:
+        """A key that nobody has used. It is remembered, and removed at the end."""
+        key = f"{self.prefix}/{about}-{next(self._numbers)}"
+        self.keys[key] = None
+        return key
+
+    def body(self, about: str = "record", *, size: int = 0) -> bytes:
+        """Bytes that nobody has written, at least `size` of them."""
+        head = f"{about} {next(self._numbers)} {self.runtime.token_bytes(8).hex()}".encode()
+        return head if size <= len(head) else head + b"." * (size - len(head))
+
+    def left_ns(self, end_ns: int | None = None) -> int:
+        """Until the probe, or the step that ends at `end_ns`, is over."""
+        end = self.end_ns if end_ns is None else min(end_ns, self.end_ns)
+        return int(end - self.runtime.monotonic_ns())
+
+    def check_time(self) -> None:
+        """Errors: OutOfTime; KeyboardInterrupt, also for a Ctrl-C that Python dropped."""
+        interrupts.raise_if_heard()
+        left_ns = self.left_ns()
+        if left_ns <= 0:
+            raise OutOfTime
+        for store in self.stores:
+            if isinstance(store, WireStore):
+                store.timeout_ns = min(REQUEST_TIMEOUT_NS, max(LAST_TIMEOUT_NS, left_ns))
+
+    def send(self, call: Call, store: Store | None = None) -> Answer:
+        """One request, whatever comes back. Errors: OutOfTime, Inexpressible."""
+        self.check_time()
+        if call.verb in WRITES and call.verb != DELETE:
+            self.keys[call.key] = None
+        answer = (store or self.store).send(call)
+        self._count(call, answer)
+        return answer
+
+    def ask(self, call: Call, store: Store | None = None) -> Answer:
+        """The answer to a request. Errors: as `send`; Unanswered where none says anything."""
+        until_ns = self.runtime.monotonic_ns() + THROTTLE_PATIENCE_NS
+        for tries in itertools.count(1):
+            answer = self.send(call, store)
+            if answer.outcome is Outcome.CONFLICT and tries < CONFLICT_TRIES_MAX:
+                self.runtime.sleep(_PAUSE_NS)
+            elif answer.outcome is Outcome.THROTTLED and self.runtime.monotonic_ns() < until_ns:
+                self.runtime.sleep(_PAUSE_NS * min(tries, 10))
+            else:
+                break
+        if answer.outcome in (Outcome.AMBIGUOUS, Outcome.THROTTLED):
+            raise Unanswered(f"{call.verb} of {call.key}: {answer.words}")
+        return answer
+
+    def make(self, key: str, body: bytes, *, absent: bool = True, store: Store | None = None) -> str:
+        """The version of an object that is created now, or replaced without a condition. Errors: Unanswered."""
+        call = Call(verb=PUT, key=key, body=body, none_match=ANYTHING if absent else None)
+        answer = self.ask(call, store)
+        if not answer.is_applied:
+            raise Unanswered(f"{'create' if absent else 'write'} of {key}: {answer.words}")
+        return answer.version
+
+    def replace(self, key: str, body: bytes, version: str) -> str:
+        """The new version of an object that is replaced by its current one. Errors: Unanswered."""
+        answer = self.ask(Call(verb=PUT, key=key, body=body, match=version))
+        if not answer.is_applied:
+            raise Unanswered(f"replacement of {key}: {answer.words}")
+        return answer.version
+
+    def remove(self, key: str) -> None:
+        """Delete without a condition; an absent object is fine. Errors: Unanswered."""
+        answer = self.ask(Call(verb=DELETE, key=key))
+        if not (answer.is_applied or answer.is_missing):
+            raise Unanswered(f"delete of {key}: {answer.words}")
+        # What was on its way with an unknown end may land after the delete.
+        if key not in self._doubtful:
+            self.keys.pop(key, None)
+
+    def read(self, key: str, store: Store | None = None) -> Answer:
+        """What is there: a body, or `is_absent`. Errors: Unanswered."""
+        answer = self.ask(Call(verb=READ, key=key), store)
+        if answer.body is None and not answer.is_absent:
+            raise Unanswered(f"read of {key}: {answer.words}")
+        return answer
+
+    def version(self, key: str) -> str:
+        """The version of what is there. Errors: Unanswered, also where a read shows none."""
+        found = self.read(key)
+        if not found.version:
+            raise Unanswered(f"read of {key}: it shows no version")
+        return found.version
+
+    def race(self, calls: Sequence[Call], *, spread: bool = False) -> list[Answer]:
+        """All calls at once, at one endpoint or spread over all of them. Errors: OutOfTime."""
+        self.check_time()
+        self.keys |= dict.fromkeys(call.key for call in calls)
+        over = self.stores if spread else self.stores[:1]
+        entries = [(over[number % len(over)], call) for number, call in enumerate(calls)]
+        if self.store.is_wire:
+            answers = exchange.race(cast("list[tuple[WireStore, Call]]", entries))
+        else:
+            answers = local.race(cast("list[tuple[LocalStore, Call]]", entries))
+        self.requests += len(calls)
+        self._doubtful |= {call.key for call, answer in zip(calls, answers, strict=True) if is_doubtful(answer)}
+        if all(answer.is_unsent for answer in answers):
+            raise BackendUnavailable(f"{self.address} accepts no connection any more")
+        return answers
+
+    def hold(self, call: Call) -> Held:
+        """A request on its way, all but its last byte. Only where there is a wire. Errors: OutOfTime."""
+        self.check_time()
+        assert isinstance(self.store, WireStore), "nothing can be held up without a wire"
+        return self.store.hold(call)
+
+    def ask_beside(self, held: Held, call: Call) -> Answer | None:
+        """The answer to a request while another one is held up; None from a server that serves one at a time.
+
+        Errors: as `send`. The held request is dropped where this does not bring an answer.
+        """
+        assert isinstance(self.store, WireStore), "nothing can be held up without a wire"
+        beside = self.store.by(self.store.address, timeout_ns=BESIDE_NS)
+        try:
+            answer = self.send(call, beside)
+        except BaseException:
+            held.drop()
+            raise
+        finally:
+            beside.close()
+        if answer.status is not None:
+            return answer
+        held.drop()
+        self.serves_one_at_a_time = True
+        for store in self.stores:
+            store.close()
+            if isinstance(store, WireStore):
+                store.keeps_connections = False
+        return None
+
+    def counted(self, answers: Iterable[Answer]) -> None:
+        """Requests that were not sent by this session itself."""
+        self.requests += len(list(answers))
+
+    def _count(self, call: Call, answer: Answer) -> None:
+        self.requests += 1
+        self.has_sent = self.has_sent or not answer.is_unsent
+        if is_doubtful(answer):
+            self._doubtful.add(call.key)
+        if answer.server and answer.server not in self.servers:
+            self.servers.append(answer.server)
+        if answer.status is not None or answer.is_applied or answer.is_refused:
+            self._silences = 0
+            if answer.duration_ns and call.verb in (*WRITES, READ):
+                self.durations.setdefault(_kind(call, answer), []).append(answer.duration_ns)
+            return
+        self._silences += 1
+        if answer.is_unsent and self._silences >= 3:
+            raise BackendUnavailable(f"{self.address} accepts no connection any more ({answer.reason})")
+        if self._silences >= 4:
+            raise BackendUnavailable(f"{self.address} does not answer any more ({answer.reason})")
+
+
+def is_doubtful(answer: Answer) -> bool:
+    """The request may take effect later."""
+    return answer.outcome is Outcome.AMBIGUOUS and not answer.is_unsent
+
+
+def _kind(call: Call, answer: Answer) -> str:
+    """What a request counts as among the latencies, such as `create refused`."""
+    if call.verb == PUT:
+        verb = "create" if call.none_match is not None else "replace" if call.match is not None else "overwrite"
+    else:
+        verb = f"conditional {call.verb}" if call.match is not None or call.none_match is not None else call.verb
+    if call.verb == READ:
+        return verb
+    told = {Outcome.APPLIED: "done", Outcome.PRECONDITION_FAILED: "refused"}.get(answer.outcome, "other")
+    return f"{verb} {told}"
+
+
+def refused(session: Session, finding: Finding, call: Call, *, words: str, expected: int, body: bytes | None) -> None:
+    """Send what must be refused, and look that nothing changed.
+
+    words: what is asked, such as "a replacement of a stale version". expected: the status that the cloud's own service
+    gives. body: what is there before and must be there afterwards; None: nothing.
+    """
+    answer = session.ask(call)
+    finding.saw(call, answer, note=words)
+    after = session.read(call.key)
+    is_changed = after.body != body
+    if is_changed or answer.is_applied:
+        finding.saw(Call(verb=READ, key=call.key), after, note="afterwards")
+    if answer.is_applied:
+        finding.note(finding.unsafe, f"accepted {words}{'' if is_changed else ' and did nothing'} ({answer.words})")
+    elif is_changed and after.body == call.body and call.verb != DELETE:
+        finding.note(finding.unsafe, f"refused {words} ({answer.words}), and took its bytes")
+    elif is_changed:
+        finding.note(finding.unsafe, f"refused {words} ({answer.words}), and the object is another afterwards")
+    elif answer.outcome is Outcome.REJECTED:
+        finding.note(finding.unsupported, f"{words}: refused as unknown ({answer.words})")
+    else:
+        finding.kept += 1
+        if expected and answer.status != expected:
+            finding.note(finding.deviations, f"{words}: answered {answer.words}, expected {expected}")

@@ -1,0 +1,136 @@
+"""Which clauses are asked, in which order, with how much of the time, and how many requests each may take.
+
+What is cheap and damning comes first: a store that overlooks a condition is found out before any race.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lockref.stores.probe.clauses import CLAUSES
+from scenarios.probe import counter, lost_replies, modes, pace, races, reading, sequential, spread, versioned
+from scenarios.probe.findings import Finding, Verdict
+from scenarios.probe.session import ROUNDS_MAX, Session
+
+if TYPE_CHECKING:
+    from scenarios.probe.spread import Racers
+
+RACE_REQUESTS: Final = races.RACERS + 4
+"""Of one round: the racers, a create before it, a read and a delete after it, and what is repeated now and then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A part of the probe, about one clause.
+
+    run: gets the session, the finding and when its time is over. weight: its share of the time that is left, beside
+    the steps after it. requests_max: what it may take at most. is_again: it adds to what an earlier step found.
+    """
+
+    clause: str
+    run: Callable[[Session, Finding, int], None]
+    weight: float
+    requests_max: int
+    is_again: bool = False
+
+
+def _timeless(run: Callable[[Session, Finding], None]) -> Callable[[Session, Finding, int], None]:
+    """A step of a few requests, which needs no time of its own."""
+    return lambda session, finding, _end_ns: run(session, finding)
+
+
+def _create_race(session: Session, finding: Finding, end_ns: int) -> None:
+    races.held_up(session, finding, absent=True)
+    races.repeat(session, finding, races.create_round, name="creates", end_ns=end_ns)
+
+
+def _replace_race(session: Session, finding: Finding, end_ns: int) -> None:
+    races.held_up(session, finding, absent=False)
+    races.repeat(session, finding, races.replace_round, name="replacements", end_ns=end_ns)
+
+
+def _delete_race(session: Session, finding: Finding, end_ns: int, *, findings: dict[str, Finding]) -> None:
+    """There is nothing to race with where deletes know no condition."""
+    if findings["C8"].verdict is Verdict.UNSUPPORTED:
+        finding.note(finding.unsupported, "the store refuses deletes by version (C8)")
+        return
+    half_ns = session.runtime.monotonic_ns() + session.left_ns(end_ns) // 2
+    races.repeat(session, finding, races.delete_round, name="deletes", end_ns=half_ns, share=3)
+    races.repeat(session, finding, races.mixed_round, name="deletes beside replacements", end_ns=end_ns)
+
+
+def _node_stopped(_session: Session, finding: Finding, _end_ns: int) -> None:
+    finding.note(finding.unanswered, "not asked: a node would have to be stopped by whoever runs the store")
+
+
+def _lease(_session: Session, finding: Finding, _end_ns: int) -> None:
+    finding.has_no("there are no leases on objects")
+
+
+def steps_for(endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int) -> list[Step]:
+    """The steps in their order. endpoints: how many there are. rounds: of each race at most."""
+    third = max(1, rounds // 3)
+    races_of_modes = 2 * 2 * third * (8 * 3 + 8)
+    return [
+        Step(clause="C24", run=_timeless(pace.clock), weight=0.2, requests_max=2),
+        Step(clause="C1", run=_timeless(sequential.create), weight=1, requests_max=12),
+        Step(clause="C4", run=_timeless(sequential.replace), weight=1, requests_max=10),
+        Step(clause="C5", run=_timeless(sequential.replace_absent), weight=1, requests_max=10),
+        Step(clause="C6", run=_timeless(sequential.replace_recreated), weight=1, requests_max=10),
+        Step(clause="C7", run=_timeless(sequential.version_reuse), weight=1, requests_max=8),
+        Step(clause="C8", run=_timeless(sequential.delete), weight=1, requests_max=16),
+        Step(clause="C10", run=_timeless(sequential.wildcards), weight=1, requests_max=14),
+        Step(clause="C11", run=_timeless(sequential.quoting), weight=1, requests_max=8),
+        Step(clause="C23", run=_timeless(sequential.overwrite), weight=1, requests_max=8),
+        Step(clause="C12", run=_timeless(versioned.versioned_bucket), weight=1, requests_max=16),
+        Step(clause="C13", run=_timeless(modes.other_ways), weight=1, requests_max=40),
+        Step(clause="C14", run=_timeless(modes.other_ways), weight=1, requests_max=40),
+        Step(clause="C15", run=_timeless(modes.other_ways), weight=1, requests_max=60),
+        Step(clause="C18", run=_timeless(lost_replies.lost_reply), weight=1, requests_max=12),
+        Step(clause="C19", run=_timeless(lost_replies.late_duplicate), weight=1, requests_max=8),
+        Step(clause="C21", run=_timeless(reading.read_after_write), weight=1, requests_max=14 * (1 + endpoints) + 8),
+        Step(clause="C2", run=_create_race, weight=5, requests_max=rounds * RACE_REQUESTS + 12),
+        Step(clause="C3", run=_replace_race, weight=5, requests_max=rounds * RACE_REQUESTS),
+        Step(
+            clause="C9",
+            run=functools.partial(_delete_race, findings=findings),
+            weight=4,
+            requests_max=(third + rounds) * RACE_REQUESTS,
+        ),
+        Step(
+            clause="C20",
+            run=lambda session, finding, end_ns: counter.counter(session, finding, end_ns),
+            weight=2,
+            requests_max=2 * counter.WORKERS * counter.TRIES_MAX + 4,
+        ),
+        Step(
+            clause="C16",
+            run=spread.over_endpoints,
+            weight=4 if endpoints > 1 else 0,
+            requests_max=2 * rounds * RACE_REQUESTS if endpoints > 1 else 0,
+        ),
+        Step(
+            clause="C16",
+            run=functools.partial(spread.by_processes, racers=racers),
+            weight=5,
+            requests_max=2 * rounds * RACE_REQUESTS,
+            is_again=True,
+        ),
+        Step(clause="C13", run=modes.race_modes, weight=4, requests_max=races_of_modes, is_again=True),
+        Step(clause="C15", run=modes.race_modes, weight=1, requests_max=races_of_modes, is_again=True),
+        Step(clause="C22", run=pace.write_rate, weight=5, requests_max=len(pace.RATES_PER_S) * (3 * pace.WRITES + 1)),
+        Step(clause="C25", run=_lease, weight=0, requests_max=0),
+        Step(clause="C17", run=_node_stopped, weight=0, requests_max=0),
+    ]
+
+
+def most_requests(endpoints: int, *, rounds: int = ROUNDS_MAX) -> dict[str, int]:
+    """At most so many requests for each clause, without those that clean up."""
+    findings = {clause: Finding(condition) for clause, condition in CLAUSES.items()}
+    most = dict.fromkeys(CLAUSES, 0)
+    for step in steps_for(endpoints, findings, spread.Racers([]), rounds=rounds):
+        most[step.clause] += step.requests_max
+    return most

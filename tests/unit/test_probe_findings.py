@@ -1,0 +1,192 @@
+"""What follows from what a probe saw: of one clause, for a design of lock, for the store, as an exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.stores.probe.clauses import CLAUSES, CONDITIONS
+from lockref.stores.uri import parse_store_uri
+from scenarios.probe import fingerprint, gate
+from scenarios.probe.findings import DESIGNS, Finding, Rate, Verdict, judged_design, overall
+from scenarios.probe.run import Probed
+
+
+def found(clause: str = "C1", **kinds: object) -> Finding:
+    finding = Finding(CLAUSES[clause])
+    for name, value in kinds.items():
+        setattr(finding, name, value)
+    return finding
+
+
+def all_kept() -> dict[str, Finding]:
+    return {clause: found(clause, kept=1) for clause in CLAUSES}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "verdict"),
+    [
+        ({"kept": 2}, "conforming"),
+        ({"kept": 2, "deviations": ["412 for 404"]}, "usable"),
+        ({"kept": 1, "unsupported": ["501"]}, "usable"),
+        ({"unsupported": ["501"]}, "unsupported"),
+        ({}, "not_answered"),
+        ({"kept": 2, "unanswered": ["no reply"]}, "not_answered"),
+        ({"kept": 2, "unanswered": ["no reply"], "unsafe": ["accepted"]}, "unsafe"),
+    ],
+)
+def test_one_clause_answers_for_itself(kinds: dict[str, object], verdict: str) -> None:
+    """A silent success outweighs everything; a lost answer is no verdict; a deviation is listed and no more."""
+    assert found(**kinds).verdict == verdict
+
+
+def test_a_copy_makes_a_store_usable_at_most_and_a_stale_delete_makes_it_unsafe() -> None:
+    """A lock's own requests decide; the others are told. An outage of one of them is no verdict on the store."""
+    findings = all_kept()
+    assert overall(findings) is Verdict.CONFORMING
+    findings["C14"] = found("C14", unsafe=["accepted a copy"])
+    assert overall(findings) is Verdict.USABLE
+    findings["C2"] = found("C2", unanswered=["no round"])
+    assert overall(findings) is Verdict.NOT_ANSWERED
+    findings["C8"] = found("C8", unsafe=["accepted a delete"])
+    assert overall(findings) is Verdict.UNSAFE
+
+
+def test_what_the_store_does_not_have_spoils_nothing_and_what_it_refuses_does() -> None:
+    """No delete markers without versions: fine. A conditional delete answered with 501: usable, not conforming."""
+    findings = all_kept()
+    findings["C12"] = found("C12")
+    findings["C12"].has_no("the bucket keeps no former versions")
+    assert overall(findings) is Verdict.CONFORMING
+    findings["C8"] = found("C8", unsupported=["501"])
+    assert overall(findings) is Verdict.USABLE
+
+
+def test_a_lock_that_only_creates_does_not_mind_replacements() -> None:
+    """K6: where replacements ignore their condition, create-only can be carried and compare-and-swap cannot."""
+    findings = all_kept()
+    findings["C4"] = found("C4", unsafe=["accepted a stale one"])
+    spread = findings["C16"]
+    spread.part = "replace"
+    spread.note(spread.unsafe, "two winners")
+    assert judged_design(DESIGNS["create"], findings)["verdict"] == "can carry"
+    refuted = judged_design(DESIGNS["cas"], findings)
+    assert refuted["verdict"] == "cannot carry"
+    assert str(refuted["why"]).startswith("C4, C16: ")
+    spread.part = "create"
+    spread.note(spread.unsafe, "two winners of a create")
+    assert judged_design(DESIGNS["create"], findings)["verdict"] == "cannot carry"
+
+
+def test_a_design_without_an_answer_or_with_a_refused_request_says_which() -> None:
+    """A 501 is a reason why not; a missing answer is no reason for anything."""
+    findings = all_kept()
+    findings["C8"] = found("C8", unsupported=["501"])
+    assert judged_design(DESIGNS["delete"], findings)["verdict"] == "cannot carry"
+    findings["C3"] = found("C3")
+    open_ = judged_design(DESIGNS["cas"], findings)
+    assert (open_["verdict"], open_["why"]) == ("not answered", "C3 not answered")
+
+
+def test_a_race_without_a_fault_bounds_its_rate() -> None:
+    """3/n at 95 % after n clean rounds; Wilson's interval after a faulty one."""
+    assert Rate(name="creates", rounds=300).facts()["high"] == pytest.approx(0.01)
+    facts = Rate(name="creates", rounds=100, faulty=15).facts()
+    assert (facts["low"], facts["high"]) == (pytest.approx(0.093, abs=0.001), pytest.approx(0.233, abs=0.001))
+
+
+def test_the_quick_form_and_the_full_probe_share_their_clauses() -> None:
+    """One table: C1 to C25, and the quick form's are among them, in their old order."""
+    assert list(CLAUSES) == [f"C{number}" for number in range(1, 26)]
+    assert [one.clause for one in CONDITIONS.values()] == ["C1", "C2", "C4", "C3", "C5", "C8", "C9", "C21"]
+    assert {clause for design in DESIGNS.values() for clause in design.needs} <= {
+        clause for clause, condition in CLAUSES.items() if condition.is_core
+    }
+
+
+def test_requirements_are_designs_and_clauses() -> None:
+    """`--require`: words as people write them; a word that is none is an error."""
+    assert gate.parse_required("cas, create-only,c13,cas") == ["cas", "create", "C13"]
+    assert gate.parse_required("") == []
+    with pytest.raises(ConfigError, match="neither a design of lock nor a clause"):
+        gate.parse_required("cas,C26")
+
+
+def document(findings: dict[str, Finding]) -> dict[str, object]:
+    address = parse_store_uri("s3://bucket/prefix?endpoint=http://127.0.0.1:9000")
+    return fingerprint.document_of(Probed(addresses=[address], findings=findings, began_wall_ns=0))
+
+
+@pytest.mark.parametrize(
+    ("findings", "required", "options", "code"),
+    [
+        ({}, [], {}, 0),
+        ({"C8": {"unsafe": ["x"]}}, [], {}, 1),
+        ({"C8": {"unsafe": ["x"]}}, ["cas", "create"], {}, 0),
+        ({"C4": {"unsafe": ["x"]}}, ["cas", "create"], {}, 1),
+        ({"C4": {"unsafe": ["x"]}}, ["create"], {}, 0),
+        ({"C3": {}}, ["cas", "create"], {}, 3),
+        ({"C3": {}}, [], {}, 3),
+        ({"C3": {}}, [], {"is_gone": True}, 5),
+        ({"C3": {}}, ["cas"], {"is_gone": True}, 3),
+        ({"C4": {"unsafe": ["x"]}, "C3": {}}, [], {"is_gone": True}, 1),
+        ({"C13": {"unsupported": ["501"]}}, ["C13"], {}, 1),
+        ({}, [], {"is_interrupted": True}, 130),
+    ],
+)
+def test_exit_codes(
+    findings: dict[str, dict[str, object]], required: list[str], options: dict[str, bool], code: int
+) -> None:
+    """0, 1, 3 and 5 as docs/results.md says; what was proven unsafe is never hidden by an outage."""
+    seen = all_kept() | {clause: found(clause, **kinds) for clause, kinds in findings.items()}
+    assert gate.exit_code(document(seen), required, **options) == code
+
+
+def test_the_worst_store_speaks_for_several() -> None:
+    """A proven fault is never hidden."""
+    assert gate.worst([0, 3, 5]) == 5
+    assert gate.worst([0, 1, 5]) == 1
+
+
+def test_a_new_question_is_not_answered_by_an_old_verdict(tmp_path: Path) -> None:
+    """A clause whose question has another version is not answered in a stored fingerprint; the others are."""
+    path = tmp_path / "store.json"
+    stored = json.loads(json.dumps(document(all_kept())))
+    stored["clauses"]["C4"]["question"] = 0
+    del stored["clauses"]["C19"]
+    path.write_text(json.dumps(stored))
+    told = fingerprint.load(path)
+    verdicts = {clause: each["verdict"] for clause, each in told["clauses"].items()}
+    assert {clause for clause, verdict in verdicts.items() if verdict != "conforming"} == {"C4", "C19"}
+    assert verdicts["C4"] == "not_answered"
+    assert told["designs"]["create"]["verdict"] == "can carry"
+    assert told["designs"]["cas"]["verdict"] == "not answered"
+    assert told["verdict"] == "not_answered"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "is no fingerprint"),
+        ('{"format": "lockref-fingerprint", "format_version": 99}', "format 99"),
+        ('{"format": "lockref-fingerprint", "format_version": 1}', "damaged"),
+    ],
+)
+def test_a_file_that_is_no_fingerprint_is_refused(tmp_path: Path, content: str, complaint: str) -> None:
+    """One line that says what is wrong, and what to do."""
+    path = tmp_path / "store.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=complaint):
+        fingerprint.load(path)
+
+
+def test_a_fingerprint_is_of_one_store(tmp_path: Path) -> None:
+    """Another bucket or endpoint is another store; another prefix of the bucket is not."""
+    told = document(all_kept())
+    fingerprint.require_for(told, parse_store_uri("s3://bucket/x?endpoint=http://127.0.0.1:9000"), path=tmp_path)
+    with pytest.raises(ConfigError, match="probe that store"):
+        fingerprint.require_for(told, parse_store_uri("s3://bucket?endpoint=http://127.0.0.1:9001"), path=tmp_path)
