@@ -18,9 +18,10 @@ from lockref.errors import BackendUnavailable
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.peers.helix.experiments import TOGETHER, Experiment
 from scenarios.peers.helix.hazards import HAZARDS
+from scenarios.peers.helix.plain import PLAIN
 from scenarios.peers.helix.size import SIZE
 
-ALL = {**TOGETHER, **HAZARDS, **SIZE}
+ALL = {**TOGETHER, **HAZARDS, **PLAIN, **SIZE}
 
 
 def main() -> int:

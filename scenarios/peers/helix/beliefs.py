@@ -107,3 +107,20 @@ def overlaps(beliefs: Sequence[Belief]) -> list[tuple[Belief, Belief]]:
         ]
         earlier.append(each)
     return found
+
+
+def handoff_gaps_ns(beliefs: Iterable[Belief], *, since_ns: int) -> list[int]:
+    """For every lock that came to another instance since then: how long nobody believed to hold it.
+
+    Negative where two did for so long. A holder that goes on to believe is left to `overlaps`.
+    """
+    found: list[int] = []
+    before: dict[str, Belief] = {}
+    for each in sorted(beliefs, key=lambda one: one.since_ns):
+        earlier = before.get(each.lock)
+        before[each.lock] = each
+        if earlier is None or earlier.instance == each.instance or earlier.until_ns is None:
+            continue
+        if each.since_ns >= since_ns:
+            found.append(each.since_ns - earlier.until_ns)
+    return found

@@ -15,16 +15,20 @@ from itertools import chain
 from typing import Final
 
 from lockref.errors import BackendUnavailable
-from lockref.helix.cluster import RebalanceMode
+from lockref.helix.cluster import Cluster, RebalanceMode
 from lockref.helix.cluster_file import parse_cluster
 from lockref.helix.measures import Change, measure
+from lockref.helix.state_model import StateModel
 from scenarios.peers.helix.experiments import RECIPE, Experiment, names_of
 from scenarios.peers.helix.fleet import Fleet
 
 WAGED: Final = "org.apache.helix.controller.rebalancer.waged.WagedRebalancer"
 
 QUIET_S: Final = 4.0
-"""So long nothing may happen after everybody holds what it shall. WAGED computes for seconds, and then moves more."""
+"""So long nothing may happen after every lock has its holder."""
+
+UNFAIR_QUIET_S: Final = 20.0
+"""The same where an instance holds nothing: a rebalancer may compute for seconds before it moves what it wants to."""
 
 _TIMEOUT_S: Final = 420
 _LOOK_S: Final = 0.5
@@ -37,15 +41,36 @@ Holders = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """A controller with a rebalancer. java_class: of a rebalancer of Helix that is not the recipe's."""
+    """A controller with a rebalancer. java_class: of a rebalancer of Helix that is not the recipe's.
+
+    model: of the locks; None for the recipe's.
+    """
 
     is_ours: bool
     rebalancer: str
     java_class: str = ""
+    model: StateModel | None = None
 
     @property
     def name(self) -> str:
         return f"{'ours' if self.is_ours else 'Helix'}, {self.rebalancer}"
+
+    def cluster(self, locks: int, instances: int) -> Cluster:
+        """The recipe's, with so many locks and instances, configured for this controller."""
+        cluster = parse_cluster(cluster_text(locks, instances))
+        (resource,) = cluster.resources
+        if self.java_class:
+            resource = replace(resource, mode=RebalanceMode.FULL_AUTO, java_class=self.java_class)
+        if self.model is not None:
+            resource = replace(resource, model=self.model)
+        return replace(cluster, resources=(resource,))
+
+    def starts(self, fleet: Fleet) -> Callable[[], None]:
+        """What lets the controller decide. Helix' process is up before, for its start is no work of a controller."""
+        if self.is_ours:
+            return partial(fleet.we_control_apart, rebalancer=self.rebalancer)
+        fleet.process("theirs")
+        return fleet.they_control
 
 
 MOD: Final = (Contestant(is_ours=False, rebalancer="mod"), Contestant(is_ours=True, rebalancer="mod"))
@@ -59,8 +84,8 @@ BALANCED: Final = (
 class Rebalance:
     """From a change until everybody reports what it shall.
 
-    seconds: until the last report. messages: of the controller. passes: runs of its pipeline; busy_s: how long these
-    took together. change: what moved; None at the start.
+    seconds: until the last report; 0 where nobody reported anything new. messages: of the controller. passes: runs of
+    its pipeline; busy_s: how long these took together. change: what moved; None at the start.
     """
 
     seconds: float
@@ -87,8 +112,6 @@ def size(run: Experiment, locks: int, instances: int, contestants: Sequence[Cont
     is_as_expected = True
     for contestant in contestants:
         found = _contest(run, locks, instances, contestant)
-        for phase, rebalance in zip(PHASES, found, strict=True):
-            run.say(f"{contestant.name}: {phase}: {rebalance.words()}")
         if contestant.rebalancer == "mod":
             sent = [rebalance.messages for rebalance in found]
             needed = [locks, *_needed(found)]
@@ -115,36 +138,32 @@ def cluster_text(locks: int, instances: int) -> str:
 
 
 def _contest(run: Experiment, locks: int, instances: int, contestant: Contestant) -> list[Rebalance]:
-    cluster = parse_cluster(cluster_text(locks, instances))
-    if contestant.java_class:
-        (resource,) = cluster.resources
-        automatic = replace(resource, mode=RebalanceMode.FULL_AUTO, java_class=contestant.java_class)
-        cluster = replace(cluster, resources=(automatic,))
     place = "size-ours" if contestant.is_ours else "size-theirs"
+    cluster = contestant.cluster(locks, instances)
     with run.fleet(place, cluster=cluster, java_options=_OPTIONS, session_s=_SESSION_S) as fleet:
         first, *others = names = names_of(fleet.cluster)
         for name in names:
             fleet.they_join(name)
-        if not contestant.is_ours:
-            fleet.process("theirs")
-        control = partial(fleet.we_control_apart, rebalancer=contestant.rebalancer)
+        start = contestant.starts(fleet)
         found: list[Rebalance] = []
         holders: Holders = {}
         for change, live in (
-            (control if contestant.is_ours else fleet.they_control, names),
+            (start, names),
             (partial(fleet.leave, first), others),
             (partial(fleet.they_join, first), names),
         ):
-            rebalance, holders = _measured(fleet, live, change, holders, is_ours=contestant.is_ours)
+            rebalance, holders = measured(fleet, live, change, holders, is_ours=contestant.is_ours)
+            run.say(f"{contestant.name}: {PHASES[len(found)]}: {rebalance.words()}")
             found.append(rebalance)
         if two := fleet.two_holders():
             raise BackendUnavailable(f"{contestant.name}: two holders: {two[:3]}")
         return found
 
 
-def _measured(
+def measured(
     fleet: Fleet, live: Sequence[str], change: Callable[[], None], before: Holders, *, is_ours: bool
 ) -> tuple[Rebalance, Holders]:
+    """Make the change, wait until it is done, and tell what it took and who holds what. before: {} at the start."""
     sent, passes, busy_s = fleet.sent(), 0, 0.0
     if before:
         passes, busy_s = _passes(fleet, is_ours=is_ours)
@@ -153,7 +172,7 @@ def _measured(
     holders = _settled(fleet, live)
     passes_after, busy_after_s = _passes(fleet, is_ours=is_ours)
     return Rebalance(
-        seconds=fleet.tree.last_report_s(live) - began_s,
+        seconds=max(0.0, fleet.tree.last_report_s(live) - began_s),
         messages=fleet.sent() - sent,
         passes=passes_after - passes,
         busy_s=busy_after_s - busy_s,
@@ -166,7 +185,7 @@ def _passes(fleet: Fleet, *, is_ours: bool) -> tuple[int, float]:
 
 
 def _settled(fleet: Fleet, live: Sequence[str]) -> Holders:
-    """Wait until every lock has one holder, each live instance has some, no message waits, and nothing happens."""
+    """Wait until every lock has one holder, no message waits, and nothing happens."""
     deadline_s = time.monotonic() + _TIMEOUT_S
     pulse, since_s = None, time.monotonic()
     while True:
@@ -178,7 +197,9 @@ def _settled(fleet: Fleet, live: Sequence[str]) -> Holders:
             seen = fleet.look()
             holders = seen.holders(fleet.top)
             are_all_held = len(holders) == len(fleet.locks) and all(len(names) == 1 for names in holders.values())
-            if seen.live == tuple(sorted(live)) and are_all_held and {*chain(*holders.values())} == {*live}:
+            has_each_some = {*chain(*holders.values())} == {*live}
+            is_over = has_each_some or now_s - since_s > UNFAIR_QUIET_S
+            if seen.live == tuple(sorted(live)) and are_all_held and is_over:
                 return holders
         if now_s > deadline_s:
             raise BackendUnavailable(f"{fleet.cluster.name}: after {_TIMEOUT_S} s not every lock has a holder")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.peers.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, overlaps
+from scenarios.peers.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, handoff_gaps_ns, overlaps
 
 LOCK = "lock-group_0"
 
@@ -47,3 +47,16 @@ def test_what_ours_is_told_is_a_belief_until_it_is_revoked_or_lost():
     assert ended.until_ns is not None
     assert ended.until_ns >= ended.since_ns
     assert lasting.until_ns is None
+
+
+def test_how_long_nobody_believed():
+    """From one holder's end to the next one's begin; negative where both did; the same instance again is no hand-off."""
+    found = from_callbacks(
+        [granted(10, "a"), dropped(20, "a"), granted(27, "b"), dropped(40, "b"), granted(44, "b")], top="LOCKED"
+    )
+    assert handoff_gaps_ns(found, since_ns=0) == [7]
+    assert handoff_gaps_ns(found, since_ns=28) == []
+    both = from_callbacks([granted(10, "a"), granted(27, "b"), dropped(30, "a")], top="LOCKED")
+    assert handoff_gaps_ns(both, since_ns=0) == [-3]
+    lasting = from_callbacks([granted(10, "a"), granted(27, "b")], top="LOCKED")
+    assert handoff_gaps_ns(lasting, since_ns=0) == []

@@ -68,7 +68,10 @@ public final class Driver {
                         .registerStateModelFactory(
                                 asked.get("model").asText(),
                                 new LockModel.Factory(
-                                        heard, asked.get("name").asText(), asked.get("whole").asBoolean()));
+                                        heard,
+                                        asked.get("name").asText(),
+                                        asked.get("model").asText(),
+                                        asked.get("whole").asBoolean()));
                 participant.connect();
                 break;
             case "leave":

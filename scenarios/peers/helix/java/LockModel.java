@@ -54,20 +54,44 @@ public class LockModel extends StateModel {
         }
     }
 
+    /** That of the older recipe, distributed-lock-manager: a lock is held while its partition is ONLINE. */
+    public static final class Online extends LockModel {
+        Online(Queue<Heard> heard, String instance) {
+            super(heard, instance);
+        }
+
+        public void onBecomeONLINEFromOFFLINE(Message message, NotificationContext context) {
+            note(message);
+        }
+
+        public void onBecomeOFFLINEFromONLINE(Message message, NotificationContext context) {
+            note(message);
+        }
+
+        public void onBecomeDROPPEDFromOFFLINE(Message message, NotificationContext context) {
+            note(message);
+        }
+    }
+
     /** One object per lock, as in the recipe. */
     static final class Factory extends StateModelFactory<LockModel> {
         private final Queue<Heard> heard;
         private final String instance;
         private final boolean isWhole;
+        private final boolean isOnline;
 
-        Factory(Queue<Heard> heard, String instance, boolean isWhole) {
+        Factory(Queue<Heard> heard, String instance, String model, boolean isWhole) {
             this.heard = heard;
             this.instance = instance;
             this.isWhole = isWhole;
+            this.isOnline = model.equals("OnlineOffline");
         }
 
         @Override
         public LockModel createNewStateModel(String resource, String lock) {
+            if (isOnline) {
+                return new Online(heard, instance);
+            }
             return isWhole ? new Whole(heard, instance) : new LockModel(heard, instance);
         }
     }
