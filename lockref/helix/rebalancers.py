@@ -101,6 +101,11 @@ def sticky(question: Question) -> Assignment:
 def hrw(question: Question) -> Assignment:
     """Rendezvous hashing: of all live instances, those whose digest with the lock is greatest."""
     per_lock = min(question.per_lock, len(question.live))
+    if per_lock == 1:
+        # The usual case, without sorting.
+        return {
+            lock: (max(question.live, key=lambda each: (_digest(f"{lock}\0{each}"), each)),) for lock in question.locks
+        }
     return {lock: tuple(ranked(lock, question.live)[:per_lock]) for lock in question.locks if per_lock}
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends.pins import LOOPBACK, Backend
+from scenarios.backends.pins import LOOPBACK, Backend, Image
 from scenarios.backends.readiness import RunningBackend, await_ready, local_address, store_uri
 from scenarios.backends.server_process import LOG_LINES, free_port, is_loopback_address
 
@@ -61,24 +61,7 @@ def _something_listens(host: str) -> bool:
     return True
 
 
-class _Container:
-    """A started container as the readiness loop sees it."""
-
-    def __init__(self, container: Any) -> None:
-        self._container = container
-
-    @property
-    def has_ended(self) -> bool:
-        wrapped = self._container.get_wrapped_container()
-        wrapped.reload()
-        return wrapped.status in ("exited", "dead")
-
-    def log_tail(self) -> str:
-        raw = self._container.get_wrapped_container().logs(tail=LOG_LINES)
-        return str(raw.decode("utf-8", errors="replace")) or "(its log is empty)"
-
-
-def _require_loopback(backend: Backend, ports: dict[str, list[dict[str, str]] | None]) -> None:
+def _require_loopback(name: str, ports: dict[str, list[dict[str, str]] | None]) -> None:
     """Errors: BackendUnavailable if the engine published a port beyond this machine."""
     public = [
         f"{place['HostIp']}:{place['HostPort']}"
@@ -87,21 +70,46 @@ def _require_loopback(backend: Backend, ports: dict[str, list[dict[str, str]] | 
         if not is_loopback_address(place["HostIp"])
     ]
     if public:
-        raise BackendUnavailable(f"the container of {backend.name} is published on {', '.join(public)}: stopped")
+        raise BackendUnavailable(f"the container of {name} is published on {', '.join(public)}: stopped")
+
+
+class RunningContainer:
+    """A container of ours, as its readiness loop sees it. port: on this machine's loopback."""
+
+    def __init__(self, container: Any, port: int) -> None:
+        self._container = container
+        self.port = port
+
+    @property
+    def has_ended(self) -> bool:
+        return self._reloaded().status in ("exited", "dead")
+
+    @property
+    def pid(self) -> int | None:
+        return int(self._reloaded().attrs["State"]["Pid"]) or None
+
+    def require_loopback(self, name: str) -> None:
+        """Errors: BackendUnavailable if the engine published a port beyond this machine."""
+        _require_loopback(name, self._reloaded().attrs["NetworkSettings"]["Ports"])
+
+    def log_tail(self) -> str:
+        raw = self._container.get_wrapped_container().logs(tail=LOG_LINES)
+        return str(raw.decode("utf-8", errors="replace")) or "(its log is empty)"
+
+    def _reloaded(self) -> Any:
+        wrapped = self._container.get_wrapped_container()
+        wrapped.reload()
+        return wrapped
 
 
 @contextlib.contextmanager
-def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_path: Path) -> Iterator[RunningBackend]:
-    """Start the pinned image, wait until it is ready, stop it on the way out.
+def container_of(name: str, image: Image, *, log_path: Path) -> Iterator[RunningContainer]:
+    """Start an image with its port on loopback; it ends on the way out, and its log is kept.
 
-    Errors: BackendUnavailable if no engine answers, the image cannot be had, or
-        the server does not get ready.
+    Errors: BackendUnavailable if no engine answers, or the image cannot be had.
     """
-    image = backend.image
-    if image is None:
-        raise BackendUnavailable(f"{backend.name} via docker: no image of it is pinned; run it natively")
     if docker_engine() is None:
-        raise BackendUnavailable(f"{backend.name} via docker: no Docker engine answers; start one or run it natively")
+        raise BackendUnavailable(f"{name} via docker: no Docker engine answers; start one or run it natively")
     from docker.errors import DockerException
 
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
@@ -115,29 +123,40 @@ def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_pa
     published[f"{image.port}/tcp"] = (LOOPBACK, port)
     if launch.argv:
         container.with_command(list(launch.argv))
-    for name, value in launch.env.items():
-        container.with_env(name, value)
-    started_s = time.monotonic()
+    for variable, value in launch.env.items():
+        container.with_env(variable, value)
     try:
         container.start()
     except DockerException as error:
-        raise BackendUnavailable(f"the image {image.reference} of {backend.name} did not start: {error}") from error
-    watched = _Container(container)
+        raise BackendUnavailable(f"the image {image.reference} of {name} did not start: {error}") from error
     try:
-        address = local_address(backend, port=port, bucket=bucket)
-        await_ready(watched, address, timeout_s=timeout_s, tolerated=backend.known_defects)
+        yield RunningContainer(container, port)
+    finally:
+        log_path.write_bytes(container.get_wrapped_container().logs())
+        container.stop()
+
+
+@contextlib.contextmanager
+def started_container(backend: Backend, *, bucket: str, timeout_s: float, log_path: Path) -> Iterator[RunningBackend]:
+    """Start the pinned image, wait until it is ready, stop it on the way out.
+
+    Errors: BackendUnavailable if no engine answers, the image cannot be had, or
+        the server does not get ready.
+    """
+    image = backend.image
+    if image is None:
+        raise BackendUnavailable(f"{backend.name} via docker: no image of it is pinned; run it natively")
+    started_s = time.monotonic()
+    with container_of(backend.name, image, log_path=log_path) as container:
+        address = local_address(backend, port=container.port, bucket=bucket)
+        await_ready(container, address, timeout_s=timeout_s, tolerated=backend.known_defects)
         ready_s = time.monotonic() - started_s
-        wrapped = container.get_wrapped_container()
-        wrapped.reload()
-        _require_loopback(backend, wrapped.attrs["NetworkSettings"]["Ports"])
+        container.require_loopback(backend.name)
         yield RunningBackend(
             name=backend.name,
             uri=store_uri(address),
             version=image.version,
-            pid=int(wrapped.attrs["State"]["Pid"]) or None,
+            pid=container.pid,
             log_path=log_path,
             ready_s=ready_s,
         )
-    finally:
-        log_path.write_bytes(container.get_wrapped_container().logs())
-        container.stop()

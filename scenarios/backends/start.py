@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +38,8 @@ from scenarios.backends.readiness import (
     store_uri,
 )
 from scenarios.backends.server_process import ServerProcess, free_port
-from scenarios.backends.zookeeper import ZOOKEEPERS, started_zookeeper
+from scenarios.backends.zookeeper import ZOOKEEPERS, ZooKeeperServers, started_zookeeper
+from scenarios.backends.zookeeper_container import ContainedZooKeeper, contained_zookeeper
 
 if TYPE_CHECKING:
     from lockref.dynamodb.boto import Naming
@@ -241,14 +243,23 @@ def _resolved_ensemble(name_or_uri: str, *, via: str, stands_on: str) -> Iterato
     with contextlib.ExitStack() as stack:
         uri, version = name_or_uri, ""
         if name_or_uri in ZOOKEEPERS:
-            if via != "native":
-                raise CapabilityMissing(f"{name_or_uri} is started natively only; leave out `--via {via}`")
-            servers = stack.enter_context(started_zookeeper(servers=ZOOKEEPERS[name_or_uri]))
+            servers = stack.enter_context(_ensemble(name_or_uri, via=via))
             uri, version = servers.uri, servers.version
         folder = f"lockref-{ThreadRuntime().token_bytes(6).hex()}"
         timeout_ns = REACH_TIMEOUT_S * NS_PER_S
         own = stack.enter_context(folder_in(parse_store_uri(uri), folder, timeout_ns=timeout_ns))
         yield RunningBackend(name=name_or_uri, uri=f"{SCHEME}://{hosts_of(own)}", version=version)
+
+
+def _ensemble(name: str, *, via: str) -> AbstractContextManager[ZooKeeperServers | ContainedZooKeeper]:
+    if via == "native":
+        return started_zookeeper(servers=ZOOKEEPERS[name])
+    if ZOOKEEPERS[name] > 1:
+        raise CapabilityMissing(
+            f"{name} is started natively only: in containers its servers would listen beyond this machine; leave out "
+            f"`--via {via}`, or take zookeeper"
+        )
+    return contained_zookeeper()
 
 
 def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measured:

@@ -11,6 +11,7 @@ from scenarios.backends.environments import choose_native, find_uv, is_built
 from scenarios.backends.pins import BACKENDS, NodeNative
 from scenarios.backends.start import find_backend
 from scenarios.backends.zookeeper import ZOOKEEPERS, jars_version, unavailable
+from scenarios.backends.zookeeper_container import IMAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class BackendStatus:
 def all_statuses() -> list[dict[str, object]]:
     """One row for each server and each way to start it."""
     problem, version = unavailable(), jars_version()
-    coordination = [
+    coordination: list[dict[str, object]] = [
         {
             "name": name,
             "via": "native",
@@ -40,6 +41,18 @@ def all_statuses() -> list[dict[str, object]]:
         }
         for name, count in ZOOKEEPERS.items()
     ]
+    engine = docker_engine()
+    coordination.insert(
+        1,
+        {
+            "name": "zookeeper",
+            "via": "docker",
+            "available": engine is not None,
+            "version": "" if engine is None else IMAGE.version,
+            "reason": "no Docker engine answers" if engine is None else f"{IMAGE.reference} on engine {engine}",
+            "about": "Apache ZooKeeper, 1 server, as a container",
+        },
+    )
     stores: list[dict[str, object]] = [
         {
             "name": name,

@@ -50,7 +50,10 @@ _LOGGING: Final = (
 )
 """Warnings and errors to standard output: the last lines of a server that ended say why."""
 _PORT_TRIES: Final = 3
-_TICK_MS: Final = 500
+TICK_MS: Final = 500
+SESSION_MS_MAX: Final = 60_000
+FOUR_LETTER_WORDS: Final = "ruok,srvr,stat,mntr,cons,dump,wchs,conf,isro,envi"
+"""What a server of ours answers beside its clients' protocol."""
 
 
 @dataclass(slots=True)
@@ -183,10 +186,11 @@ class ZooKeeperServers:
                     f"{waiting[0].server.log_tail()}"
                 )
             time.sleep(_PAUSE_S)
-        _require_write(self.hosts)
+        require_write(self.hosts)
 
 
-def _require_write(hosts: str) -> None:
+def require_write(hosts: str) -> None:
+    """Errors: BackendUnavailable where no session opens, or no write lands."""
     with contextlib.closing(COORDINATION.over(ZooKeeperChannel(hosts), 10 * NS_PER_S)) as session:
         session.start(ThreadRuntime(), timeout_ns=10 * NS_PER_S)
         made = session.create("/lockref-ready", is_ephemeral=True)
@@ -248,17 +252,17 @@ def _class_path() -> tuple[str, str]:
 
 def _configuration(member: _Member, quorum: Sequence[str]) -> str:
     settings = {
-        "tickTime": _TICK_MS,
+        "tickTime": TICK_MS,
         "initLimit": 20,
         "syncLimit": 10,
         "dataDir": member.folder / "data",
         "clientPort": member.port,
         "clientPortAddress": LOOPBACK,
         "maxClientCnxns": 0,
-        "minSessionTimeout": 2 * _TICK_MS,
-        "maxSessionTimeout": 60_000,
+        "minSessionTimeout": 2 * TICK_MS,
+        "maxSessionTimeout": SESSION_MS_MAX,
         "admin.enableServer": "false",
-        "4lw.commands.whitelist": "ruok,srvr,stat,mntr,cons,dump,wchs,conf,isro,envi",
+        "4lw.commands.whitelist": FOUR_LETTER_WORDS,
         **{f"server.{number}": place for number, place in enumerate(quorum, 1)},
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())

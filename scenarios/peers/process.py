@@ -78,6 +78,10 @@ class Peer:
             raise BackendUnavailable(f"{self.name} ({self.original}) has ended:\n{tail}")
         return found
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """SIGKILL: nothing is released, nothing is said."""
         self._process.kill()

@@ -354,7 +354,7 @@ def test_a_container_that_is_published_beyond_this_machine_is_refused(host, is_r
     ports = {"80/tcp": [{"HostIp": host, "HostPort": "8080"}], "81/tcp": None}
     expectation = pytest.raises(BackendUnavailable, match="8080") if is_refused else contextlib.nullcontext()
     with expectation:
-        _require_loopback(BACKENDS["moto"], ports)
+        _require_loopback("moto", ports)
 
 
 def test_without_an_engine_a_container_is_unavailable_with_a_reason(monkeypatch, tmp_path):

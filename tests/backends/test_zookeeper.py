@@ -247,7 +247,7 @@ def test_locks_contend_on_a_real_server(provider: str, zookeeper: ZooKeeperServe
         (["--backend", "memory:", "--provider", "helix"], "memory: has no sessions, on which this lock stands"),
         (["--backend", "ministack", "--provider", "helix"], "ministack has no sessions, on which this lock stands"),
         (["--backend", "zookeeper", "--provider", "hardened"], "zookeeper is a coordination service"),
-        (["--backend", "zookeeper", "--provider", "helix", "--via", "docker"], "is started natively only"),
+        (["--backend", "zookeeper-ensemble", "--provider", "helix", "--via", "docker"], "is started natively only"),
     ],
 )
 def test_a_lock_on_the_wrong_kind_of_service(

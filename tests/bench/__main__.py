@@ -1,4 +1,4 @@
-"""Run all benchmarks, or those named: `python -m tests.bench simulator checks lockcycle pipeline startup planning`.
+"""Run all benchmarks, or those named: `python -m tests.bench simulator checks …` (see `PARTS`).
 
 `python -m tests.bench --before PATH` measures another checkout beside this one, see `compare`.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.bench.compare import ROWS, compare
 from tests.bench.figures import Figure
 
-PARTS = ("simulator", "checks", "lockcycle", "pipeline", "startup", "planning")
+PARTS = ("simulator", "checks", "lockcycle", "pipeline", "startup", "planning", "rebalancing")
 RESULTS = Path(".lockref/bench.json")
 COMPARED = Path(".lockref/bench-before.json")
 

@@ -26,7 +26,7 @@ from lockref.helix.pipeline import Alarm
 from lockref.helix.rebalancers import Question, mod
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
-from scenarios.peers.helix import our_controller
+from scenarios.helix import controller_process
 from scenarios.peers.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, overlaps
 from scenarios.peers.helix.stranger import Habits, Stranger
 from scenarios.peers.helix.tree import Seen, Tree
@@ -182,17 +182,17 @@ class Fleet:
         """A controller of ours, in a process of its own, as Helix' are."""
         told = {
             "zookeeper": self._hosts, "cluster": self.cluster.name, "name": "ours", "rebalancer": rebalancer,
-            "session_s": self._session_s,
+            "session_s": self._session_s, "is_descending": True,
         }  # fmt: skip
         self._ours_apart = Peer(
-            "our controller", [sys.executable, "-m", our_controller.__name__], told, env={},
+            "our controller", [sys.executable, "-m", controller_process.__name__], told, env={},
             log_folder=self._log_folder, name=f"{self.cluster.name}-ours",
         )  # fmt: skip
 
     def our_passes(self) -> tuple[int, float]:
         """Runs of the pipeline of our controller apart so far, and how many seconds they took together."""
         assert self._ours_apart is not None, "it controls"
-        self._ours_apart.ask(do="passes")
+        self._ours_apart.ask(do="tell")
         told = self._ours_apart.answer(_ANSWER_S)
         return told["passes"], told["took_ms"] / 1000
 

@@ -50,7 +50,7 @@ def test_what_ours_is_told_is_a_belief_until_it_is_revoked_or_lost():
 
 
 def test_how_long_nobody_believed():
-    """From one holder's end to the next one's begin; negative where both did; the same instance again is no hand-off."""
+    """From one holder to the next; negative where both did. The same instance again is no hand-off."""
     found = from_callbacks(
         [granted(10, "a"), dropped(20, "a"), granted(27, "b"), dropped(40, "b"), granted(44, "b")], top="LOCKED"
     )
