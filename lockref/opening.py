@@ -43,8 +43,8 @@ def open_lock(
         timing, with Hudi's defaults. Of delta-rs, `DYNAMO_LOCK_PARTITION_KEY_VALUE` is required and names the row, best
         by the table's URI; the other `DYNAMO_LOCK_*` have the defaults of dynamodb_lock 0.5. Other properties are
         left alone.
-    endpoint: `http://host:port` of another server than the cloud's own. region: of S3, where the
-        environment does not say it. Credentials come from the environment, never from here.
+    endpoint: `http://host:port` of another server than the cloud's own, for Azure `http://host:port/account`.
+        region: of S3, where the environment does not say it. Credentials come from the environment, never from here.
     listener, on_loss, audit: as for `StorageLock`; a lock in a row has no audit.
 
     `close` the lock at the end. Its connections are closed when nobody refers to it any more,

@@ -198,8 +198,10 @@ class AzureStore:
                 if not exchange.status:
                     raise
                 problem = _garbage(exchange)
+                if not heard:
+                    return _Answer(status=exchange.status, failure=problem)
         if not heard:
-            return _Answer(status=exchange.status if exchange.is_success else 0, failure=problem)
+            return _Answer(failure=problem)
         reply = heard[-1].http_response
         # The SDK keeps the hook beside the reply: a circle, which would hold the body until the collector comes.
         heard.clear()

@@ -25,11 +25,11 @@ TABLES = "ministack tables"
 _numbers = itertools.count()
 
 
-def on(name: str):
-    """The parameter for tests on one backend, with its marks."""
+def on(name: str, *more: pytest.MarkDecorator):
+    """The parameter for tests on one backend, with its marks, and more of them."""
     server = name.removesuffix(" tables")
     marks = [pytest.mark.realbackend, pytest.mark.xdist_group(server)] if server in SERVERS else []
-    return pytest.param(name, marks=marks, id=name)
+    return pytest.param(name, marks=[*marks, *more], id=name)
 
 
 def _started(name: str):

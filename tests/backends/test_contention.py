@@ -84,7 +84,7 @@ def test_deltas_lease_holds_on_a_real_table(address: str) -> None:
     assert (clauses["S1"], clauses["S3"], clauses["S4"]) == ("held", "held", "held")
 
 
-@pytest.mark.parametrize("address", [on("ministack"), on("azurite")], indirect=True)
+@pytest.mark.parametrize("address", [on("ministack"), on("azurite", pytest.mark.long)], indirect=True)
 def test_hudis_build_holds_while_nothing_goes_wrong(address: str) -> None:
     """The hazards of the baseline need faults: in plain contention it excludes as well as the hardened lock."""
     _, counted = contend(address, threads=32, provider="hudi")
