@@ -21,6 +21,7 @@ from lockref.stores.azure_client import make_client, make_session
 from lockref.stores.port import Outcome
 from lockref.stores.probe.races import race
 from lockref.stores.uri import parse_store_uri
+from scenarios.backends.buckets import create_bucket
 from tests.backends.conftest import on
 
 azurite = pytest.mark.parametrize("address", [on("azurite")], indirect=True)
@@ -89,6 +90,14 @@ def test_a_lease_that_was_given_up_cannot_be_renewed(blob) -> None:
     with pytest.raises(HttpResponseError) as changed:
         lease.renew()
     assert changed.value.status_code == 409
+
+
+@azurite
+def test_making_a_container_that_is_there_is_no_mistake(store, address) -> None:
+    """A server that is asked until it is ready is asked for its container more than once; what is in it stays."""
+    store.put("k", b"mine")
+    create_bucket(parse_store_uri(address), request_timeout_ns=20 * NS_PER_S)
+    assert store.read("k").body == b"mine"
 
 
 @azurite
