@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import click
@@ -52,6 +53,7 @@ def run_command(
     lockref cluster run lock-manager.yaml --live-order descending --semantics first   # what the README printed
     """
     from lockref.cli.options import duration_ns
+    from lockref.coordination.place import credentials
     from lockref.helix import rebalancers
     from lockref.helix.cluster_file import load_cluster
     from lockref.helix.controller import ControllerSettings
@@ -77,6 +79,7 @@ def run_command(
             told=told,
             controller=settings,
             session_timeout_ns=duration_ns(session_timeout, option="--session-timeout"),
+            auth=credentials(os.environ),
         )
         stack.callback(program.close)
         program.configure()
@@ -87,7 +90,7 @@ def run_command(
             told.say(finding(phase))
     if as_json:
         console.document({"cluster": cluster.name, "phases": [phase.document() for phase in phases]})
-    return 0
+    return 0 if all(phase.is_decided for phase in phases) else 2
 
 
 @command.command(name="figures")

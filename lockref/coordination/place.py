@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress
 
 SCHEME: Final = "zookeeper"
+AUTH: Final = "LOCKREF_ZOOKEEPER_AUTH"
+"""The environment's variable with the credentials: `SCHEME:CREDENTIAL`, such as `digest:user:password`."""
+
 _DELETES_AT_ONCE: Final = 500
 
 
@@ -26,6 +30,18 @@ def no_sessions(name: str) -> CapabilityMissing:
     return CapabilityMissing(
         f"{name} has no sessions, on which this lock stands; take zookeeper, zookeeper-ensemble or {SCHEME}://HOST:PORT"
     )
+
+
+def credentials(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What each connection shows to the server; nothing where the variable is not set. Never logged.
+
+    Errors: ConfigError for what has no scheme.
+    """
+    text = environment.get(AUTH, "")
+    scheme, colon, credential = text.partition(":")
+    if text and not (scheme and colon and credential):
+        raise ConfigError(f"{AUTH} is not of the form SCHEME:CREDENTIAL, such as digest:user:password")
+    return ((scheme, credential),) if text else ()
 
 
 def coordination_channel(address: StoreAddress, *, client: str) -> Channel:
@@ -37,7 +53,7 @@ def coordination_channel(address: StoreAddress, *, client: str) -> Channel:
         raise no_sessions(str(address))
     from lockref.coordination.zookeeper import ZooKeeperChannel
 
-    return ZooKeeperChannel(hosts_of(address), client=client)
+    return ZooKeeperChannel(hosts_of(address), client=client, auth=credentials(os.environ))
 
 
 def hosts_of(address: StoreAddress) -> str:

@@ -18,8 +18,9 @@ from typing import Any, Final
 from kazoo import exceptions as errors
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import EventType, KazooState
+from kazoo.protocol.states import EventType, KazooState, KeeperState
 
+from lockref.coordination.diagnosis import is_without_quorum
 from lockref.coordination.port import (
     CHILDREN,
     CLOSE,
@@ -79,6 +80,9 @@ _READS: Final = (GET, EXISTS, CHILDREN)
 _SHORTEST_WISH_MS: Final = 500
 """kazoo waits no longer for a server's first answer than the session timeout that it wishes for."""
 
+_REQUEST_BYTES: Final = 64
+"""What an operation takes in a request beside its path and its body, at most."""
+
 _SESSION_CREATED: Final = "Session created"
 _BLATHER: Final = 5
 """kazoo's log level for the line that tells of a new session."""
@@ -122,6 +126,7 @@ class ZooKeeperChannel:
         self._kazoo: Any = None
         self._session = 0
         self._watching: tuple[int, Any] = (0, None)
+        self._is_auth_refused = False
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
         """One request. Raises nothing for what a server can answer."""
@@ -150,10 +155,14 @@ class ZooKeeperChannel:
     def _sent(self, request: Request, path: str, call: Call) -> Any:
         """The request under way, or the reply to one that is not sent."""
         kazoo = self._kazoo
+        if self._is_auth_refused:
+            return failed(Failure.AUTH_FAILED, path)
         if kazoo is None or self._session == 0 or call.session != self._session:
             return failed(Failure.SESSION_EXPIRED, path)
-        if len(call) > ZNODE_BYTES_MAX:
-            return failed(Failure.TOO_LARGE, path)
+        # A server that is sent more ends the connection, and nobody knows why.
+        size = sum(len(each.path.encode()) + len(each.body) + _REQUEST_BYTES for each in call.operations)
+        if size > ZNODE_BYTES_MAX:
+            return failed(Failure.TOO_LARGE, f"{path} ({size} bytes in one request)")
         try:
             return self._ask(kazoo, request.verb, path, call)
         except tuple(_FAILURES) as error:
@@ -232,8 +241,13 @@ class ZooKeeperChannel:
                 logger=log,
             )
             self._live = self._kazoo.start_async()
+        if self._is_auth_refused:
+            return failed(Failure.AUTH_FAILED, f"the credentials for {self._hosts} were refused")
         if not self._live.wait(timeout_ns / NS_PER_S):
-            return TIMED_OUT._replace(reason=f"no server of {self._hosts} answered")
+            reason = f"no server of {self._hosts} answered within {timeout_ns / NS_PER_S:g} s"
+            if is_without_quorum(self._hosts):
+                reason = f"{self._hosts} has no quorum, and its servers take no write"
+            return TIMED_OUT._replace(reason=reason)
         session, password = self._kazoo.client_id
         self._session = session
         # One for all watches of a session: one that is set twice fires once, as a server tells it.
@@ -242,7 +256,11 @@ class ZooKeeperChannel:
         return Reply(Outcome.APPLIED, body=SessionBound(session, self._negotiated.timeout_ms, password))
 
     def _listener(self, session: int) -> Any:
+        kazoo = self._kazoo
+
         def told(state: Any) -> None:
+            # kazoo connects first and sends the credentials then; to connect once more would end alike.
+            self._is_auth_refused |= kazoo.client_state == KeeperState.AUTH_FAILED
             if session != self._session:
                 return
             if state == KazooState.LOST:

@@ -20,7 +20,7 @@ import bisect
 import hashlib
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -159,12 +159,16 @@ def load(name: str) -> Rebalancer:
         module = _module(place)
     except (ImportError, OSError, SyntaxError) as error:
         raise ConfigError(f"rebalancer {name!r}: {place!r} cannot be loaded: {error}") from error
+    except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
+        words = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"rebalancer {name!r}: {place!r} cannot be loaded: it raised {words}") from error
     made: Any = getattr(module, attribute, None)
     if isinstance(made, type):
         try:
             made = made()
-        except TypeError as error:
-            raise ConfigError(f"rebalancer {name!r}: the class needs arguments: {error}") from error
+        except (Exception, SystemExit) as error:  # As above.
+            words = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"rebalancer {name!r}: its class cannot be made without arguments: {words}") from error
     if not callable(made):
         raise ConfigError(f"rebalancer {name!r}: {place!r} has no function {attribute!r}")
     rebalancer: Rebalancer = made
@@ -197,9 +201,12 @@ def checked(question: Question, answer: Any) -> Assignment:
     for lock, holders in answer.items():
         if lock not in known:
             raise BadAssignment(f"the rebalancer assigned {lock!r}; there is no such lock")
-        if isinstance(holders, str) or not all(isinstance(each, str) for each in holders):
+        # What can be walked once only would be empty the second time, and its holder would lose the lock.
+        is_sequence = isinstance(holders, Collection) and not isinstance(holders, (str, Mapping))
+        if not is_sequence or not all(isinstance(each, str) for each in holders):
             raise BadAssignment(f"lock {lock!r}: the rebalancer gave {holders!r}; expected a sequence of instances")
-        strangers = [each for each in holders if each not in live]
+        holders = sorted(holders) if isinstance(holders, Set) else holders
+        strangers = sorted(each for each in holders if each not in live)
         if strangers:
             raise BadAssignment(f"lock {lock!r}: the rebalancer gave it to {strangers[0]!r}, which is not live")
         distinct = tuple(dict.fromkeys(holders))

@@ -18,15 +18,15 @@ from typing import Final
 
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
-from lockref.errors import BackendUnavailable, LockError
+from lockref.errors import BackendUnavailable, ConfigError, LockError, StoreRejected
 from lockref.helix import layout
 from lockref.helix.cluster import Cluster, Instance
-from lockref.helix.configured import to_apply
+from lockref.helix.configured import configured, to_apply
 from lockref.helix.controller import Controller, ControllerSettings, Pass
 from lockref.helix.measures import measure
 from lockref.helix.messages import Message
 from lockref.helix.participant import Handlers, Listener, Participant, ParticipantSettings
-from lockref.helix.pipeline import Alarm
+from lockref.helix.pipeline import Alarm, AlarmKind
 from lockref.helix.state_model import StateModel
 from lockref.helix.zn_record import ZNRecord
 from lockref.runtime import NS_PER_S, Runtime, ThreadRuntime
@@ -56,7 +56,8 @@ class Phase:
     """What the cluster was once it had converged.
 
     holders: by lock, its holders, sorted. moved, unnecessary, least: see `lockref.helix.measures.Change`; 0 where there
-    was nothing before. messages, passes: what the controller needed. seconds: until it had converged.
+    was nothing before. messages, passes: what the controller needed. seconds: until it had converged. alarms: what an
+    operator was told meanwhile. is_decided: False if a rebalancer failed, so that holders are those of before.
     """
 
     change: Change
@@ -68,6 +69,8 @@ class Phase:
     messages: int
     passes: int
     seconds: float
+    alarms: tuple[str, ...] = ()
+    is_decided: bool = True
 
     def document(self) -> dict[str, object]:
         """For `--json`. A lock with one holder, as usual, has its name; one with none, null."""
@@ -81,6 +84,7 @@ class Phase:
             "messages": self.messages,
             "passes": self.passes,
             "seconds": round(self.seconds, 3),
+            "alarms": list(self.alarms),
         }
 
 
@@ -95,7 +99,9 @@ class Told:
 class ClusterProgram:
     """A cluster with its instances and one controller. `close` ends them all; the cluster stays configured.
 
-    Errors of all methods: BackendUnavailable where no server answers, or the cluster does not converge.
+    auth: scheme and credential, shown to the server by every session.
+    Errors of all methods: BackendUnavailable where no server answers or takes what is written, or the cluster does not
+    converge; ConfigError where the address has no such folder, or an instance's name is in use.
     """
 
     def __init__(
@@ -106,9 +112,11 @@ class ClusterProgram:
         told: Told,
         controller: ControllerSettings,
         session_timeout_ns: int,
+        auth: tuple[tuple[str, str], ...] = (),
         runtime: Runtime | None = None,
     ) -> None:
         self._hosts = hosts
+        self._auth = auth
         self._cluster = cluster
         self._told = told
         self._settings = controller
@@ -122,6 +130,7 @@ class ClusterProgram:
         self._last: Pass | None = None
         self._passes = 0
         self._messages = 0
+        self._alarms: list[str] = []
         self._before: Mapping[str, tuple[str, ...]] = {}
 
     def configure(self) -> int:
@@ -132,7 +141,11 @@ class ClusterProgram:
         session = self._session("setup")
         try:
             session.start(self._runtime, timeout_ns=self._session_timeout_ns)
-            operations = to_apply(self._cluster, _tree(session, self._cluster.name))
+            self._tell_timeout(session.timeout_ns)
+            folder = session.exists("/")
+            if folder.missing:
+                raise ConfigError(f"{self._hosts} has no folder /{self._hosts.partition('/')[2]}; make it first")
+            operations = to_apply(self._cluster, _tree(session, self._cluster))
             if operations:
                 reply = session.multi(operations)
                 if reply.outcome is not Outcome.APPLIED:
@@ -141,11 +154,26 @@ class ClusterProgram:
         finally:
             session.close()
 
+    def _tell_timeout(self, timeout_ns: int) -> None:
+        """A server raises or lowers a wish to 2 to 20 of its ticks, if it is not configured otherwise."""
+        if timeout_ns != self._session_timeout_ns:
+            self._told.say(
+                f"The server gives sessions of {timeout_ns / NS_PER_S:g} s in the place of "
+                f"{self._session_timeout_ns / NS_PER_S:g} s: its bounds are 2 and 20 ticks, if nothing else is set"
+            )
+
     def phase(self, change: Change) -> Phase:
         """Make the change, wait for convergence, and tell what the cluster is then."""
+        try:
+            return self._phase(change)
+        except StoreRejected as error:
+            raise BackendUnavailable(f"the cluster {self._cluster.name!r} cannot go on: {error}") from error
+
+    def _phase(self, change: Change) -> Phase:
         with self._mutex:
             self._passes = self._messages = 0
             self._last = None
+            self._alarms.clear()
         began_ns = self._runtime.monotonic_ns()
         listed = [instance.name for instance in self._cluster.instances]
         if change is Change.START:
@@ -192,6 +220,8 @@ class ClusterProgram:
             self._changed.wait(remaining_ns)
         holders = _holders(last)
         before, self._before = self._before, holders
+        with self._mutex:
+            alarms = tuple(self._alarms)
         cost = measure(before, holders, wanted) if before and wanted else None
         return Phase(
             change=change,
@@ -203,6 +233,8 @@ class ClusterProgram:
             messages=messages,
             passes=passes,
             seconds=(self._runtime.monotonic_ns() - began_ns) / NS_PER_S,
+            alarms=alarms,
+            is_decided=all(each.kind is not AlarmKind.REBALANCER_FAILED for each in last.decision.alarms),
         )
 
     def close(self) -> None:
@@ -216,7 +248,8 @@ class ClusterProgram:
     # Instances.
 
     def _session(self, client: str) -> Session:
-        return COORDINATION.over(ZooKeeperChannel(self._hosts, client=client, service="zookeeper"), REQUEST_TIMEOUT_NS)
+        channel = ZooKeeperChannel(self._hosts, client=client, service="zookeeper", auth=self._auth)
+        return COORDINATION.over(channel, REQUEST_TIMEOUT_NS)
 
     def _start(self, name: str) -> None:
         self._told.say(f"STARTING {name}")
@@ -228,7 +261,7 @@ class ClusterProgram:
             runtime=self._runtime,
             handlers={model.name: self._handlers(model, name) for model in models.values()},
             settings=ParticipantSettings(session_timeout_ns=self._session_timeout_ns),
-            listener=_Alarming(self._told.say),
+            listener=_Alarming(self._alarm),
         )
         self._participants[name] = participant
         participant.join()
@@ -299,7 +332,12 @@ class ClusterProgram:
         self._told.seen(done)
 
     def _alarmed(self, alarm: Alarm) -> None:
-        self._told.say(f"ALARM {alarm.kind.value}: {alarm.text}")
+        self._alarm(f"{alarm.kind.value}: {alarm.text}")
+
+    def _alarm(self, text: str) -> None:
+        with self._mutex:
+            self._alarms.append(text)
+        self._told.say(f"ALARM {text}")
 
 
 class _Alarming(Listener):
@@ -309,7 +347,7 @@ class _Alarming(Listener):
         self._say = say
 
     def alarm(self, text: str) -> None:
-        self._say(f"ALARM {text}")
+        self._say(text)
 
 
 def _is_settled(done: Pass, live: tuple[str, ...]) -> bool:
@@ -335,10 +373,15 @@ def _next_instance(cluster: Cluster) -> Instance:
     return Instance(name=f"{last.host}_{port}", host=last.host, port=port)
 
 
-def _tree(session: Session, cluster: str) -> dict[str, ZNRecord | None]:
-    """Every znode of the cluster; nothing if there is none. What holds no record counts as having no data."""
+def _tree(session: Session, cluster: Cluster) -> dict[str, ZNRecord | None]:
+    """Every znode of the cluster; nothing if there is none. Of a znode that it does not declare, any text will do.
+
+    Errors: ConfigError where one that it declares holds no record; BackendUnavailable.
+    """
+    # What the file does not decide is not read: a leader writes HISTORY anew, whatever it holds.
+    declared = {path for path, record in configured(cluster).items() if record and not path.endswith("/HISTORY")}
     found: dict[str, ZNRecord | None] = {}
-    waiting = [layout.ClusterPaths(cluster).root]
+    waiting = [layout.ClusterPaths(cluster.name).root]
     while waiting:
         path = waiting.pop()
         reply = session.get(path)
@@ -346,7 +389,7 @@ def _tree(session: Session, cluster: str) -> dict[str, ZNRecord | None]:
             raise BackendUnavailable(f"{path} could not be read: {reply.reason}")
         if reply.missing:
             continue
-        found[path] = ZNRecord.from_json(reply.body, path) if reply.body else None
+        found[path] = ZNRecord.from_json(reply.body, path) if reply.body and path in declared else None
         below = session.children(path)
         if below.outcome is not Outcome.APPLIED:
             raise BackendUnavailable(f"{path} could not be read: {below.reason}")

@@ -1,0 +1,37 @@
+"""Why nobody opens a session: each server is asked for its state in words (`srvr`, which servers answer by default).
+
+One without a quorum closes the connection of a client that wants to write, and so looks like one that is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Final
+
+from kazoo.hosts import collect_hosts
+
+ANSWER_TIMEOUT_S: Final = 1.0
+_READ_ONLY: Final = "Mode: read-only"
+_IDLE: Final = "not currently serving"
+
+
+def is_without_quorum(hosts: str) -> bool:
+    """Does one of these servers say that it serves nobody, or reads alone, for it has no quorum?
+
+    hosts: `HOST:PORT,HOST:PORT`, with or without a folder.
+    """
+    servers, _ = collect_hosts(hosts)
+    return any(word in _state(host, port) for host, port in servers for word in (_READ_ONLY, _IDLE))
+
+
+def _state(host: str, port: int) -> str:
+    """What one server says; "" where nobody answers."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), ANSWER_TIMEOUT_S) as connection:
+        connection.settimeout(ANSWER_TIMEOUT_S)
+        connection.sendall(b"srvr")
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+        return answer.decode(errors="replace")
+    return ""
