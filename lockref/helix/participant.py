@@ -20,10 +20,11 @@ lock is pending at a time, so tokens rise with every grant, over changes of hold
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from lockref.coordination.port import (
+    GET,
     Change,
     Failure,
     Operation,
@@ -35,13 +36,13 @@ from lockref.coordination.port import (
     delete,
     is_failure,
 )
-from lockref.coordination.session import Session
+from lockref.coordination.session import Read, Session
 from lockref.errors import BackendUnavailable, ConfigError, LockError, LockLost, ReleaseFailed, StoreRejected
 from lockref.helix import layout
 from lockref.helix.messages import Message
 from lockref.helix.state_model import DROPPED, ERROR, StateModel
 from lockref.helix.views import TOKEN
-from lockref.helix.zn_record import RECORD_BYTES_MAX, RecordTooLarge, ZNRecord
+from lockref.helix.zn_record import RECORD_BYTES_MAX, RecordTooLarge, ZNRecord, is_compressed
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime
 from lockref.stores.port import Outcome
@@ -60,6 +61,9 @@ PUBLISHED_AT_ONCE: Final = 500
 
 ENTRY_BYTES: Final = 160
 """What one lock takes in CURRENTSTATES beside its name, at most."""
+
+COMPRESSION: Final = 4
+"""A record of current states is compressed at least so well; in truth about ten times."""
 
 JOIN_PATIENCE_NS: Final = 5_000_000_000
 """How much longer than a session timeout an instance waits for the session of its predecessor to end (Z18)."""
@@ -109,12 +113,17 @@ class _Resource:
     """The current states of one resource under the present session.
 
     version: of the znode; None before it is there. unwritten: messages that were executed and are not yet answered.
+    is_writing: a task answers them, those that come meanwhile, too. entries, compressed_bytes: of the record as it was
+    written last; 0 bytes while it is plain.
     """
 
     model: StateModel
     version: int | None = None
     replicas: dict[str, _Replica] = field(default_factory=dict)
     unwritten: dict[str, Message] = field(default_factory=dict)
+    is_writing: bool = False
+    entries: int = 0
+    compressed_bytes: int = 0
 
 
 class Listener:
@@ -160,7 +169,6 @@ class Participant:
         self._settings = ParticipantSettings() if settings is None else settings
         self._listener = Listener() if listener is None else listener
         self._mutex = runtime.mutex()
-        self._publishing = runtime.mutex()
         self._joining = runtime.mutex()
         self._models: dict[str, StateModel] = {}
         self._resources: dict[str, _Resource] = {}
@@ -416,16 +424,17 @@ class Participant:
         names = self._children(self._paths.messages, is_watching=True)
         self._known = {name: None for name in names if name in self._known}
         fresh: list[Message] = []
-        for name in names:
-            if name not in self._known:
-                path = self._paths.message(name)
-                reply = self._read(path)
-                if reply.missing:
-                    continue
-                self._known[name] = None
-                message = self._readable(name, path, reply)
-                if message is not None:
-                    fresh.append(message)
+        unknown = [name for name in names if name not in self._known]
+        replies = self._session.read_all([Read(GET, self._paths.message(name), is_watching=False) for name in unknown])
+        for name, reply in zip(unknown, replies, strict=True):
+            path = self._paths.message(name)
+            found = reply if reply.outcome is Outcome.APPLIED else self._read(path)
+            if found.missing:
+                continue
+            self._known[name] = None
+            message = self._readable(name, path, found)
+            if message is not None:
+                fresh.append(message)
         for message in sorted(fresh, key=lambda each: each.created_zxid):
             try:
                 self._enqueue(message)
@@ -462,40 +471,75 @@ class Participant:
         self._runtime.spawn(lambda: self._work_off(states, replica), name=f"{self._instance} {message.lock}")
 
     def _work_off(self, states: _Resource, replica: _Replica) -> None:
-        while True:
-            with self._mutex:
-                if not replica.queue:
-                    replica.is_busy = False
-                    return
-                message = replica.queue[0]
-            if not self._is_done(states, replica, message):
+        """Execute the next message of one lock. Whoever answers it goes on with the one behind it."""
+        message = replica.queue[0]
+        try:
+            is_to_answer = self._is_executed(states, replica, message)
+        except LockLost:
+            return  # The session is over, and the message with it.
+        if not is_to_answer:
+            self._go_on(states, replica)
+            return
+        with self._mutex:
+            states.unwritten[message.id] = message
+            if states.is_writing:
                 return
-            with self._mutex:
-                replica.queue.pop(0)
+            states.is_writing = True
+        self._answer_all(states)
 
-    def _is_done(self, states: _Resource, replica: _Replica, message: Message) -> bool:
-        """Execute one message, however often its answer is refused. False once the session is over, and it with it."""
+    def _go_on(self, states: _Resource, replica: _Replica) -> None:
+        """The first message of its queue is done with."""
+        with self._mutex:
+            replica.queue.pop(0)
+            replica.is_busy = bool(replica.queue)
+            if not replica.is_busy:
+                return
+            name = f"{self._instance} {replica.queue[0].lock}"
+        self._runtime.spawn(lambda: self._work_off(states, replica), name=name)
+
+    def _answer_all(self, states: _Resource) -> None:
+        """Write the states and remove the messages, many at once: at a start, all locks change at the same time."""
         told = ""
         while True:
+            with self._mutex:
+                batch = list(states.unwritten.values())[:PUBLISHED_AT_ONCE]
+                states.is_writing = bool(batch)
+            if not batch:
+                return
             try:
-                self._execute(states, replica, message)
-                return True
+                self._write_states(states, batch)
+                for message in batch:
+                    self._answered(states, message)
             except LockLost:
-                return False
+                return
             except (StoreRejected, RecordTooLarge) as error:
+                # Nothing is begun that is not answered: a right that was taken away may be given back.
                 if str(error) != told:
                     self._listener.alarm(str(error))
                 told = str(error)
                 self._runtime.sleep(self._session.timeout_ns // REFUSED_PAUSES)
 
-    def _execute(self, states: _Resource, replica: _Replica, message: Message) -> None:
-        """One transition (section 3, participant side)."""
+    def _answered(self, states: _Resource, message: Message) -> None:
+        """The cluster knows: whoever was granted a lock holds it from now on. Raises LockLost."""
+        top, replica = states.model.top, states.replicas[message.lock]
+        is_granted = replica.state == top == message.target and replica.token is not None
+        with self._mutex:
+            self._require_session(message)
+            del states.unwritten[message.id]
+            if is_granted and replica.token is not None:
+                self._held[message.lock] = replica.token
+        if is_granted and replica.token is not None:
+            self._listener.granted(message.lock, replica.token)
+        self._go_on(states, replica)
+
+    def _is_executed(self, states: _Resource, replica: _Replica, message: Message) -> bool:
+        """One transition (section 3, participant side). False if the message has to wait."""
         top = states.model.top
         if replica.state not in (message.source, message.target):
             self._listener.alarm(f"{message.lock} is {replica.state}; a message wants it from {message.source}")
         elif replica.state == message.source != message.target:
             if not self._fits(states, message):
-                return
+                return False
             if message.source == top:
                 # The holder stops before anybody can read that it has stopped.
                 self._give_up(message.lock)
@@ -506,12 +550,7 @@ class Participant:
             replica.state = states.model.initial if after == DROPPED else after
             replica.token = message.created_zxid if replica.state == top else None
         # A duplicate, and a message that does not fit, are answered with the state as it is.
-        self._publish(states, message)
-        if replica.state == top == message.target and replica.token is not None:
-            with self._mutex:
-                self._require_session(message)
-                self._held[message.lock] = replica.token
-            self._listener.granted(message.lock, replica.token)
+        return True
 
     def _require_session(self, message: Message) -> None:
         """Raises LockLost if the session has ended, for which the message was: a handler may take longer than that."""
@@ -521,18 +560,18 @@ class Participant:
 
     def _fits(self, states: _Resource, message: Message) -> bool:
         """Can the new state be written? If not, the message waits, and is looked at again with the next one."""
-        count = len(states.replicas)
-        if message.target == DROPPED or count * (ENTRY_BYTES + len(message.lock)) <= RECORD_BYTES_MAX:
+        entry_bytes = ENTRY_BYTES + len(message.lock)
+        to_come = len(states.unwritten) + 1
+        is_small = (states.entries + to_come) * entry_bytes <= COMPRESSION * RECORD_BYTES_MAX
+        has_room = 0 < states.compressed_bytes <= RECORD_BYTES_MAX - to_come * entry_bytes
+        if message.target == DROPPED or is_small or has_room:
             return True
-        record, most = self._record(message.resource), "0" * 20
-        more = {"CURRENT_STATE": message.target, "PREVIOUS_STATE": message.source, "START_TIME": most, TOKEN: most}
-        try:
-            replace(record, maps={**record.maps, message.lock: more}).to_json()
-        except RecordTooLarge as error:
-            self._listener.alarm(f"{message.lock} is not taken, {self._instance} has too many locks: {error}")
-            self._known.pop(message.id, None)
-            return False
-        return True
+        self._listener.alarm(
+            f"{message.lock} is not taken: {self._instance} has {len(states.replicas)} locks, whose record takes "
+            f"{states.compressed_bytes} bytes, compressed; a znode takes {RECORD_BYTES_MAX}"
+        )
+        self._known.pop(message.id, None)
+        return False
 
     def _handled(self, message: Message) -> str:
         """Call the handler. Returns the state that the lock has then."""
@@ -566,31 +605,19 @@ class Participant:
         maps = {lock: _entry(replica) for lock, replica in sorted(states.replicas.items()) if replica.is_reported}
         return ZNRecord(resource, simple, maps)
 
-    def _publish(self, states: _Resource, message: Message) -> None:
-        """Write the states and remove the message, as one transaction; settled before it returns. Raises LockLost.
-
-        Whoever waits meanwhile is answered with the next writing: at a start, all locks change at once.
-        """
-        with self._mutex:
-            states.unwritten[message.id] = message
-        with self._publishing:
-            while message.id in states.unwritten:
-                with self._mutex:
-                    batch = list(states.unwritten.values())[:PUBLISHED_AT_ONCE]
-                self._write_states(states, batch)
-                with self._mutex:
-                    for each in batch:
-                        states.unwritten.pop(each.id, None)
-
     def _write_states(self, states: _Resource, batch: Sequence[Message]) -> None:
+        """One transaction, settled before it returns. Raises LockLost, StoreRejected, RecordTooLarge."""
         resource = batch[0].resource
         path = self._paths.current_state(batch[0].session, resource)
         pending = [self._paths.message(each.id) for each in batch]
         while True:
             self._require_session(batch[0])
-            body = self._record(resource).to_json()
+            record = self._record(resource)
+            body = record.to_json()
             write = create(path, body) if states.version is None else change(path, body, states.version)
             reply = self._session.multi([write, *map(delete, pending)])
+            states.compressed_bytes = len(body) if is_compressed(body) else 0
+            states.entries = len(record.maps)
             if reply.outcome is Outcome.APPLIED:
                 states.version = 0 if states.version is None else states.version + 1
                 return

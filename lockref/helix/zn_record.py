@@ -68,7 +68,7 @@ class ZNRecord:
         path: of the znode, for the message. Errors: ConfigError for what is no record.
         """
         try:
-            plain = json.loads(_inflated(body) if body.startswith(_GZIP) else body)
+            plain = json.loads(_inflated(body) if is_compressed(body) else body)
         except (ValueError, RecursionError):
             raise ConfigError(f"{path} holds no Helix record: {_shown(body)}") from None
         if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
@@ -84,6 +84,11 @@ class ZNRecord:
             {name: _texts(entries, path, f"mapFields.{name}") for name, entries in maps.items()},
             {name: _list(entries, path, f"listFields.{name}") for name, entries in lists.items()},
         )
+
+
+def is_compressed(body: bytes) -> bool:
+    """Is this a record that did not fit as plain text?"""
+    return body.startswith(_GZIP)
 
 
 def _inflated(body: bytes) -> bytes:

@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from lockref.cli.main import run as lockref
+from lockref.helix.zn_record import ZNRecord, is_compressed
 from scenarios.backends import zookeeper as backend
 from scenarios.backends.zookeeper import ZooKeeperServers, ask, started_zookeeper, unavailable
 
@@ -51,9 +52,9 @@ class Run:
         self._place = f"{hosts}{self.folder}"
         self._capsys = capsys
 
-    def __call__(self, *options: str) -> tuple[int, list[dict[str, Any]], str]:
+    def __call__(self, *options: str, file: Path = RECIPE) -> tuple[int, list[dict[str, Any]], str]:
         """The exit code, the phases, and what was said to the operator."""
-        code = lockref(["cluster", "run", str(RECIPE), "--zookeeper", self._place, "--json", *options])
+        code = lockref(["cluster", "run", str(file), "--zookeeper", self._place, "--json", *options])
         out, err = self._capsys.readouterr()
         return code, json.loads(out)["phases"] if code in (0, 2) and out.startswith("{") else [], err
 
@@ -259,3 +260,20 @@ def test_a_rule_that_cannot_be_loaded(text: str, words: str, tmp_path: Path, cap
     file.write_text(text)
     assert lockref(["cluster", "run", str(RECIPE), "--zookeeper", "127.0.0.1:1", "--rebalancer", f"{file}:rule"]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_ten_thousand_locks_on_one_instance(run: Run, operator: KazooClient, tmp_path: Path):
+    """What it reports does not fit into a znode as plain text: it is compressed, and every lock is held, twice."""
+    text = RECIPE.read_text().replace("count: 12 ", "count: 10000 ")
+    one = "participants:\n  - name: localhost_12001\n    host: localhost\n    port: 12001\n"
+    file = tmp_path / "many.yaml"
+    file.write_text(text.partition("participants:")[0] + one)
+    code, phases, _ = run("--rebalancer", "sticky", "--then", "none", "--then", "return", file=file)
+    assert code == 0
+    assert [len([each for each in phase["holders"].values() if each]) for phase in phases] == [10_000, 0, 10_000]
+    folder = f"{run.folder}{CLUSTER}/INSTANCES/localhost_12001/CURRENTSTATES"
+    (session,) = operator.get_children(folder)
+    body, _ = operator.get(f"{folder}/{session}/lock-group")
+    assert is_compressed(body)
+    assert len(ZNRecord.from_json(body, folder).maps) == 10_000
