@@ -10,15 +10,18 @@ import click
 if TYPE_CHECKING:
     from lockref.cli.console import Console
     from reports.comparison.comparison import Comparison
+    from reports.comparison.subjects import Subject
 
 
 @click.command(name="compare")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN|FINGERPRINT...")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder; default a new run folder.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
 def command(ctx: click.Context, runs: tuple[str, ...], out: Path | None, as_json: bool) -> int:
-    """Put RUNs side by side: run folders, their names, or `latest`. A run with several parts counts as several.
+    """Put runs and stores side by side: run folders, their names, `latest`, or fingerprints that `lockref probe` wrote.
+
+    A run with several parts counts as several.
 
     \b
     lockref bench --backend ministack --provider hardened --for 20s
@@ -31,19 +34,13 @@ def command(ctx: click.Context, runs: tuple[str, ...], out: Path | None, as_json
     from lockref.cli.console import Console
     from lockref.cli.results import begin_run
     from reports.comparison.comparison import compare
-    from reports.comparison.subjects import open_subject
     from reports.html.comparison import write_comparison
-    from reports.page import history_folders
-    from scenarios.runs import open_run, provenance, require_recorded
+    from scenarios.runs import provenance
 
     console = Console(ctx.obj, as_json=as_json)
-    folders = []
-    for name in runs:
-        folder = open_run(name).path
-        require_recorded(folder)
-        folders += history_folders(folder)
-    console.step(f"compare: {', '.join(str(folder) for folder in folders)}")
-    found = compare([open_subject(folder) for folder in folders])
+    subjects = [subject for name in runs for subject in _subjects(name)]
+    console.step(f"compare: {', '.join(str(subject.path) for subject in subjects)}")
+    found = compare(subjects)
     if out is None:
         with begin_run("compare", provenance({"runs": list(runs)})) as made:
             page = write_comparison(found, made.path)
@@ -56,6 +53,21 @@ def command(ctx: click.Context, runs: tuple[str, ...], out: Path | None, as_json
         say_comparison(console, found)
         console.say(f"page      {page}", style="dim")
     return 0
+
+
+def _subjects(name: str) -> list[Subject]:
+    """What an argument names: the store of a fingerprint, or each part of a run."""
+    from reports.comparison.subjects import fingerprint_subject, open_subject
+    from reports.page import history_folders
+    from scenarios.probe import fingerprint
+    from scenarios.runs import open_run, require_recorded
+
+    path = Path(name)
+    if path.suffix == ".json":
+        return [fingerprint_subject(fingerprint.load(path), path)]
+    folder = open_run(name).path
+    require_recorded(folder)
+    return [open_subject(part) for part in history_folders(folder)]
 
 
 def say_comparison(console: Console, found: Comparison) -> None:

@@ -30,6 +30,7 @@ COMMANDS = {
     "bench": ("bench", "Contend with many threads on a real server."),
     "wire": ("wire", "Watch and disturb any program on the wire to its store, and judge its lock."),
     "probe": ("probe", "Ask a store whether it can carry a lock, and of which design."),
+    "evaluate": ("evaluate", "Probe a store, contend on it, strike its wire with faults: one page for an architect."),
     "check": ("check", "Judge any recorded history."),
     "report": ("report", "Write the report of a run through Spark."),
     "compare": ("compare", "Put runs side by side, with what cannot be told from chance."),

@@ -10,6 +10,7 @@ from scenarios.definition import units
 
 DURATION_NS_MAX = 24 * units.NS_PER_UNIT["h"]
 SEEDS_MAX = 10_000_000
+CLIENTS_MAX = 1_024
 
 
 def exit_codes(text: str) -> list[int]:
@@ -36,6 +37,19 @@ def duration_ns(text: str, option: str) -> int:
     if not 0 < value <= DURATION_NS_MAX:
         raise click.BadParameter(f"{text!r}; expected a duration such as 20s or 500ms, at most 24h", param_hint=option)
     return value
+
+
+def whole_numbers(text: str, option: str) -> list[int]:
+    """`1,8,64`: numbers of clients, at most 1,024 each."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(1 <= number <= CLIENTS_MAX for number in numbers):
+        raise click.BadParameter(
+            f"{text!r}; expected numbers from 1 to {CLIENTS_MAX:,} such as 1,8,64", param_hint=option
+        )
+    return list(dict.fromkeys(numbers))
 
 
 class NumberRange(click.ParamType[Any]):

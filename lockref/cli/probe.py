@@ -66,7 +66,7 @@ def command(
         return _dry_run(console, stores, endpoints, rounds)
     documents, codes = [], []
     for store in stores:
-        document, code = _probe(console, store, endpoints, for_ns, rounds, required)
+        document, code = probed(console, store, endpoints, for_ns=for_ns, rounds=rounds, required=required)
         documents.append(document)
         codes.append(code)
         if output is not None and document["requests"]:
@@ -82,8 +82,8 @@ def command(
     return gate.worst(codes)
 
 
-def _probe(
-    console: Console, store: str, endpoints: tuple[str, ...], for_ns: int, rounds: int, required: list[str]
+def probed(
+    console: Console, store: str, endpoints: tuple[str, ...], *, for_ns: int, rounds: int, required: list[str]
 ) -> tuple[dict[str, Any], int]:
     """Probe one store and tell of it: the fingerprint, and the exit code."""
     from reports.formats import fingerprint as told

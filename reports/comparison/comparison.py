@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -127,10 +127,23 @@ def _share_cell(share: Share | None, reference: Share | None, *, is_reference: b
         cell.low, cell.high = wilson_95(share.broken, share.judged)
     if is_reference:
         cell.apart = "reference"
+    elif reference is not None and share.is_asked_once and reference.is_asked_once:
+        _tell_verdicts_apart(cell, reference.verdict)
     elif reference is not None and share.judged and reference.judged:
         more = share_difference(share.broken, share.judged, reference.broken, reference.judged)
         _tell_apart(cell, more, none=0.0, is_less_better=True)
     return cell
+
+
+_FROM_BEST: Final = ("conforming", "usable", "unsupported", "unsafe")
+
+
+def _tell_verdicts_apart(cell: Cell, reference: str) -> None:
+    """A question that was asked once has no chance in it: the answers differ, or they do not."""
+    if cell.verdict in _FROM_BEST and reference in _FROM_BEST:
+        cell.apart = "not_apart" if cell.verdict == reference else "apart"
+        if cell.apart == "apart":
+            cell.is_better = _FROM_BEST.index(cell.verdict) < _FROM_BEST.index(reference)
 
 
 def _figure_rows(subjects: Sequence[Subject]) -> list[Row]:

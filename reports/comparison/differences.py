@@ -104,6 +104,15 @@ def ratio_of(above: Floats, below: Floats) -> Drawn:
     return draw
 
 
+def known(value: float) -> Drawn:
+    """A figure that was measured elsewhere, of which only the value is known."""
+
+    def draw(times: Ints) -> Floats:
+        return np.full(len(times), float(value))
+
+    return draw
+
+
 def once(figure: Drawn, stretches: int) -> float | None:
     """The figure itself: each stretch drawn once. None where it is undefined."""
     value = float(figure(np.ones((1, stretches), dtype=np.int64))[0])

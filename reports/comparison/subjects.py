@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from reports.account import judged_history
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Ints
 from reports.checks.measures.handoff import handoffs_table
-from reports.comparison.differences import Drawn, Stretches, quantile_of, ratio_of
+from reports.comparison.differences import Drawn, Stretches, known, quantile_of, ratio_of
 from reports.formats.results import Results, load_results
 from reports.history_files import load_history
 
@@ -44,12 +45,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """In how many of the judged runs (of a store: rounds) a clause broke, and what was decided about it."""
+    """In how many of the judged runs (of a store: rounds of a race) a clause broke, and what was decided about it.
+
+    is_asked_once: a question to a store that is no race: the verdict is the answer, and no share stands behind it.
+    """
 
     verdict: str
-    broken: int
-    judged: int
+    broken: int = 0
+    judged: int = 0
     text: str = ""
+    is_asked_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +100,38 @@ def open_subject(folder: Path) -> Subject:
         | _unserved(results),
         figures=[] if case is None or len(case.runs.number) != 1 else _figures(case),
     )
+
+
+def fingerprint_subject(document: Mapping[str, Any], path: Path) -> Subject:
+    """A store, by the fingerprint that `lockref probe` wrote of it: its clauses, and the latency of its requests."""
+    store = document["store"]
+    facts = {
+        "store": f"{store['scheme']}://{store['container']}",
+        "endpoint": store["endpoint"] or "",
+        "servers": ", ".join(store["servers"]),
+        "probe version": str(document["probe_version"]),
+    }
+    return Subject(
+        title=facts["store"],
+        path=path,
+        verdict=document["verdict"],
+        statement="; ".join(f"{one['title']}: {one['verdict']}" for one in document["designs"].values()),
+        facts={name: value for name, value in facts.items() if value},
+        shares={clause: _asked(found) for clause, found in document["clauses"].items()},
+        figures=[
+            Figure(name=f"{kind}, {words}", unit="ns", drawn=known(latency[quantile]), has_interval=False)
+            for kind, latency in document["latency"].items()
+            for quantile, words, share in (("p50_ns", "median", 0.5), ("p99_ns", "99 %", 0.99))
+            if latency["requests"] >= SAMPLES_MIN[share]
+        ],
+    )
+
+
+def _asked(found: Mapping[str, Any]) -> Share:
+    rate = found["rate"]
+    if rate is None or not rate["rounds"]:
+        return Share(verdict=found["verdict"], text=found["asks"], is_asked_once=True)
+    return Share(verdict=found["verdict"], broken=rate["faulty"], judged=rate["rounds"], text=found["asks"])
 
 
 def _facts(runs: pa.Table, results: Results) -> dict[str, str]:

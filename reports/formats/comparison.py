@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from reports.checks.spec import CLAUSES
 from reports.comparison.comparison import Cell, Comparison, Row
 from reports.comparison.subjects import UNSERVED
 from reports.formats.text import duration, short
@@ -30,13 +31,15 @@ def difference(row: Row, cell: Cell) -> str:
     if cell.apart in ("reference", "unknown"):
         return "" if cell.apart == "reference" or cell.value is None else "not known"
     if cell.apart == "not_apart":
-        return "may be chance"
+        return "the same" if cell.difference_low is None else "may be chance"
     word = "better" if cell.is_better else "worse"
+    if cell.difference_low is None:
+        return word
     low, high = cell.difference_low, cell.difference_high
     assert low is not None, "what is apart has an interval"
     assert high is not None, "what is apart has an interval"
     if row.unit == "share":
-        return f"{word}: {_points(low)} to {_points(high)} of {_WHAT[row.name == UNSERVED]}"
+        return f"{word}: {_points(low)} to {_points(high)} of {_counted(row)}"
     return f"{word}: {low:.2f} to {high:.2f} times"
 
 
@@ -75,7 +78,7 @@ def unbroken(comparison: Comparison) -> list[str]:
     return [
         row.name
         for row in comparison.rows
-        if row.unit == "share" and {cell.verdict for cell in row.cells} <= {"held", "not_applicable"}
+        if row.unit == "share" and {cell.verdict for cell in row.cells} <= {"held", "conforming", "not_applicable"}
     ]
 
 
@@ -92,7 +95,6 @@ def terminal_table(comparison: Comparison) -> Table:
     return table
 
 
-_WHAT: Final = {True: "clients", False: "runs"}
 _STYLES: Final = {"not_apart": "dim"}
 
 
@@ -113,6 +115,11 @@ def _share(cell: Cell) -> str:
         f"at most {100 * cell.high:.2g} %" if not cell.broken else f"{100 * cell.low:.2g} to {100 * cell.high:.2g} %"
     )
     return f"{verdict + ', ' if verdict else ''}{counted} ({bound})"
+
+
+def _counted(row: Row) -> str:
+    """What a share is a share of."""
+    return "clients" if row.name == UNSERVED else "rounds" if row.name not in CLAUSES else "runs"
 
 
 def _points(share: float) -> str:

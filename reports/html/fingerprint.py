@@ -11,10 +11,12 @@ from reports.formats import fingerprint as told
 from reports.formats.text import duration, short
 
 TEXT_MAX: Final = 600
-_STYLES: Final = {
+BADGES: Final = {
+    "held": "held", "violated": "violated", "inconclusive": "inconclusive", "not_applicable": "not_applicable",
     "conforming": "held", "usable": "held", "unsafe": "violated", "unsupported": "not_applicable",
     "not_answered": "inconclusive", "can carry": "held", "cannot carry": "violated", "not answered": "inconclusive",
 }  # fmt: skip
+"""By a verdict's word, the badge of the style sheet."""
 _WITNESS: Final = ("request", "mode", "key", "condition", "status", "code", "version", "note")
 
 
@@ -40,14 +42,14 @@ def _part(document: Mapping[str, Any]) -> dict[str, Any]:
         "title": told.title(document),
         "verdict": told.words(document["verdict"]),
         "mark": told.MARKS[document["verdict"]][0],
-        "style": _STYLES[document["verdict"]],
+        "style": BADGES[document["verdict"]],
         "date": document["date_utc"],
         "client": document["client"],
         "version": document["probe_version"],
         "requests": f"{document['requests']:,}",
         "lasted": duration(document["lasted_ns"]),
         "notices": notices,
-        "designs": [each | {"style": _STYLES[each["verdict"]]} for each in document["designs"].values()],
+        "designs": [each | {"style": BADGES[each["verdict"]]} for each in document["designs"].values()],
         "clauses": [_clause(name, clause) for name, clause in document["clauses"].items()],
         "latency": [
             [kind, *(duration(found[name]) for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns")), found["requests"]]
@@ -62,7 +64,7 @@ def _clause(name: str, clause: Mapping[str, Any]) -> dict[str, Any]:
         "asks": clause["asks"],
         "verdict": told.words(clause["verdict"]),
         "mark": told.MARKS[clause["verdict"]][0],
-        "style": _STYLES[clause["verdict"]],
+        "style": BADGES[clause["verdict"]],
         "seen": told.sentences(clause),
         "rate": told.rate(clause),
         "witness": [[_shown(row.get(column)) for column in _WITNESS] for row in clause["witness"]],

@@ -16,6 +16,7 @@ from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
+from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.definition.thresholds import judged_thresholds
 from scenarios.injection.feasible import possible
@@ -44,6 +45,15 @@ def attempts(*, clients: int, duration_ns: int) -> Iterator[tuple[int, int]]:
     """
     for divisor, factor in _EASIER:
         yield max(clients // divisor, min(clients, CROWD_MIN)), factor * duration_ns
+
+
+def contention_of(crowd: int) -> Scenario:
+    """The contention scenario. One client alone shows how long a lock takes that nobody else wants, and no hand-off."""
+    scenario = load_scenario("contention")
+    if crowd > 1:
+        return scenario
+    alone = [demand for demand in scenario.must_happen if isinstance(demand, Mapping) and "grant" in demand]
+    return scenario.model_copy(update={"must_happen": tuple(alone)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,8 @@ SHORTER = (
     (re.compile(r"--seeds \d+\.\.\d+"), "--seeds 1..3"),
     (re.compile(r"--contenders \d+"), "--contenders 4"),
     (re.compile(r"--for \d+s"), "--for 1s"),
+    (re.compile(r"^lockref probe\b"), "lockref probe --for 3s --rounds 2"),
+    (re.compile(r"^lockref evaluate\b"), "lockref evaluate --for 1s --probe-for 3s --rounds 2"),
 )
 """What a document shows large is run small: it is the form that must be right."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from reports.comparison.differences import (
     resampled,
     share_difference,
 )
-from reports.comparison.subjects import STRETCHES, Figure, Share, Subject
+from reports.comparison.subjects import STRETCHES, Figure, Share, Subject, fingerprint_subject
 from reports.formats.comparison import difference, told
 
 
@@ -144,6 +145,39 @@ def test_a_figure_that_one_subject_lacks_is_not_told_apart():
 def test_the_facts_that_differ_are_named():
     found = compare([subject("a", provider="hudi", scenario="e08"), subject("b", provider="hardened", scenario="e08")])
     assert found.differs == ["provider"]
+
+
+def fingerprint(endpoint: str, **verdicts: str) -> dict[str, Any]:
+    """As `lockref probe` writes it: one race, two questions, one kind of request."""
+    races = {"C2": {"rounds": 300, "faulty": 40 if verdicts["C2"] == "unsafe" else 0}}
+    return {
+        "store": {"scheme": "s3", "container": "lake", "endpoint": endpoint, "servers": ["x"]},
+        "probe_version": 1,
+        "verdict": "unsafe",
+        "designs": {"cas": {"title": "compare-and-swap", "verdict": "can carry"}},
+        "clauses": {
+            name: {"verdict": verdict, "asks": "", "rate": races.get(name)} for name, verdict in verdicts.items()
+        },
+        "latency": {"create": {"requests": 50, "p50_ns": 2_000_000, "p99_ns": 9_000_000}},
+    }
+
+
+def test_stores_stand_side_by_side_by_their_fingerprints():
+    """A race is told apart by its rounds, a question by its answer; what was not answered says nothing."""
+    one = fingerprint("http://a", C2="conforming", C4="conforming", C8="not_answered")
+    other = fingerprint("http://b", C2="unsafe", C4="usable", C8="conforming")
+    subjects = [fingerprint_subject(document, Path(name)) for name, document in (("a", one), ("b", other))]
+    found = compare(subjects)
+    second = {row.name: row.cells[1] for row in found.rows}
+    assert (second["C2"].apart, second["C2"].is_better, second["C2"].judged) == ("apart", False, 300)
+    assert (second["C4"].apart, second["C4"].is_better) == ("apart", False)
+    assert second["C8"].apart == "unknown"
+    assert found.differs == ["endpoint"]
+    row = next(row for row in found.rows if row.name == "create, median")
+    assert [told(row, cell) for cell in row.cells] == ["2.00 ms", "2.00 ms"]
+    assert "create, 99 %" not in {row.name for row in found.rows}, "of fifty requests that would be the longest"
+    row = next(row for row in found.rows if row.name == "C2")
+    assert difference(row, row.cells[1]).endswith("of rounds")
 
 
 def test_the_command_shows_two_runs_side_by_side(

@@ -1,0 +1,94 @@
+"""The architect's page: of each store whether it can carry a lock, how fast, and what faults do to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from lockref.atomic_files import write_atomically
+from reports.comparison.comparison import compare
+from reports.comparison.subjects import fingerprint_subject, open_subject
+from reports.formats import fingerprint
+from reports.formats.results import Results
+from reports.formats.text import duration, short
+from reports.html.comparison import write_comparison
+from reports.html.fingerprint import BADGES
+
+TEXT_MAX: Final = 600
+RACES: Final = ("C2", "C3", "C9", "C16")
+
+
+def write_evaluation(
+    stores: Sequence[Mapping[str, Any]], folder: Path, *, compared: Sequence[tuple[str, str]] = ()
+) -> Path:
+    """Write `evaluation.json` and `evaluation.html` into a folder that holds each store's parts; return the page.
+
+    compared: of pages that show several stores side by side, what each is about and its path below the folder.
+    """
+    document = {"format": "lockref.evaluation/1", "stores": list(stores)}
+    write_atomically(folder / "evaluation.json", json.dumps(document, indent=1) + "\n")
+    environment = Environment(
+        loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
+        finalize=lambda value: short(value, TEXT_MAX) if isinstance(value, str) else value,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters.update(duration=duration, badge=lambda word: BADGES.get(word, "not_applicable"))
+    text = environment.get_template("evaluation.html.j2").render(
+        parts=[_part(one) for one in stores], compared=compared
+    )
+    return write_atomically(folder / "evaluation.html", text)
+
+
+def _part(store: Mapping[str, Any]) -> dict[str, Any]:
+    probe = store["probe"]
+    return {
+        "store": store["store"],
+        "ended": store["ended"],
+        "verdict": probe["verdict"],
+        "designs": list(probe["designs"].values()),
+        "against": [
+            (name, clause["verdict"], "; ".join([*clause["unsafe"], *clause["not_answered"], *clause["deviations"]]))
+            for name, clause in probe["clauses"].items()
+            if clause["verdict"] not in ("conforming", "unsupported")
+        ],
+        "races": [(name, fingerprint.rate(probe["clauses"][name])) for name in RACES if probe["clauses"][name]["rate"]],
+        "contention": store["contention"],
+        "faults": store["faults"],
+    }
+
+
+def told(results: Results) -> dict[str, Any]:
+    """What the page says of one run."""
+    speed = results.speed
+    return {
+        "verdict": results.worst,
+        "statement": results.statement,
+        "reasons": results.untold_reasons,
+        "notices": results.notices,
+        "speed": None if speed is None else speed.model_dump(mode="json", exclude={"per_client"}),
+    }
+
+
+def side_by_side(evaluated: Sequence[Mapping[str, Any]], folder: Path) -> list[tuple[str, str]]:
+    """Several stores side by side: what it is about, and the page below the folder, for the probe and each crowd."""
+    if len(evaluated) < 2:
+        return []
+    places = [folder / f"store-{number}" for number in range(1, len(evaluated) + 1)]
+    probed = [
+        fingerprint_subject(found["probe"], place / "fingerprint.json")
+        for found, place in zip(evaluated, places, strict=True)
+    ]
+    subjects = {"the stores, as they were probed": probed}
+    for crowd in dict.fromkeys(run["contenders"] for found in evaluated for run in found["contention"]):
+        parts = [place / f"contenders-{crowd}" for place in places]
+        subjects[f"{crowd} clients"] = [open_subject(part) for part in parts if (part / "results.json").exists()]
+    links: list[tuple[str, str]] = []
+    for about, columns in subjects.items():
+        if len(columns) > 1:
+            page = write_comparison(compare(columns), folder / f"side-by-side-{len(links) + 1}")
+            links.append((about, str(page.relative_to(folder))))
+    return links

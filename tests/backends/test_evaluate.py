@@ -1,0 +1,69 @@
+"""`lockref evaluate`: probe, contention, faults on the wire, one page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lockref.cli.main import run
+from tests.conditional_server import Bucket, serving
+
+
+def test_an_evaluation_keeps_what_it_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A store in memory: every part is on the page and in the document, with its verdict."""
+    monkeypatch.chdir(tmp_path)
+    code = run(
+        [
+            "evaluate",
+            "memory:",
+            "--contenders",
+            "1,4",
+            "--for",
+            "2s",
+            "--probe-for",
+            "100s",
+            "--rounds",
+            "3",
+            "--no-faults",
+            "--json",
+        ]
+    )
+    document = json.loads(capsys.readouterr().out)
+    assert document["exit_code"] == code
+    [store] = document["stores"]
+    assert store["ended"] == ""
+    assert store["probe"]["verdict"] in ("conforming", "usable")
+    assert [run["contenders"] for run in store["contention"]] == [1, 4]
+    alone = store["contention"][0]
+    assert alone["verdict"] == "held", "one client alone is not asked for hand-offs"
+    assert alone["speed"]["grants"] > 0
+    folder = tmp_path / ".lockref/runs/latest"
+    page = (folder / "evaluation.html").read_text()
+    assert "How fast, and for how many?" in page
+    assert (folder / "store-1/fingerprint.html").exists()
+    assert (folder / "store-1/contenders-4/results.json").exists()
+
+
+def test_no_lock_is_put_on_a_store_that_proved_unsafe(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that overlooks conditions is told so, with exit code 1, and nobody contends on it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with serving(Bucket(flaw="stale replacement")) as uri:
+        asked = ["--contenders", "1", "--for", "2s", "--probe-for", "100s", "--rounds", "3", "--json"]
+        assert run(["evaluate", uri, *asked]) == 1
+    [store] = json.loads(capsys.readouterr().out)["stores"]
+    assert store["contention"] == []
+    assert "no lock was put on it" in store["ended"]
+
+
+@pytest.mark.parametrize("crowds", ["", "0", "8,x", "5000"])
+def test_crowds_are_numbers_of_clients(crowds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "memory:", "--contenders", crowds]) == 2
+    assert "--contenders" in capsys.readouterr().err
