@@ -9,6 +9,8 @@ import json
 from http import HTTPStatus
 from typing import Final
 
+from lockref.stores.uri import AZURE
+
 _S3_CODES: Final = {
     403: "AccessDenied",
     409: "ConditionalRequestConflict",
@@ -18,6 +20,14 @@ _S3_CODES: Final = {
     501: "NotImplemented",
     503: "SlowDown",
 }
+_AZURE_CODES: Final = {
+    403: "AuthorizationFailure",
+    409: "PendingCopyOperation",
+    412: "ConditionNotMet",
+    500: "OperationTimedOut",
+    503: "ServerBusy",
+}
+"""Of its codes for 409, one that means a concurrent request; others say that the object is there, or never will be."""
 _GCS_REASONS: Final = {403: "forbidden", 409: "conflict", 412: "conditionNotMet", 429: "rateLimitExceeded"}
 _TABLE_ANSWERS: Final = {
     403: (400, "AccessDeniedException"),
@@ -32,9 +42,10 @@ def refusal(scheme: str, status: int, reason: str) -> bytes:
     """A whole reply with this status. scheme: of the store's URI. reason: for people; of a table its first word is
     the code, where it is one of DynamoDB's."""
     if scheme == "s3":
-        code = _S3_CODES.get(status, "InternalError")
-        body = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{reason}</Message></Error>"
-        return _reply(status, "application/xml", body)
+        return _reply(status, "application/xml", _xml(_S3_CODES.get(status, "InternalError"), reason))
+    if scheme in AZURE:
+        code = _AZURE_CODES.get(status, "InternalError")
+        return _reply(status, "application/xml", _xml(code, reason), ("x-ms-error-code", code))
     if scheme == "dynamodb":
         status, code = _TABLE_ANSWERS.get(status, (status, "InternalServerError"))
         named = reason.partition(":")[0]
@@ -47,13 +58,16 @@ def refusal(scheme: str, status: int, reason: str) -> bytes:
     return _reply(status, "application/json", json.dumps({"error": error}))
 
 
-def _reply(status: int, kind: str, body: str) -> bytes:
+def _xml(code: str, reason: str) -> str:
+    return f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{reason}</Message></Error>"
+
+
+def _reply(status: int, kind: str, body: str, *more: tuple[str, str]) -> bytes:
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
         phrase = "Injected"
     content = body.encode()
-    return (
-        f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n".encode()
-        + content
-    )
+    headers = (("Content-Type", kind), ("Content-Length", str(len(content))), *more)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    return f"HTTP/1.1 {status} {phrase}\r\n{lines}\r\n".encode() + content

@@ -8,7 +8,7 @@ from typing import Final
 
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.provider import DEFAULT_STORE
-from lockref.stores.uri import StoreAddress
+from lockref.stores.uri import AZURE, StoreAddress
 from scenarios.definition.schema import Scenario
 from scenarios.workloads.resource import RESOURCE
 from sim.faults.answers import Throttle
@@ -20,7 +20,8 @@ from sim.faults.plan import FAULT_TYPES, FaultPlan
 from sim.faults.process import Crash, Pause, Suspend
 from sim.faults.stores import CorruptObject, DeleteObject, ExpireItems, IgnoreConditions, StaleRead
 
-HTTP_SCHEMES: Final = ("s3", "gs", "dynamodb")
+OBJECTS_BY_HTTP: Final = ("s3", "gs", *AZURE)
+HTTP_SCHEMES: Final = (*OBJECTS_BY_HTTP, "dynamodb")
 _WIRE_CUTS: Final = ("c1", "c2", "c3")
 
 
@@ -128,7 +129,7 @@ def require_reachable(plan: FaultPlan, address: StoreAddress) -> None:
             f"before: add ?endpoint=https://HOST to {address}"
         )
     by_hand = _kinds([fault for fault in plan.faults if needs_operator(fault)])
-    if by_hand and address.scheme not in ("s3", "gs", "file", "memory"):
+    if by_hand and address.scheme not in (*OBJECTS_BY_HTTP, "file", "memory"):
         raise CapabilityMissing(f"the plan changes objects by hand ({by_hand}), and {address} holds none")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,8 @@ class Routes:
 
 
 def through(uri: str, endpoint: str) -> str:
-    """The URI of the same store by another address."""
+    """The URI of the same store by another address. An account of Azure in the old one's path stays."""
     place, _, query = uri.partition("?")
-    return f"{place}?{urlencode({**dict(parse_qsl(query)), 'endpoint': endpoint}, safe=':/')}"
+    options = dict(parse_qsl(query))
+    account = urlsplit(options.get("endpoint", "")).path
+    return f"{place}?{urlencode({**options, 'endpoint': f'{endpoint}{account}'}, safe=':/')}"

@@ -30,8 +30,9 @@ from tests.backends.conftest import TABLES, on
 
 SHORT_NS = 500 * NS_PER_MS
 LONG_NS = 20 * NS_PER_S
-clouds = pytest.mark.parametrize("address", [on("ministack"), on("fake-gcs-server")], indirect=True)
-everywhere = pytest.mark.parametrize("address", [on("ministack"), on("fake-gcs-server"), on(TABLES)], indirect=True)
+CLOUDS = (on("ministack"), on("fake-gcs-server"), on("azurite"))
+clouds = pytest.mark.parametrize("address", CLOUDS, indirect=True)
+everywhere = pytest.mark.parametrize("address", [*CLOUDS, on(TABLES)], indirect=True)
 
 
 class Struck:
