@@ -75,7 +75,8 @@ def command(
     from scenarios.definition.load import load_scenario
     from scenarios.runs import provenance
     from scenarios.wire.programs import find_program, parse_environment
-    from scenarios.wire.run import WireSettings, run_wire
+    from scenarios.wire.run import run_wire
+    from scenarios.wire.settings import WireSettings
 
     console = Console(ctx.obj, as_json=as_json)
     allowed = exit_codes(allow_exit)

@@ -16,6 +16,8 @@ from scenarios.backends.environments import find_uv, lock_file
 from scenarios.backends.node import resolve
 from scenarios.backends.pins import BACKENDS, Named, NodeNative, Packages
 from scenarios.peers.delta.originals import ORIGINALS
+from scenarios.peers.wire.programs import ON_THE_WIRE
+from scenarios.wire.plan import FAKETIME, FAKETIME_PACKAGES
 
 _TIMEOUT_S = 300
 
@@ -53,8 +55,9 @@ def main() -> int:
                 lock_file(backend, native).write_text(resolve(backend.name, native.requirements), encoding="utf-8")
                 continue
             relock(backend, native, uv=uv)
-    for original in ORIGINALS.values():
+    for original in (*ORIGINALS.values(), *ON_THE_WIRE):
         relock(original, original.packages, uv=uv)
+    relock(FAKETIME, FAKETIME_PACKAGES, uv=uv)
     return 0
 
 

@@ -35,8 +35,9 @@ def _object(body: bytes) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _wall(ns: int) -> WallNs:
-    return WallNs(max(-_LONG_MAX, min(_LONG_MAX, ns)))
+def _wall(ns: int) -> WallNs | None:
+    """A stamp as a history holds it. The epoch itself stands for "no time" in every record that is in use."""
+    return None if ns == 0 else WallNs(max(-_LONG_MAX, min(_LONG_MAX, ns)))
 
 
 def instant_ns(text: str) -> WallNs | None:

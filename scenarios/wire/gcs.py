@@ -72,11 +72,9 @@ class GcsDialect:
         made = _json(exchange.answer.kept)
         version = _version(made.get("generation"), made.get("metageneration"))
         replaced = ""
-        if request.verb == "PATCH metadata" and version and request.condition:
+        if request.condition.startswith("*.") and version:
             # The condition named a metageneration alone; the answer tells of which generation it was.
-            generation, _, metageneration = version.partition(".")
-            if metageneration.isdecimal():
-                replaced = f"{generation}.{int(metageneration) - 1}"
+            replaced = f"{version.partition('.')[0]}{request.condition[1:]}"
         return ObjectReply(outcome=Outcome.APPLIED, version=version, state=_metadata_state(made), condition=replaced)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lockref.errors import LockrefError
-from lockref.history import ABSENT, Kind, Op, Recorder, Stamp, detail
+from lockref.history import ABSENT, IF_ABSENT, Kind, Op, Recorder, Stamp, detail
 from lockref.lab.lock_rows import lock_columns
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
@@ -106,8 +106,7 @@ class WireRecorder:
             self._note_lock(asked.request.key, asked.view)
         token, owner, until_ns, _ = lock_columns(asked.view)
         stamp = self._stamp(asked.client, at_ns)
-        if asked.view is not None and asked.view.valid_until_ns is not None and not asked.view.is_released:
-            self.promised_ns = max(self.promised_ns, asked.view.valid_until_ns - stamp[1])
+        self._note_promise(asked.view, stamp)
         self._record(
             Kind.SENT, stamp, asked.client, asked.request.key, asked.op,
             request=asked.number, attempt=0, if_version=_named(asked.request.condition),
@@ -165,6 +164,8 @@ class WireRecorder:
             key, op = "", Op.NONE
         else:
             key, op = request.key, asked.op
+        if request.op is Op.WRITE:
+            self._note_promise(view, self._stamp(asked.client, asked.sent_ns))
         token, owner, until_ns, _ = lock_columns(view)
         condition = "" if request.op is Op.READ else reply.condition or _named(request.condition)
         self._record(
@@ -220,7 +221,14 @@ class WireRecorder:
             return request.op
         if view.is_released:
             return Op.RELEASE
+        if request.condition == IF_ABSENT:
+            return Op.ACQUIRE
         return Op.RENEW if self._granted.get((client, request.key)) == (view.owner, view.token) else Op.ACQUIRE
+
+    def _note_promise(self, view: LockView | None, sent: Stamp) -> None:
+        """Remember for how long the longest record keeps others out, counted from its sending on its writer's clock."""
+        if view is not None and view.valid_until_ns is not None and not view.is_released:
+            self.promised_ns = max(self.promised_ns, view.valid_until_ns - sent[1])
 
     def _note_lock(self, key: str, view: LockView | None) -> None:
         if view is not None:
@@ -238,9 +246,9 @@ class WireRecorder:
                 self._granted.pop(mine, None)
 
     def is_protected(self, key: str) -> bool:
-        """True for an object that the lock protects."""
+        """True for an object that the lock protects. What is named as a lock is none, wherever it lies."""
         name = key.partition("/")[2]
-        return any(fnmatchcase(name, pattern) for pattern in self._protects)
+        return not name.endswith(LOCK_SUFFIXES) and any(fnmatchcase(name, pattern) for pattern in self._protects)
 
     def _effect(self, asked: Asked, reply: ObjectReply) -> None:
         """The store accepted a write to a protected object."""

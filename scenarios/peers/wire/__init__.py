@@ -1,0 +1,1 @@
+"""Released programs with locks of their own, unmodified, on the wire."""

@@ -1,0 +1,227 @@
+"""One run while it lasts: endpoints, processes and disturbances, made from the outside in and closed the other way."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.history import Kind, digests, runs_table
+from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.uri import StoreAddress
+from reports.history_files import write_runs
+from scenarios import interrupts
+from scenarios.wire.decoders import load_decoder
+from scenarios.wire.disturber import Disturber
+from scenarios.wire.plan import clock_environment, clock_offsets_ns
+from scenarios.wire.programs import Place, Program
+from scenarios.wire.recorder import WireRecorder
+from scenarios.wire.settings import WireSettings
+from scenarios.wire.tap import ClientEndpoint, Tap
+from scenarios.wire.upstream import DIALECTS, upstream
+from sim.faults.plan import FaultPlan
+
+PROTOCOL: Final = "wire"
+"""What the runs table calls a lock that is known by its requests alone."""
+
+NO_LOCK: Final = "(no lock object was seen)"
+UNSEEN: Final = (
+    "the wire shows requests, not calls: what a program believes (S3), what its calls return (S7, L5, L6) and whether "
+    "it hears of a loss (L4) is not judged"
+)
+_LOOK_EVERY_NS: Final = NS_PER_S // 10
+_GRACE_NS: Final = 2 * NS_PER_S
+
+
+@final
+class LiveRun:
+    """The parts of one run. argv: the program as it is started, with places to be filled in for each client."""
+
+    def __init__(
+        self,
+        settings: WireSettings,
+        names: Sequence[str],
+        argv: tuple[str, ...],
+        templates: Mapping[str, str],
+        plan: FaultPlan,
+        address: StoreAddress,
+        folder: Path,
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._program = Path(argv[0]).name
+        self._runtime = ThreadRuntime()
+        self._stack = ExitStack()
+        begin_spool(folder / SPOOL)
+        offsets_ns = clock_offsets_ns(plan)
+        self._recorder = SpoolRecorder(folder / SPOOL, 0)
+        self._wire = WireRecorder(
+            self._recorder,
+            DIALECTS[address.scheme](),
+            load_decoder(settings.decoder),
+            protects=settings.protects,
+            runtime=self._runtime,
+            clock_offsets_ns=offsets_ns,
+        )
+        self._programs: dict[str, Program] = {}
+        self.disturber = Disturber(
+            plan, self._programs, self._wire, is_protected=self._wire.is_protected, seed=settings.seed
+        )
+        self._plan = plan
+        self._taps = {name: Tap(name, self._wire, self.disturber if plan.faults else None) for name in names}
+        places = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lockref-wire-")))
+        server = upstream(address)
+        for number, name in enumerate(names, 1):
+            endpoint = self._stack.enter_context(ClientEndpoint(server, self._taps[name]))
+            place = Place(
+                client=name, number=number, endpoint=endpoint.endpoint, bucket=address.container, folder=places / name
+            )
+            environment = {
+                **place.environment(address), **settings.environment, **clock_environment(offsets_ns.get(name, 0))
+            }  # fmt: skip
+            self._programs[name] = Program(
+                place, argv, templates=templates, environment=environment, is_shown=settings.is_shown
+            )
+        self.is_interrupted = False
+        self._is_cut_off = False
+        self._begin_ns = self._end_ns = self._runtime.monotonic_ns()
+
+    def contend(self) -> None:
+        """Start the programs and let them work until they end, the time is over, or Ctrl-C comes."""
+        write_runs(self._folder, runs_table([self._row("")]))
+        try:
+            for name, program in self._programs.items():
+                interrupts.raise_if_heard()
+                self._wire.began(name)
+                program.start()
+            self._begin_ns = self._runtime.monotonic_ns()
+            self.disturber.begin()
+            self._await_end()
+        except KeyboardInterrupt:
+            self.is_interrupted = self._is_cut_off = True
+        self._end_ns = self._runtime.monotonic_ns()
+        self.disturber.end()
+        for program in self._programs.values():
+            program.stop()
+
+    def _await_end(self) -> None:
+        deadline_ns = self._begin_ns + self._settings.lasting_ns
+        while self._is_busy():
+            interrupts.raise_if_heard()
+            if self._wire.failure is not None:
+                raise self._wire.failure
+            if self._runtime.monotonic_ns() >= deadline_ns:
+                self._is_cut_off = True
+                self._ask_to_end()
+                return
+            self._runtime.sleep(_LOOK_EVERY_NS)
+
+    def _is_busy(self) -> bool:
+        return any(program.is_running for program in self._programs.values()) or self.disturber.has_restarts
+
+    def _ask_to_end(self) -> None:
+        """SIGTERM first, so that a program may give its lock back as it would at its end."""
+        for program in self._programs.values():
+            program.signal(signal.SIGCONT)
+            program.signal(signal.SIGTERM)
+        until_ns = self._runtime.monotonic_ns() + _GRACE_NS
+        for program in self._programs.values():
+            program.wait(max(0, until_ns - self._runtime.monotonic_ns()))
+
+    def close(self) -> None:
+        """End every process and endpoint. Idempotent."""
+        for program in self._programs.values():
+            program.stop()
+        self._stack.close()
+
+    # What there is to tell.
+
+    def history(self, backend: str) -> tuple[pa.Table, pa.Table]:
+        """The events and the row that describes them."""
+        self._stack.close()
+        if self._wire.failure is not None:
+            raise self._wire.failure
+        self._wire.settle()
+        events = read_spool(self._folder / SPOOL)
+        events = events.filter(pc.less_equal(events["at_ns"], self._end_ns))
+        row = self._row(backend)
+        faults = events.filter(pc.equal(events["kind"], Kind.FAULT.name.lower()))["at_ns"]
+        row.update(
+            faults_end_ns=pc.max(faults).as_py() if len(faults) else self._begin_ns,
+            end_ns=self._end_ns,
+            is_cut_off=self._is_cut_off,
+            digest=digests(events).get(0),
+            event_count=len(events),
+        )
+        return events, runs_table([row])
+
+    def _row(self, backend: str) -> dict[str, object]:
+        settings = self._settings
+        kinds = dict.fromkeys(fault.kind for fault in self._plan.faults)
+        return {
+            "run": 0,
+            "seed": settings.seed,
+            "scenario": settings.plan.name if settings.plan else "wire",
+            "provider": self._program,
+            "world": "real",
+            "backend": backend,
+            "clients": settings.clients,
+            "validity_ns": settings.validity_ns or self._wire.promised_ns or None,
+            "poll_interval_ns": settings.handover_ns,
+            "request_timeout_ns": 0,
+            "drift_bound_ns": settings.drift_bound_ns,
+            "is_cut_off": True,
+            "must_happen": ["grant", *(f"fault:{kind}" for kind in kinds)],
+            "lock_protocols": dict.fromkeys(self._wire.locks or (NO_LOCK,), PROTOCOL),
+        }
+
+    def doubts(self) -> list[str]:
+        """Why the record proves less than it seems."""
+        found = []
+        if not self._wire.requests:
+            ended = "" if all(program.is_running for program in self._programs.values()) else self._endings()
+            found.append(
+                f"the program never sent a request to its endpoint{ended}: does it take its address from there?"
+            )
+        elif not self._wire.locks:
+            found.append("no object held a lock record that could be read; name its decoder with --decoder")
+        unreadable = [f"{name}: {tap.unreadable}" for name, tap in self._taps.items() if tap.unreadable]
+        if unreadable:
+            found.append(f"some connections could not be read, so requests may be missing ({'; '.join(unreadable)})")
+        return found
+
+    def notices(self) -> list[str]:
+        """What a reader must know whatever the verdict."""
+        found = [UNSEEN]
+        silent = [name for name in self._taps if not self._wire.requests.get(name)]
+        if silent and self._wire.requests:
+            found.append(f"{', '.join(silent)} never sent a request")
+        endings = self._endings()
+        if endings:
+            found.append(f"processes ended by themselves{endings}")
+        never = [name for name, count in self.disturber.fired.items() if not count]
+        if never:
+            found.append(f"faults that never struck: {', '.join(never)}")
+        if self._settings.protects and not self._wire.effects:
+            found.append(f"no object that fits {' or '.join(self._settings.protects)} was written")
+        return found
+
+    def _endings(self) -> str:
+        codes: dict[int, list[str]] = {}
+        for name, program in self._programs.items():
+            for code in program.exit_codes:
+                if code:
+                    codes.setdefault(code, []).append(name)
+        told = [f"{', '.join(names)} with {_exit(code)}" for code, names in sorted(codes.items())]
+        return f" ({'; '.join(told)})" if told else ""
+
+
+def _exit(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

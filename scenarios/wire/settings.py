@@ -1,0 +1,41 @@
+"""What to run on the wire, and how to judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from lockref.runtime import NS_PER_S
+from scenarios.definition.schema import Scenario
+
+DURATION_DEFAULT_NS: Final = 60 * NS_PER_S
+HANDOVER_DEFAULT_NS: Final = 30 * NS_PER_S
+CLIENTS_DEFAULT: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireSettings:
+    """What to run, and how to judge it. Durations in nanoseconds.
+
+    argv: the program with its arguments; places such as `{endpoint}` are filled in for each client.
+    plan: whose faults strike; None for none. protects: patterns of keys. decoder: see `decoders.load_decoder`.
+    lasting_ns: what still runs then is ended. validity_ns: how long a record without a stamp promises the lock; None
+    takes the longest promise that was seen. handover_ns: how soon a waiter must have a free lock.
+    drift_bound_ns: how far two clocks may differ (β). is_shown: the program's output goes to standard error.
+    """
+
+    argv: tuple[str, ...]
+    clients: int = CLIENTS_DEFAULT
+    plan: Scenario | None = None
+    protects: tuple[str, ...] = ()
+    decoder: str = "auto"
+    lasting_ns: int = DURATION_DEFAULT_NS
+    templates: tuple[Path, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    validity_ns: int | None = None
+    handover_ns: int = HANDOVER_DEFAULT_NS
+    drift_bound_ns: int = NS_PER_S // 2
+    seed: int = 0
+    is_shown: bool = False
