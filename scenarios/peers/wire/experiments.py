@@ -110,7 +110,7 @@ EXPERIMENTS: Final = {
             "without margin",
         ),
         Experiment(
-            name="s3-locks-create", argv=_worker(1, "1", "2", "create"), plan="paused-holder", breaks=("S4",),
+            name="s3-locks-create", argv=_worker(1, "1", "2", "create"), plan="paused-creators", breaks=("S4",),
             shows="get_or_create writes the object without a condition after its lease",
         ),
         Experiment(
@@ -132,7 +132,7 @@ EXPERIMENTS: Final = {
             shows="the next client takes a killed holder's lock when it has expired",
         ),
         Experiment(
-            name="gcslock-clocks", argv=_gcslock(4, "1", "4"), plan="clocks-apart", backend=_FAKE, breaks=("S5",),
+            name="gcslock-clocks", argv=_gcslock(2, "3", "8"), plan="clocks-apart", backend=_FAKE, breaks=("S5",),
             may_break=("S1", "S4", "S6"),
             shows="a client whose clock is ahead takes a live lock",
         ),
