@@ -56,10 +56,11 @@ def possible(plan: FaultPlan) -> tuple[FaultPlan, list[tuple[Fault, str]]]:
     return plan.without(sorted(gone)), left_out
 
 
-def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[str] = ()) -> FaultPlan:
+def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[str] | None = None) -> FaultPlan:
     """The plan of a real run: without clocks that are wrong by nothing, and without what a swarm drew in vain.
 
     drawn: the ids of the faults that a swarm drew. Those that no real run can carry out are left out; see `possible`.
+    None for a plan that does not come from the scenario; then nothing may be left out.
     Raises ConfigError for a scenario that disturbs as only the simulated world can, CapabilityMissing on a system
     without the signals that stop processes.
     """
@@ -70,8 +71,9 @@ def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[s
     if scenario.has_unreliable_network:
         raise ConfigError(f"{where} has a network that loses or doubles by itself; only a simulated one does: {hint}")
     kept, left_out = possible(plan)
-    told = {fault.kind: why for fault, why in left_out if fault.id not in drawn}
-    told.update((kind, why) for kind in _swarm_kinds(scenario) if (why := _obstacle_of_kind(FAULT_TYPES[kind])))
+    told = {fault.kind: why for fault, why in left_out if fault.id not in (drawn or ())}
+    if drawn is not None:
+        told.update((kind, why) for kind in _swarm_kinds(scenario) if (why := _obstacle_of_kind(FAULT_TYPES[kind])))
     if told:
         kinds = "; ".join(f"{kind}: {why}" for kind, why in told.items())
         raise ConfigError(f"{where} injects what no real run can ({kinds}): {hint}")
