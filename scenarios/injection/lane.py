@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import socket
 import ssl
 import struct
@@ -38,6 +39,7 @@ from sim.faults.fault import Fault
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINGER_RESET: Final = struct.pack("ii", 1, 0)
 LOOPBACK: Final = "127.0.0.1"
+_BUNDLES: Final = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,11 +336,22 @@ def _send_at_once(writer: asyncio.StreamWriter) -> None:
 def upstream_of(endpoint: str, *, trusted: ssl.SSLContext | None = None) -> Upstream:
     """The server at `http://HOST:PORT` or `https://HOST[:PORT]`.
 
-    trusted: whose certificates count, default those that the system trusts.
-    Raises ConfigError for another form.
+    trusted: whose certificates count. Default those that the clouds' SDKs trust: the file that AWS_CA_BUNDLE or
+    REQUESTS_CA_BUNDLE names, else what the system trusts.
+    Raises ConfigError for another form, and for a file of certificates that cannot be read.
     """
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"the endpoint {endpoint!r} is not of the form http://HOST:PORT or https://HOST")
-    tls = (trusted or ssl.create_default_context()) if parts.scheme == "https" else None
+    tls = (trusted or _trusted_by_sdks()) if parts.scheme == "https" else None
     return Upstream(host=parts.hostname, port=parts.port or (443 if tls else 80), tls=tls)
+
+
+def _trusted_by_sdks() -> ssl.SSLContext:
+    name = next((name for name in _BUNDLES if os.environ.get(name)), None)
+    if name is None:
+        return ssl.create_default_context()
+    try:
+        return ssl.create_default_context(cafile=os.environ[name])
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{name} names no readable file of certificates: {os.environ[name]}") from error

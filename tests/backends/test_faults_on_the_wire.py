@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
 
 import pytest
 
-from lockref.history import Recorder, to_table
+from lockref.errors import ConfigError
+from lockref.history import Recorder, runs_table, to_table
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
@@ -16,13 +18,18 @@ from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
-from scenarios.definition.load import parse_scenario
-from scenarios.injection.lane import upstream_of
+from scenarios.definition.load import load_scenario, parse_scenario
+from scenarios.failures import FailureStore
+from scenarios.injection.certificates import throwaway_authority
+from scenarios.injection.lane import Lane, upstream_of
 from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import through
 from scenarios.injection.session import Injection
-from scenarios.run import run_real
+from scenarios.run import run_real, run_simulated
+from scenarios.worlds.retried import retry_failure
+from sim.explore.replay import Failure, ProviderUsed
 from sim.faults.answers import Error, GhostWrite, HiddenRetry, Throttle
+from sim.faults.clocks import Step
 from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, Partition, ReorderReplies
 from sim.faults.plan import FaultPlan
 from sim.faults.stores import CorruptObject, DeleteObject
@@ -38,14 +45,14 @@ everywhere = pytest.mark.parametrize("address", [*CLOUDS, on(TABLES)], indirect=
 class Struck:
     """A plan before a real store. `store(op)` is the way of one client's requests of one operation."""
 
-    def __init__(self, address: str, *faults, store, seed: int = 1) -> None:
+    def __init__(self, address: str, *faults, store, seed: int = 1, trusted=None) -> None:
         self.recorder = Recorder()
         self.injection = Injection(
             FaultPlan.of(*faults),
             seed=seed,
             clients=("n1", "n2"),
             address=parse_store_uri(address),
-            upstream=upstream_of(parse_store_uri(address).endpoint),
+            upstream=upstream_of(parse_store_uri(address).endpoint, trusted=trusted),
             store=RealStore("store", store, ["k"]),
             recorder=self.recorder,
             runtime=ThreadRuntime(),
@@ -233,6 +240,37 @@ def test_an_operator_reaches_into_the_store(address, store):
         assert struck.fired() == [1, 0, 1]
 
 
+@clouds
+def test_a_store_behind_tls_is_struck_like_any_other(address, store, tmp_path):
+    """Plain HTTP to the client and TLS to the server: a signature covers the host and not the scheme."""
+    authority = throwaway_authority(tmp_path / "tls", now_s=int(time.time()))
+    with tls_before(address, authority) as secure:
+        faults = LoseReply(id="l", op="acquire"), Error(id="e", op="renew", status=412, cut="c1")
+        with Struck(secure, *faults, store=store, trusted=authority.trusting()) as struck:
+            assert struck.way("acquire", timeout_ns=SHORT_NS).put_if_absent("k", b"mine").outcome is Outcome.AMBIGUOUS
+            assert landed(store, b"mine")
+            assert struck.way("renew").put_if_absent("other", b"x").outcome is Outcome.PRECONDITION_FAILED
+            assert struck.way("write").put("k", b"new").outcome is Outcome.APPLIED
+            assert struck.way("read").read("k").body == b"new"
+
+
+@contextlib.contextmanager
+def tls_before(address: str, authority):
+    """The same store behind TLS: its address."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    front = Lane(upstream_of(parse_store_uri(address).endpoint), tls=authority.server)
+    asyncio.run_coroutine_threadsafe(front.open(), loop).result(10)
+    try:
+        yield through(address, front.endpoint)
+    finally:
+        asyncio.run_coroutine_threadsafe(front.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
 SCENARIO = """\
 version: 1
 name: wire
@@ -267,3 +305,46 @@ def test_a_plan_that_never_struck_proves_nothing(address):
     verdicts = decide(Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs))
     assert verdicts.safety == "inconclusive"
     assert verdicts.reasons == ("never happened: fault",)
+
+
+OWN_WRITE = """\
+version: 1
+name: own-write
+clients: 2
+duration: 30s
+lock: {validity: 4s, renew_every: 400ms, poll_every: 200ms}
+workload: {cycles: 1, start: 1500ms, hold: 500ms, wait: 20s, clients: {n1: {start: 0s, think: 0s, cycles: 2, wait: 2s}}}
+faults:
+  - {kind: lose_reply, client: n1, op: acquire, nth: 2}
+"""
+
+
+@pytest.mark.parametrize("address", [on("ministack")], indirect=True)
+def test_a_simulated_failure_is_found_again_on_a_real_server(address, tmp_path):
+    """E12, S7: Hudi denies itself its own lock there, too, from the stored plan alone."""
+    scenario, spec = parse_scenario(OWN_WRITE), load_provider("hudi")
+    outcome = run_simulated(scenario, spec, 1)
+    events, runs = to_table([outcome.recorder], [1]), runs_table([outcome.run_row])
+    finding = next(each for each in Summary.of(judge(events, runs), events, runs).findings if each.clause == "S7")
+    stored = FailureStore(scenario, spec, folder=tmp_path).keep(finding, outcome)
+    tried = retry_failure(tmp_path / f"{stored.id}.json", address, folder=tmp_path / "run", progress=lambda _text: None)
+    assert (tried.is_reproduced, tried.is_complete, tried.reasons) == (True, True, ())
+    assert tried.broken == ("S7",)
+
+
+def test_a_failure_of_which_nothing_can_be_carried_out_is_refused(tmp_path):
+    """A clock of one process: ConfigError before any server is asked."""
+    scenario, spec = load_scenario("e08"), load_provider("hudi")
+    outcome = run_simulated(scenario, spec, 1, plan=FaultPlan.of(Step(id="s", client="n1", by_ns=NS_PER_S, at_ns=0)))
+    path = tmp_path / "LK-CLOCKS.json"
+    Failure(
+        id="LK-CLOCKS",
+        clause="S3",
+        scenario=scenario.model_dump(mode="json", by_alias=True),
+        provider=ProviderUsed(name="hudi"),
+        seed=1,
+        plan=outcome.plan,
+        digest=outcome.digest,
+    ).save(path)
+    with pytest.raises(ConfigError, match=r"nothing of its plan.*clocks of a machine"):
+        retry_failure(path, "s3://b?endpoint=http://127.0.0.1:9", folder=tmp_path, progress=lambda _text: None)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from lockref.errors import ConfigError
 from scenarios.backends.observer import Direction
 from scenarios.injection.answers import refusal
+from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.http_messages import Head
 from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream, let_pass, upstream_of
 from tests.unit.test_faultproxy import Watcher
@@ -261,3 +265,87 @@ def test_a_port_follows_from_the_scheme() -> None:
     secure = upstream_of("https://h")
     assert secure.port == 443
     assert secure.tls is not None
+
+
+async def as_it_is(exchange: Exchange) -> None:
+    await exchange.answer((await exchange.apply()).raw)
+
+
+@pytest.mark.parametrize("choose", [let_pass, lambda _head: as_it_is], ids=["passing", "in hand"])
+def test_a_lane_speaks_tls_to_its_server_and_its_client(
+    tmp_path: Path, choose: Callable[[Head], Conduct | None]
+) -> None:
+    """Plain HTTP or TLS on either side: the client trusts what it is told to, and the bytes are the same."""
+    authority = throwaway_authority(tmp_path / "tls", now_s=int(time.time()))
+    server = Server()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    # The first lane is the TLS server; the second speaks TLS to it, and the third to its client, too.
+    behind = Lane(Upstream(host="127.0.0.1", port=server.port), tls=authority.server)
+    asyncio.run_coroutine_threadsafe(behind.open(), loop).result(10)
+    secure = upstream_of(behind.endpoint, trusted=authority.trusting())
+    lanes = [behind, Lane(secure, choose), Lane(secure, choose, tls=authority.server)]
+    try:
+        for lane in lanes[1:]:
+            asyncio.run_coroutine_threadsafe(lane.open(), loop).result(10)
+            with contextlib.ExitStack() as stack:
+                client = stack.enter_context(socket.create_connection(("127.0.0.1", lane.port), 10))
+                if lane.endpoint.startswith("https"):
+                    client = stack.enter_context(authority.trusting().wrap_socket(client, server_hostname="127.0.0.1"))
+                for request in (PUT, GET):
+                    client.sendall(request)
+                    assert read(client, len(ANSWER)) == ANSWER
+        assert server.received == [PUT, GET, PUT, GET]
+        with (
+            socket.create_connection(("127.0.0.1", lanes[2].port), 10) as stranger,
+            pytest.raises(ssl.SSLCertVerificationError),
+        ):
+            ssl.create_default_context().wrap_socket(stranger, server_hostname="127.0.0.1")
+    finally:
+        for lane in reversed(lanes):
+            asyncio.run_coroutine_threadsafe(lane.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+        server.close()
+
+
+def test_a_server_whose_certificate_nobody_trusts_gets_no_request(tmp_path: Path) -> None:
+    """TLS that cannot be verified is no connection: the client is reset, and nothing was sent."""
+    authority = throwaway_authority(tmp_path / "tls", now_s=int(time.time()))
+    server = Server()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    behind = Lane(Upstream(host="127.0.0.1", port=server.port), tls=authority.server)
+    asyncio.run_coroutine_threadsafe(behind.open(), loop).result(10)
+    lane = Lane(upstream_of(behind.endpoint))
+    asyncio.run_coroutine_threadsafe(lane.open(), loop).result(10)
+    try:
+        with socket.create_connection(("127.0.0.1", lane.port), 10) as client:
+            client.sendall(PUT)
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        assert server.received == []
+    finally:
+        for each in (lane, behind):
+            asyncio.run_coroutine_threadsafe(each.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+        server.close()
+
+
+def test_the_bundle_that_the_sdks_trust_counts_here_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS_CA_BUNDLE: the same file for the clients and for the lanes; one that is no bundle is one line."""
+    authority = throwaway_authority(tmp_path / "tls", now_s=int(time.time()))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority.certificate))
+    secure = upstream_of("https://127.0.0.1:1")
+    assert secure.tls is not None
+    assert [dict(pair[0] for pair in each["issuer"]) for each in secure.tls.get_ca_certs()] == [
+        {"commonName": "lockref throw-away authority"}
+    ]
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "none.pem"))
+    with pytest.raises(ConfigError, match="AWS_CA_BUNDLE names no readable file"):
+        upstream_of("https://127.0.0.1:1")
