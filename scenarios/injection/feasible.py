@@ -31,10 +31,11 @@ def obstacle(fault: Fault) -> str:
         return "nobody can stop single threads of a process from outside"
     if isinstance(fault, Throttle) and fault.key is not None:
         return "the wire does not show which key a request is about; leave out `key`"
-    return _obstacle_of_kind(type(fault))
+    return obstacle_of_kind(type(fault))
 
 
-def _obstacle_of_kind(kind: type[Fault]) -> str:
+def obstacle_of_kind(kind: type[Fault]) -> str:
+    """Why no real run can carry out any fault of this kind; "" if one can."""
     if issubclass(kind, Suspend | ClockFault):
         return "the clocks of a machine cannot be set for one process alone"
     if issubclass(kind, StaleRead | IgnoreConditions):
@@ -73,7 +74,7 @@ def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[s
     kept, left_out = possible(plan)
     told = {fault.kind: why for fault, why in left_out if fault.id not in (drawn or ())}
     if drawn is not None:
-        told.update((kind, why) for kind in _swarm_kinds(scenario) if (why := _obstacle_of_kind(FAULT_TYPES[kind])))
+        told.update((kind, why) for kind in _swarm_kinds(scenario) if (why := obstacle_of_kind(FAULT_TYPES[kind])))
     if told:
         kinds = "; ".join(f"{kind}: {why}" for kind, why in told.items())
         raise ConfigError(f"{where} injects what no real run can ({kinds}): {hint}")

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from scenarios.definition.faults import written_name
+from scenarios.injection.feasible import obstacle_of_kind
 from sim.faults.fault import Fault, RequestFault
 from sim.faults.plan import FAULT_TYPES
 from tests.docs import ROOT
@@ -32,9 +33,10 @@ def _embed(document: Path, mark: str, text: str) -> None:
 
 
 def fault_table() -> str:
-    """One row for each kind, from its class: its keys and the first paragraphs of its docstring."""
-    rows = ["| kind | own keys | what happens |", "|---|---|---|"]
-    rows += [f"| `{kind}` | {_keys(fault)} | {_sentences(fault)} |" for kind, fault in FAULT_TYPES.items()]
+    """One row for each kind, from its class: its keys, the first paragraphs of its docstring, and real servers."""
+    rows = ["| kind | own keys | what happens | on real servers |", "|---|---|---|---|"]
+    for kind, fault in FAULT_TYPES.items():
+        rows.append(f"| `{kind}` | {_keys(fault)} | {_sentences(fault)} | {_obstacle(fault)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -43,6 +45,11 @@ def _keys(fault: type[Fault]) -> str:
     shared = {"kind", *(RequestFault.model_fields if is_filter else Fault.model_fields)}
     own = [f"`{written_name(name)}`" for name in fault.model_fields if name not in shared]
     return ", ".join([*(["filter"] if is_filter else []), *own]) or "–"
+
+
+def _obstacle(fault: type[Fault]) -> str:
+    why = obstacle_of_kind(fault)
+    return f"no: {why}" if why else "yes"
 
 
 def _sentences(fault: type[Fault]) -> str:
