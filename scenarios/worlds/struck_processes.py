@@ -52,7 +52,8 @@ class StruckProcesses:
             self._runtime.spawn(self._prepare, name=f"next-of-{self._job.names[0]}")
 
     def _prepare(self) -> None:
-        job = replace(self._job, first_number=1 + self._next_part() * REQUESTS_PER_PROCESS)
+        first_number = 1 + self._next_part() * REQUESTS_PER_PROCESS
+        job = self._job = replace(self._job, first_number=first_number, incarnation=self._job.incarnation + 1)
         try:
             self._number = self._workers.follow(job)
         except LockrefError as error:

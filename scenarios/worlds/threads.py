@@ -39,7 +39,8 @@ from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protecte
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.client_process import ClientProcess, Surroundings
 from scenarios.worlds.mixture import Mixture
-from sim.kernel.streams import stream
+from sim.kernel.streams import Stream, stream
+from sim.machine.nodes import PROCESSES_PER_NODE
 
 P = TypeVar("P")
 
@@ -71,6 +72,15 @@ class Job:
     first_number: int
     places: LogPlaces | None = None
     routes: Routes = field(default_factory=Routes)
+    incarnation: int = 1
+
+
+def process_stream(seed: int, label: str, client: str, incarnation: int) -> Stream:
+    """What a client's process draws from: of client n3 the same as that of the third node of a simulation.
+
+    So a plan from a simulation meets clients that want the lock when they did there.
+    """
+    return stream(seed, f"{label}/{client}/{PROCESSES_PER_NODE * int(client[1:]) + incarnation}")
 
 
 class ClientThreads:
@@ -270,7 +280,7 @@ class ClientThreads:
             recorder=self.recorder,
             stamp=stamp,
             next_number=journal.next_number,
-            stream=lambda task: stream(job.seed, f"workload/{name}/{task}"),
+            stream=lambda task: process_stream(job.seed, f"workload/{task}", name, job.incarnation),
         )
         running = ClientProcess(around, job.scenario, mixture.of(name), profile)
         self._arrive()

@@ -32,6 +32,9 @@ HeldTasks = Literal["main", "heartbeat"]
 CLOCK_READINGS_MAX = 10_000_000
 """Bound on one process's clock readings in a run, a few seconds of real time."""
 
+PROCESSES_PER_NODE = 1000
+"""The n-th node numbers its processes from n times this."""
+
 TASKS_MAX = 5_000
 """Bound on the tasks of one process that run at a time: a machine has no more threads to give."""
 
@@ -241,7 +244,7 @@ class Node:
         self._kernel = context.kernel
         self.name = name
         self.clock = clock
-        self._first_pid = 1000 * number
+        self._first_pid = PROCESSES_PER_NODE * number
         self._incarnations = 0
         self._work: tuple[Work, str, bool] | None = None
         # Pauses by whose tasks they hold (None: everybody's): until when, and

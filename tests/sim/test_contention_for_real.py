@@ -24,6 +24,7 @@ from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.run import RealOutcome, run_real
 from scenarios.worlds import threads, waker
+from sim.world import World
 
 CONTENTION = load_scenario("contention")
 HARDENED = load_provider("hardened")
@@ -259,6 +260,17 @@ def test_a_crashed_process_is_followed_by_another(tmp_path: Path) -> None:
     }
     assert len(owners) == 2
     assert "violated" not in verdicts_on(outcome).values()
+
+
+def test_a_client_draws_the_same_in_both_worlds() -> None:
+    """A plan that was found in a simulation meets, on a real server, clients that want the lock when they did there."""
+    world = World(seed=7)
+    for name in ("n1", "n2", "n3"):
+        node = world.node(name)
+        for incarnation in (1, 2):
+            here = threads.process_stream(7, "workload/main", name, incarnation)
+            assert here.random() == node.process.stream("workload/main").random()
+            node.restart(lambda: None)
 
 
 def test_a_paused_process_has_one_client(tmp_path: Path) -> None:
