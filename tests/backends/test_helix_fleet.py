@@ -9,6 +9,7 @@ from scenarios.backends.zookeeper import ZooKeeperServers
 from scenarios.peers.helix.__main__ import ALL
 from scenarios.peers.helix.experiments import Experiment, set_up, their_participants
 from scenarios.peers.helix.fleet import HELIX
+from scenarios.peers.helix.lock_class import HELIX_LOCK
 from tests.unit.helix.test_pipeline import AFTER_BY_RULE, README, A, B, C, named
 
 pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]
@@ -18,6 +19,7 @@ pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group
 def run(zookeeper: ZooKeeperServers, tmp_path):
     try:
         HELIX.command()
+        HELIX_LOCK.command()
     except BackendUnavailable as error:
         pytest.skip(str(error).splitlines()[0])
     return Experiment(hosts=zookeeper.hosts, log_folder=tmp_path, say=print)

@@ -18,10 +18,12 @@ from lockref.errors import BackendUnavailable
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.peers.helix.experiments import TOGETHER, Experiment
 from scenarios.peers.helix.hazards import HAZARDS
+from scenarios.peers.helix.lock_mistakes import LOCK_MISTAKES
+from scenarios.peers.helix.one_znode import ONE_ZNODE
 from scenarios.peers.helix.plain import PLAIN
 from scenarios.peers.helix.size import SIZE
 
-ALL = {**TOGETHER, **HAZARDS, **PLAIN, **SIZE}
+ALL = {**TOGETHER, **HAZARDS, **PLAIN, **SIZE, **ONE_ZNODE, **LOCK_MISTAKES}
 
 
 def main() -> int:

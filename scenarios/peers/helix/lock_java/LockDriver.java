@@ -31,6 +31,8 @@ import org.apache.zookeeper.data.Stat;
  *     {"do": "path", "scope": NAME, "names": [...]}     {"answer": PATH}
  *     {"do": "make", "name": NAME, "path": PATH, ...}   {"answer": true}: a lock object (see Subject)
  *     {"do": "call", "name": NAME, "call": CALL}        what a call answers; try waits until it is decided
+ *     {"do": "contend", "name": NAME, "counter": PATH, "until_ns": NS, "hold_ms": MS, "pause_ms": MS}
+ *         {"held": [[FROM_NS, UNTIL_NS], ...]}: when it held, by the monotonic clock (see contend)
  *     {"do": "script", "path": PATH, "settle_ms": MS, "locks": [...], "steps": [...]}
  *         {"trace": [{"answer": ..., "body": TEXT or null, "version": N}, ...], "since_ms": MS}
  * </pre>
@@ -76,11 +78,33 @@ public final class LockDriver {
                 Subject subject = subjects.get(asked.get("name").asText());
                 String call = asked.get("call").asText();
                 return call.equals("try") ? Subject.told(subject.lock::tryLock) : subject.call(call);
+            case "contend":
+                return contend(subjects.get(asked.get("name").asText()), asked);
             case "script":
                 return played(asked);
             default:
                 throw new IllegalArgumentException(asked.toString());
         }
+    }
+
+    /** Lock, read the counter, work, write the counter plus one, unlock; again and again until the time is over. */
+    private ObjectNode contend(Subject subject, JsonNode asked) throws Exception {
+        ObjectNode told = JSON.createObjectNode();
+        ArrayNode held = told.putArray("held");
+        String counter = asked.get("counter").asText();
+        while (System.nanoTime() < asked.get("until_ns").asLong()) {
+            if (subject.lock.tryLock()) {
+                long since = System.nanoTime();
+                long found = Long.parseLong(new String(operator.getData(counter, false, null), StandardCharsets.UTF_8));
+                Thread.sleep(asked.get("hold_ms").asLong());
+                byte[] next = Long.toString(found + 1).getBytes(StandardCharsets.UTF_8);
+                operator.setData(counter, next, -1);
+                held.addArray().add(since).add(System.nanoTime());
+                subject.lock.unlock();
+            }
+            Thread.sleep(asked.get("pause_ms").asLong());
+        }
+        return told;
     }
 
     private ObjectNode played(JsonNode script) throws Exception {
