@@ -352,6 +352,30 @@ def told(subject: Subject) -> dict[str, Any]:
     return subject.end()
 
 
+def test_whoever_was_refused_hears_no_more() -> None:
+    """A record that names a lock object as the requestor of a free lock wakes one that listens, and none of these."""
+
+    def script(rig: Rig) -> None:
+        ann, cem, dan = rig.subject("ann", cleanup=None), rig.subject("cem", priority=2), rig.subject("dan", priority=3)
+        refused, late = rig.subject("refused"), rig.subject("late", priority=1, waiting_ms=0)
+        assert ann.lock.try_lock()
+        assert not refused.lock.try_lock()
+        assert "error" in told(late)
+        rig.waits(cem)
+        rig.waits(dan)
+        assert cem.end() == {"answer": False}
+        assert "error" in dan.end()
+        for deaf in ("refused", "late", "cem", "dan"):
+            rig.put(stored(NOBODY, "-1", REQUESTOR_ID=deaf))
+            rig.pass_ms(500)
+            assert rig.info().owner == NOBODY
+        rig.put(stored(NOBODY, "-1", REQUESTOR_ID="ann"))
+        rig.pass_ms(500)
+        assert rig.info().owner == "ann"
+
+    played(script)
+
+
 # Sessions and breaks.
 
 

@@ -90,11 +90,12 @@ class LockConfig:
 
 
 class NonblockingLock:
-    """One lock object. status: of its latest waiting; None while it never waited."""
+    """One lock object. status: of its latest waiting; None while it never waited. is_waiting: a call waits just now."""
 
     def __init__(self, accessor: DataAccessor, runtime: Runtime, path: str, config: LockConfig) -> None:
         self.config = config
         self.status: LockStatus | None = None
+        self.is_waiting = False
         self.path = path
         self._accessor = accessor
         self._runtime = runtime
@@ -116,7 +117,9 @@ class NonblockingLock:
                 self._accessor.unsubscribe(self.path)
             return is_updated
         # Also where this call never began to wait: the status is that of an earlier one (HJ4).
+        self.is_waiting = True
         self._decided.wait(max(0, self._pending_ms) * NS_PER_MS)
+        self.is_waiting = False
         return self._waited()
 
     def _waited(self) -> bool:

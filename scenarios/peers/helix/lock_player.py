@@ -52,6 +52,11 @@ class Subject:
 
         self.runtime.spawn(attempt, name="attempt")
 
+    def await_rest(self) -> None:
+        """Wait until the attempt is answered, or waits for an owner to clean up."""
+        while self._told is None and not self.lock.is_waiting:
+            self.runtime.sleep(10 * NS_PER_MS)
+
     def so_far(self) -> dict[str, Any]:
         return {"answer": "pending"} if self._told is None else self._told
 
@@ -122,6 +127,8 @@ def played(script: Script, path: str, *, operator: Place, places: list[Place]) -
     try:
         for step in script["steps"]:
             seen = _taken(step, path, session, runtime, subjects)
+            if step[0] == "try":
+                subjects[step[1]].await_rest()
             _settle(session, path, runtime, script["settle_ms"])
             if step[0] == "try":
                 seen = subjects[step[1]].so_far()
