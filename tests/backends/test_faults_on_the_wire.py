@@ -348,3 +348,16 @@ def test_a_failure_of_which_nothing_can_be_carried_out_is_refused(tmp_path):
     ).save(path)
     with pytest.raises(ConfigError, match=r"nothing of its plan.*clocks of a machine"):
         retry_failure(path, "s3://b?endpoint=http://127.0.0.1:9", folder=tmp_path, progress=lambda _text: None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("address", [on("ministack"), on("azurite")], indirect=True)
+def test_a_release_without_an_answer_breaks_hudis_build_and_not_the_hardened_one(address):
+    """E14: the provider that failed to release believes in its old lock again; the same on S3 and on Azure."""
+    broken = {}
+    for build in ("hudi", "hardened"):
+        outcome = run_real(load_scenario("e14-release-reply-lost"), load_provider(build), address, processes=2)
+        counted = Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)
+        broken[build] = {finding.clause for finding in counted.findings if finding.is_safety}
+    assert "S3" in broken["hudi"]
+    assert broken["hardened"] == set()
