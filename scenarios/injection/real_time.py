@@ -133,7 +133,8 @@ class RealNode:
         self._held_until_ns = max(self._held_until_ns, now_ns + for_ns)
         pid = self._pid()
         argv = [sys.executable, "-S", "-E", str(WAKER), str(pid), str(for_ns / NS_PER_S + _SLACK_S)]
-        waker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        # In a session of its own: a terminal's Ctrl-C must not take it along.
+        waker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
         _send(pid, signal.SIGSTOP)
         if on_held is not None:
             on_held()

@@ -30,7 +30,7 @@ from lockref.stores.uri import StoreAddress
 from scenarios.injection.answers import refusal
 from scenarios.injection.carriage import Carriage
 from scenarios.injection.feasible import announced_clients, needs_wire, restarted_clients
-from scenarios.injection.http_messages import Answer, Head
+from scenarios.injection.http_messages import Answer, BadMessage, Head
 from scenarios.injection.lane import LOOPBACK, Conduct, Exchange, Lane, Upstream
 from scenarios.injection.real_time import HealedNetwork, HostRecorder, RealNode, RealStore, RealTimeline
 from scenarios.injection.routes import Routes
@@ -181,7 +181,7 @@ class Injection:
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         async def guarded() -> None:
             # A server that is gone when a copy of a request comes is what it is; the original says so.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, BadMessage):
                 await work
 
         task = asyncio.ensure_future(guarded())
@@ -207,7 +207,8 @@ class Injection:
     async def _conduct(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
         try:
             await self._carry(in_flight, is_announced, exchange)
-        except (OSError, asyncio.CancelledError):
+        except (OSError, BadMessage, asyncio.CancelledError):
+            # The server gives no answer, or the run is over; the lane tells the client.
             raise
         except Exception as error:
             self.fail(error)
