@@ -144,6 +144,7 @@ def _until(happened) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_the_folder_that_is_kept_is_a_run(wire, tmp_path):
     """`--output` names a new folder, which `lockref check` judges alike."""
     kept = tmp_path / "kept"

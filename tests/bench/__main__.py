@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.bench.compare import ROWS, compare
 from tests.bench.figures import Figure
 
-PARTS = ("simulator", "checks", "lockcycle", "pipeline", "startup", "planning", "rebalancing", "wire")
+PARTS = ("simulator", "checks", "lockcycle", "pipeline", "startup", "planning", "rebalancing", "wire", "watching")
 RESULTS = Path(".lockref/bench.json")
 COMPARED = Path(".lockref/bench-before.json")
 
