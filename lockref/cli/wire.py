@@ -22,7 +22,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--protects", multiple=True, metavar="GLOB", help="Keys of what the lock protects, such as 'state/*'.")
 @click.option(
     "--decoder", default="auto", show_default=True, metavar="NAME|json:…|FILE.py:NAME",
-    help="What lock records say: hudi, opentofu, litestream, s3-locks, gcslock, json:owner=$.ID,until=$.expires_at",
+    help="What lock records say: hudi, opentofu, litestream, s3-locks, gcslock, exists:GLOB, json:owner=$.ID,…",
 )  # fmt: skip
 @click.option("--for", "lasting", default="60s", show_default=True, metavar="DURATION", help="What runs then is ended.")
 @click.option("--template", "templates", multiple=True, type=_FILE, help="A file for each client, places filled in.")

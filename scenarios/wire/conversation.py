@@ -8,6 +8,7 @@ sees it, so that no later mistake can write it down.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -125,9 +126,20 @@ class Conversation:
         self._read(self._client, data, self._answer_event, at_ns)
 
     def server_closed(self, at_ns: int) -> None:
-        """The server sends nothing any more; an answer without a length ends here."""
-        if self.current is not None and self.current.status and self.current.answered_ns is None:
-            self._read(self._client, b"", self._answer_event, at_ns)
+        """Nothing more comes from the server; an answer without a length ends here.
+
+        A client may hang up as soon as it has read the status. That is an answer, too, though not all of it is known.
+        """
+        exchange = self.current
+        if self.unreadable or exchange is None or not exchange.status or exchange.answered_ns is not None:
+            return
+        with contextlib.suppress(h11.RemoteProtocolError):
+            self._client.receive_data(b"")
+            while not isinstance(event := self._client.next_event(), h11.ConnectionClosed | type):
+                self._answer_event(event, at_ns)
+        if exchange.answered_ns is None:
+            exchange.answer.is_whole = False
+            exchange.answered_ns = at_ns
 
     def _read(self, reader: h11.Connection, data: bytes, take: Callable[[h11.Event, int], None], at_ns: int) -> None:
         if self.unreadable:

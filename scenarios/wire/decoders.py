@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from lockref.errors import ConfigError, did_you_mean
@@ -112,7 +113,7 @@ _BY_JSON: Final[dict[str, Read]] = {
     "s3-locks": _s3_locks,
 }
 NAMES: Final = ("auto", "hudi", "lockref", *_BY_JSON)
-"""Decoders by name; `json:…` and `file.py:NAME` are the other two forms."""
+"""Decoders by name; `json:…`, `exists:GLOB` and `file.py:NAME` are the other forms."""
 
 
 def _of_json(read: Read) -> StateDecoder:
@@ -139,8 +140,20 @@ def _auto(key: str, body: bytes) -> Sequence[LockView]:
     return _of_lock_file(key, body)
 
 
+def _existing(pattern: str) -> StateDecoder:
+    """Locks that are held by whoever made the object, whatever it holds, and free while there is none."""
+    if not pattern:
+        raise ConfigError("the decoder exists: names no keys; expected such as exists:locks/*")
+
+    def decode(key: str, _body: bytes) -> Sequence[LockView]:
+        return (LockView(owner=""),) if fnmatchcase(key.partition("/")[2], pattern) else ()
+
+    return decode
+
+
 def load_decoder(reference: str) -> StateDecoder:
-    """A decoder by name, by JSON paths (`json:owner=$.ID,until=$.expires_at`), or from a file (`file.py:NAME`).
+    """A decoder by name, by JSON paths (`json:owner=$.ID,until=$.expires_at`), by existence (`exists:GLOB`), or from a
+    file (`file.py:NAME`).
 
     Errors: ConfigError for what is none of these, with the nearest name.
     """
@@ -150,13 +163,15 @@ def load_decoder(reference: str) -> StateDecoder:
         return _of_lock_file
     if reference in _BY_JSON:
         return _of_json(_BY_JSON[reference])
+    if reference.startswith("exists:"):
+        return _existing(reference.removeprefix("exists:"))
     if reference.startswith("json:"):
         return _of_json(_by_paths(reference.removeprefix("json:")))
     if ":" in reference:
         return load_named_decoder(reference, whose=f"decoder {reference!r}")
     raise ConfigError(
-        f"the decoder {reference!r} is not known; expected {', '.join(NAMES)}, json:owner=$.PATH,… or FILE.py:NAME."
-        f"{did_you_mean(reference, NAMES)}"
+        f"the decoder {reference!r} is not known; expected {', '.join(NAMES)}, exists:GLOB, json:owner=$.PATH,… or "
+        f"FILE.py:NAME.{did_you_mean(reference, NAMES)}"
     )
 
 

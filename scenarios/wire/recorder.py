@@ -189,7 +189,7 @@ class WireRecorder:
 
     def _view(self, key: str, state: State | None, *, writer: str) -> LockView | None:
         """What a state says about a lock. writer: the client that writes it; "" for a reading."""
-        if state is None or not state.body or self.failure is not None or self.is_protected(key):
+        if state is None or self.failure is not None or self.is_protected(key):
             return None
         try:
             views = self._decode(key, state.body)

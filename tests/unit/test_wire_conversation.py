@@ -85,6 +85,17 @@ def test_an_answer_without_a_length_ends_with_its_connection():
     assert talk.current.answered_ns == 7
 
 
+def test_a_client_that_hangs_up_after_the_status_has_its_answer():
+    """`curl --fail` reads no further than that; what the server did is known all the same."""
+    talk = Conversation()
+    talk.from_client(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 1)
+    talk.from_server(b"HTTP/1.1 412 Precondition Failed\r\nContent-Length: 90\r\n\r\n<Err", 2)
+    talk.server_closed(3)
+    assert talk.current is not None
+    assert (talk.current.status, talk.current.answered_ns, talk.unreadable) == (412, 3, "")
+    assert not talk.current.answer.is_whole
+
+
 def test_of_a_large_body_the_digest_stays():
     """A body is not kept without bound; two of them can still be told apart."""
     digests = []

@@ -67,6 +67,13 @@ def test_paths_reach_into_any_json():
     assert view("json:owner=$['a b'],duration_s=$.ttl", {"a b": "x", "ttl": 2.5}).duration_ns == 2_500_000_000
 
 
+def test_a_lock_may_be_no_more_than_an_object():
+    """Whatever it holds, and if it is empty: it is held while it is there."""
+    decode = load_decoder("exists:locks/*")
+    assert len(decode("bucket/locks/x", b"")) == 1
+    assert not decode("bucket/state/x", b"")
+
+
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{}", b'{"expires_at": "soon"}', b"\xff", b'{"ID": 1}'])
 def test_what_is_no_record_says_nothing(body):
     """An object that is no lock is left alone, by every decoder."""
@@ -78,6 +85,7 @@ def test_what_is_no_record_says_nothing(body):
     ("reference", "words"),
     [
         ("opentofuu", "Did you mean 'opentofu'"),
+        ("exists:", "names no keys"),
         ("json:", "a field ''"),
         ("json:ownr=$.a", "Did you mean 'owner'"),
         ("json:owner=a.b", r"such as \$\.lock"),
