@@ -31,7 +31,7 @@ from lockref.helix.looking import Looking
 from lockref.helix.messages import Message
 from lockref.helix.orders import Orders
 from lockref.helix.pipeline import Alarm, AlarmKind, Decision, Semantics, Snapshot, ThrottleRule, decide
-from lockref.helix.reading import ClusterReader
+from lockref.helix.reading import ClusterReader, Reading
 from lockref.helix.strange_rebalancer import Cabinet
 from lockref.helix.zn_record import ZNRecord
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
@@ -77,6 +77,9 @@ class Pass:
 
 class Controller:
     """One controller. name: as others see it. on_pass: told of every pass; on_alarm: of what an operator must hear."""
+
+    # A variant may read or decide otherwise.
+    _decide = staticmethod(decide)
 
     def __init__(
         self,
@@ -250,10 +253,10 @@ class Controller:
     def _pass_and_wait(self) -> Event | None:
         """Decide until there is nothing to send, then wait for an event. Raises Interrupted, LockLost."""
         began_ns = self._runtime.monotonic_ns()
-        reading = self._reader.read(self._book.pages, self._book.zxid)
+        reading = self._read()
         snapshot = reading.snapshot
         self._book.settle(reading.settled)
-        decision = decide(
+        decision = self._decide(
             snapshot,
             reading.rebalancers,
             semantics=self._settings.semantics,
@@ -287,6 +290,9 @@ class Controller:
         if event == WatchEvent(Change.DELETED, self._paths.leader, self._session.id):
             return SessionState.CONNECTED
         return event
+
+    def _read(self) -> Reading:
+        return self._reader.read(self._book.pages, self._book.zxid)
 
     # What a pass does.
 

@@ -307,6 +307,9 @@ class ControllerNode:
 
     stands_on = "coordination"
 
+    controller: type[Controller] = Controller
+    """A variant may run another."""
+
     def __init__(self, context: LockContext) -> None:
         options = context.settings.options
         semantics = options.get("semantics", Semantics.OURS)
@@ -325,7 +328,7 @@ class ControllerNode:
             checks_leadership=options.get("checks_leadership", "true") == "true",
         )
         self._is_closed = False
-        self._controller = Controller(
+        self._controller = self.controller(
             self._session,
             cluster=CLUSTER,
             name=self._session.client,

@@ -104,6 +104,11 @@ BUGS = (
     Bug("table_leases:TimeToLiveIsTheLease", "T10 B5", "b05-time-to-live-other-clock", "S3"),
     Bug("table_leases:RenewsUnconditionally", "B14", "h08", "S5 S6"),
     Bug("table_leases:MillisecondsForSeconds", "T1", "e03", "L1 L2"),
+    # locks that a controller assigns
+    Bug("assigned:GrantsBeforeTheDropIsConfirmed", "Z16 T6", "z10-partitioned-holder", "S3"),
+    Bug("assigned:DecidesByAStaleSnapshot", "Z12", "e01", "S3"),
+    Bug("assigned:WorksOnAfterDisconnect", "Z9 Z10", "z10-partitioned-holder", "S3"),
+    Bug("assigned:AcknowledgesBeforeItsCallbackEnds", "T14", "e01", "S3"),
     # release
     Bug("release:UnconditionalRelease", "M4", "e08", "S6 S3"),
     Bug("release:DeletesToRelease", "M4 M15", "e02", "S2"),

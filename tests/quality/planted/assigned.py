@@ -1,0 +1,143 @@
+"""Locks that a controller assigns (Helix), with one defect each: of the controller, or of the participant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lockref.helix.controller import Controller
+from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK, ControllerNode, HelixLock
+from lockref.helix.messages import Message
+from lockref.helix.participant import Listener, Participant, ParticipantSettings
+from lockref.helix.pipeline import Decision, Replica, Snapshot, decide
+from lockref.helix.rebalancers import Rebalancer
+from lockref.provider import LockContext
+from lockref.runtime import NS_PER_MS
+
+HERE = "tests.quality.planted.assigned"
+LONG_HANDLER_NS = 300 * NS_PER_MS
+
+
+class ModNode(ControllerNode):
+    """The recipe's rule, which takes locks from holders that live, whenever somebody joins or leaves."""
+
+    def __init__(self, context: LockContext) -> None:
+        settings = context.settings
+        options = {**settings.options, "rebalancer": "mod"}
+        super().__init__(replace(context, settings=replace(settings, options=options)))
+
+
+class TakesByTheRecipesRule(HelixLock):
+    """Correct: the same participant under a rule that moves locks of live holders."""
+
+    companion = f"{HERE}:ModNode"
+
+
+class _Variant(HelixLock):
+    """Its participant is of another class. It takes a while to stop its work."""
+
+    companion = f"{HERE}:ModNode"
+    participant: type[Participant] = Participant
+
+    def _made(self, listener: Listener) -> Participant:
+        def slow(_message: Message) -> None:
+            self._runtime.sleep(LONG_HANDLER_NS)
+
+        return self.participant(
+            self._session,
+            cluster="locks",
+            instance=self._session.client,
+            runtime=self._runtime,
+            handlers={LOCK_UNLOCK.name: {**ALL_HANDLED, ("LOCKED", "DROPPED"): slow, ("LOCKED", "RELEASED"): slow}},
+            settings=ParticipantSettings(session_timeout_ns=self._timeout_ns),
+            listener=listener,
+        )
+
+
+class StopsSlowly(_Variant):
+    """Correct: its callback ends, then it says that it has given back."""
+
+
+class Hasty(Controller):
+    """It sends the next holder its lock beside the message that takes it from the one before."""
+
+    @staticmethod
+    def _decide(snapshot: Snapshot, rebalancers: Mapping[str, Rebalancer], **how: Any) -> Decision:
+        decision = decide(snapshot, rebalancers, **how)
+        (group,) = snapshot.groups
+        initial = group.model.initial
+        more = [
+            replace(taken, instance=each, session=snapshot.live[each], source=initial, target=group.model.top)
+            for taken in decision.messages
+            if taken.source == group.model.top
+            for each in decision.wanted.get(taken.lock, ())
+        ]
+        return replace(decision, messages=(*decision.messages, *more))
+
+
+class HastyNode(ModNode):
+    controller = Hasty
+
+
+class GrantsBeforeTheDropIsConfirmed(_Variant):
+    """The slot of a holder counts as free when it is told to give back, not when it has (Z16, T6)."""
+
+    companion = f"{HERE}:HastyNode"
+
+
+class Stale(Controller):
+    """It decides by the states that it read one pass ago, and by the live instances and messages of now (Z12)."""
+
+    def _read(self) -> Any:
+        reading = super()._read()
+        before: Mapping[str, Mapping[str, Replica]] = getattr(self, "_before", {})
+        self._before = reading.snapshot.replicas
+        return replace(reading, snapshot=replace(reading.snapshot, replicas=before))
+
+
+class StaleNode(ModNode):
+    controller = Stale
+
+
+class DecidesByAStaleSnapshot(HelixLock):
+    """Current states and live instances are of two instants (Z12)."""
+
+    companion = f"{HERE}:StaleNode"
+
+
+class WorksOnAfterDisconnect(HelixLock):
+    """A participant that holds until it hears that its session is over (Z9, Z10, T17)."""
+
+    def _made(self, listener: Listener) -> Participant:
+        participant = super()._made(listener)
+        participant._settings = replace(participant._settings, fences_itself=False)
+        return participant
+
+
+class _Early(Participant):
+    def _is_executed(self, states: Any, replica: Any, message: Message) -> bool:
+        """It says first that it has given back, and stops then."""
+        if message.source == states.model.top:
+            held = self._held.get(message.lock)
+            self._write_states_early(states, replica, message)
+            if held is not None:
+                self._runtime.sleep(LONG_HANDLER_NS)
+            self._give_up(message.lock)
+            return True
+        return super()._is_executed(states, replica, message)
+
+    def _write_states_early(self, states: Any, replica: Any, message: Message) -> None:
+        replica.state, replica.token = states.model.initial, None
+        replica.is_reported = message.target != "DROPPED"
+        while states.is_writing:
+            self._runtime.sleep(NS_PER_MS)
+        states.is_writing = True
+        self._write_states(states, [message])
+        states.is_writing = False
+
+
+class AcknowledgesBeforeItsCallbackEnds(_Variant):
+    """It reports that it has given back while it still works (T14)."""
+
+    participant = _Early
