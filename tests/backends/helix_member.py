@@ -1,9 +1,9 @@
 """One member of a cluster on a real ZooKeeper, an instance or a controller, as a process that a test may kill or stop.
 
 Its argument is JSON: `zookeeper`, `cluster`, `name`, `kind`, `session_ms`, `folder`. An instance works while it
-believes to hold: it appends `monotonic_ns lock token name` to `folder/acts`, one line an act. The instant is taken before the
-belief is asked, and the monotonic clock is that of the machine, so acts of all processes have one order. Whoever lives
-under a new session writes `id password` to `folder/NAME.session`, with which another client may end it.
+believes to hold: it appends `monotonic_ns lock token name` to `folder/acts`, one line an act. The instant is taken
+before the belief is asked, and the monotonic clock is that of the machine, so acts of all processes have one order.
+Whoever lives under a new session writes `id password` to `folder/NAME.session`, with which another client may end it.
 """
 
 from __future__ import annotations

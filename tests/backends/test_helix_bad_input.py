@@ -5,18 +5,25 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from lockref.cli.main import run as lockref
+from lockref.helix.cluster_file import load_cluster
+from lockref.helix.controller import ControllerSettings
 from lockref.helix.zn_record import ZNRecord, is_compressed
+from lockref.runtime import NS_PER_S
 from scenarios.backends import zookeeper as backend
 from scenarios.backends.zookeeper import ZooKeeperServers, ask, started_zookeeper, unavailable
+from scenarios.helix.program import Change, ClusterProgram, Told
+from scenarios.peers.helix.tree import Tree
 
 RECIPE = Path(__file__).parents[2] / "docs" / "examples" / "lock-manager.yaml"
 CLUSTER = "/lock-manager-custom-rebalancer"
@@ -265,15 +272,50 @@ def test_a_rule_that_cannot_be_loaded(text: str, words: str, tmp_path: Path, cap
 @pytest.mark.long
 def test_ten_thousand_locks_on_one_instance(run: Run, operator: KazooClient, tmp_path: Path):
     """What it reports does not fit into a znode as plain text: it is compressed, and every lock is held, twice."""
-    text = RECIPE.read_text().replace("count: 12 ", "count: 10000 ")
+    text = RECIPE.read_text().replace("count: 12 ", "count: 10500 ")
     one = "participants:\n  - name: localhost_12001\n    host: localhost\n    port: 12001\n"
     file = tmp_path / "many.yaml"
     file.write_text(text.partition("participants:")[0] + one)
     code, phases, _ = run("--rebalancer", "sticky", "--then", "none", "--then", "return", file=file)
     assert code == 0
-    assert [len([each for each in phase["holders"].values() if each]) for phase in phases] == [10_000, 0, 10_000]
+    assert [len([each for each in phase["holders"].values() if each]) for phase in phases] == [10_500, 0, 10_500]
     folder = f"{run.folder}{CLUSTER}/INSTANCES/localhost_12001/CURRENTSTATES"
     (session,) = operator.get_children(folder)
     body, _ = operator.get(f"{folder}/{session}/lock-group")
     assert is_compressed(body)
-    assert len(ZNRecord.from_json(body, folder).maps) == 10_000
+    assert len(ZNRecord.from_json(body, folder).maps) == 10_500
+
+
+def test_rights_that_are_taken_away_and_given_back(run: Run, operator: KazooClient, zookeeper: ZooKeeperServers):
+    """The controller may send one instance nothing: an alarm, holders stay, and it goes on when it may again."""
+    cluster = load_cluster(RECIPE)
+    said: list[str] = []
+    refused = threading.Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        if "NoAuth" in line:
+            refused.set()
+
+    program = ClusterProgram(
+        f"{zookeeper.hosts}{run.folder}",
+        cluster,
+        told=Told(say=say),
+        controller=ControllerSettings(),
+        session_timeout_ns=4 * NS_PER_S,
+    )
+    with contextlib.closing(program):
+        program.configure()
+        before = program.phase(Change.START).holders
+        messages = f"{run.folder}{CLUSTER}/INSTANCES/localhost_12002/MESSAGES"
+        operator.set_acls(messages, [make_acl("world", "anyone", read=True, admin=True)])
+        with ThreadPoolExecutor(1) as pool:
+            leaving = pool.submit(program.phase, Change.LEAVE)
+            assert refused.wait(30)
+            tree = Tree(operator, f"{run.folder}{CLUSTER}".removeprefix("/"))
+            others = {lock: held for lock, held in before.items() if held != ("localhost_12001",)}
+            assert {lock: held for lock, held in tree.seen().holders("LOCKED").items() if lock in others} == others
+            operator.set_acls(messages, OPEN_ACL_UNSAFE)
+            after = leaving.result(60)
+    assert {held for (held,) in after.holders.values()} == {"localhost_12002", "localhost_12003"}
+    assert any("refused: zookeeper refuses: NoAuth" in line for line in said)

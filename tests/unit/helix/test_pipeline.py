@@ -180,6 +180,16 @@ def test_a_disabled_instance_gives_back_by_unlock():
     assert original.settle() == named(README)
 
 
+def test_a_slot_is_free_only_when_its_holder_is_reported_to_have_left():
+    """Z16, T6: the unlock of a holder comes first by priority, and frees nothing in the run that sends it."""
+    cluster = recipe(Semantics.OURS)
+    cluster.disabled = (A,)
+    taken = {each.lock for each in cluster.decide().messages if each.source == "LOCKED"}
+    granted = {each.lock for each in cluster.decide().messages if each.target == "LOCKED"}
+    assert len(taken) == 8
+    assert granted == set()
+
+
 @pytest.mark.parametrize("semantics", [Semantics.OURS, Semantics.V0_7_1])
 def test_a_disabled_lock_is_held_by_nobody_and_the_cluster_settles(semantics: Semantics):
     """T23: one lock disabled everywhere is unlocked once; no grant and unlock follow each other for ever."""
