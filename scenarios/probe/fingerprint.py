@@ -56,7 +56,11 @@ def document_of(done: Probed) -> dict[str, object]:
 
 def store_facts(address: StoreAddress) -> dict[str, object]:
     """Which store it is. The prefix of the bucket is no part of that."""
-    return {"scheme": address.scheme, "container": address.container, "endpoint": address.endpoint}
+    return {
+        "scheme": address.scheme,
+        "container": f"{address.container}@{address.account}" if address.account else address.container,
+        "endpoint": address.endpoint,
+    }
 
 
 def utc_of(wall_ns: int) -> str:

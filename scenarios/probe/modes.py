@@ -27,6 +27,7 @@ def other_ways(session: Session, finding: Finding) -> None:
         try:
             _one_mode(session, finding, mode)
         except ModeRefused as error:
+            _leave_out(finding, mode)
             finding.note(finding.unsupported, f"{mode.name}: {error}")
         except Inexpressible as error:
             finding.has_no(f"{mode.name}: no such request ({error})")
@@ -73,6 +74,7 @@ def _write(session: Session, finding: Finding, mode: WriteMode, call: Call, word
     answer = final if isinstance(final, Answer) else session.ask(final)
     finding.saw(call if isinstance(final, Answer) else final, answer, note=f"{mode.name}: {words}")
     if answer.outcome is Outcome.REJECTED and call.none_match is not None:
+        _leave_out(finding, mode)
         finding.note(finding.unsupported, f"{mode.name}: {words}: refused as unknown ({answer.words})")
         return None
     return answer
@@ -113,11 +115,22 @@ def _source_condition(session: Session, finding: Finding, mode: WriteMode) -> No
         finding.kept += 1
 
 
+def _leave_out(finding: Finding, mode: WriteMode) -> None:
+    """A way to write that the store refuses takes part in no race."""
+    left_out = finding.facts.setdefault("refused_modes", [])
+    assert isinstance(left_out, list), "a list of names"
+    left_out.append(mode.name)
+
+
 def race_modes(session: Session, finding: Finding, end_ns: int) -> None:
     """Simultaneous creates in each mode that can race; and beside plain ones."""
     if finding.unsafe or not finding.kept:
         return  # A mode that ignores conditions needs no race.
-    racing = [mode for mode in modes_of(session, finding.condition.clause) if mode.can_race]
+    left_out = finding.facts.get("refused_modes", [])
+    assert isinstance(left_out, list), "a list of names"
+    racing = [
+        mode for mode in modes_of(session, finding.condition.clause) if mode.can_race and mode.name not in left_out
+    ]
     for number, mode in enumerate(racing):
         share_ns = session.left_ns(end_ns) // (2 * (len(racing) - number))
         for kind in (_create_round, _mixed_round):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.stores.endpoints import check_endpoint
-from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
+from lockref.stores.uri import AZURE, StoreAddress, open_store, parse_store_uri
 from scenarios.probe.exchange import REQUEST_TIMEOUT_NS, WireStore
 from scenarios.probe.local import LocalStore
 
@@ -35,8 +35,19 @@ def _dynamodb(address: StoreAddress) -> Dialect:
     return DynamoDialect(address)
 
 
+def _azure(address: StoreAddress) -> Dialect:
+    from scenarios.probe.dialects.azure import AzureDialect
+
+    return AzureDialect(address)
+
+
 # The SDKs load on first use.
-_DIALECTS: Final[dict[str, Callable[[StoreAddress], Dialect]]] = {"s3": _s3, "gs": _gcs, "dynamodb": _dynamodb}
+_DIALECTS: Final[dict[str, Callable[[StoreAddress], Dialect]]] = {
+    "s3": _s3,
+    "gs": _gcs,
+    **dict.fromkeys(AZURE, _azure),
+    "dynamodb": _dynamodb,
+}
 
 
 def addresses_of(uri: str, endpoints: Sequence[str] = ()) -> list[StoreAddress]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lockref.stores.probe.clauses import CLAUSES
-from scenarios.probe import counter, lost_replies, modes, pace, races, reading, sequential, spread, versioned
+from scenarios.probe import counter, leases, lost_replies, modes, pace, races, reading, sequential, spread, versioned
 from scenarios.probe.findings import Finding, Verdict
 from scenarios.probe.session import ROUNDS_MAX, Session
 
@@ -66,10 +66,6 @@ def _node_stopped(_session: Session, finding: Finding, _end_ns: int) -> None:
     finding.note(finding.unanswered, "not asked: a node would have to be stopped by whoever runs the store")
 
 
-def _lease(_session: Session, finding: Finding, _end_ns: int) -> None:
-    finding.has_no("there are no leases on objects")
-
-
 def steps_for(endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int) -> list[Step]:
     """The steps in their order. endpoints: how many there are. rounds: of each race at most."""
     third = max(1, rounds // 3)
@@ -92,6 +88,7 @@ def steps_for(endpoints: int, findings: dict[str, Finding], racers: Racers, *, r
         Step(clause="C18", run=_timeless(lost_replies.lost_reply), weight=1, requests_max=12),
         Step(clause="C19", run=_timeless(lost_replies.late_duplicate), weight=1, requests_max=8),
         Step(clause="C21", run=_timeless(reading.read_after_write), weight=1, requests_max=14 * (1 + endpoints) + 8),
+        Step(clause="C25", run=leases.lease, weight=1, requests_max=leases.ROUNDS * (leases.RACERS + 3) + 8),
         Step(clause="C2", run=_create_race, weight=5, requests_max=rounds * RACE_REQUESTS + 12),
         Step(clause="C3", run=_replace_race, weight=5, requests_max=rounds * RACE_REQUESTS),
         Step(
@@ -122,7 +119,6 @@ def steps_for(endpoints: int, findings: dict[str, Finding], racers: Racers, *, r
         Step(clause="C13", run=modes.race_modes, weight=4, requests_max=races_of_modes, is_again=True),
         Step(clause="C15", run=modes.race_modes, weight=1, requests_max=races_of_modes, is_again=True),
         Step(clause="C22", run=pace.write_rate, weight=5, requests_max=len(pace.RATES_PER_S) * (3 * pace.WRITES + 1)),
-        Step(clause="C25", run=_lease, weight=0, requests_max=0),
         Step(clause="C17", run=_node_stopped, weight=0, requests_max=0),
     ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
 from typing import TYPE_CHECKING
 
 from lockref.stores.port import Outcome
@@ -45,9 +47,11 @@ def prepared(session: Session, mode: WriteMode, call: Call) -> Call | Answer:
         # The condition was given at the beginning; the service checks it at the end.
         return dataclasses.replace(call, verb=COMPLETE, upload=begun.upload, mode=mode.name)
     if mode.name == BLOCKS:
-        part = session.ask(Call(verb=PART, key=call.key, upload="MDAwMQ==", body=call.body))
+        # Blocks of several writers wait beside each other, so each has a name of its own.
+        block = base64.b64encode(hashlib.sha256(call.body).digest()[:12]).decode()
+        part = session.ask(Call(verb=PART, key=call.key, upload=block, body=call.body))
         _require(part, part.is_applied)
-        return dataclasses.replace(call, verb=COMPLETE, parts=("MDAwMQ==",))
+        return dataclasses.replace(call, verb=COMPLETE, parts=(block,))
     return dataclasses.replace(call, mode=mode.name)
 
 

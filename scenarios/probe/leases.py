@@ -1,0 +1,91 @@
+"""C25: a lease of Azure's on an object. One of several acquires it, writes need it, and a former one is nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scenarios.probe.calls import LEASE, PUT, Answer, Call
+from scenarios.probe.findings import Finding
+from scenarios.probe.session import Session, Unanswered
+
+RACERS: Final = 8
+ROUNDS: Final = 10
+_SECONDS: Final = "15"
+"""The shortest lease that Azure gives."""
+
+
+def lease(session: Session, finding: Finding, end_ns: int) -> None:
+    """Acquire in a race; write without it; break it, write, and renew the former one."""
+    if session.store.dialect.name != "azure":
+        finding.has_no("there are no leases on objects")
+        return
+    for number in range(ROUNDS):
+        if number and session.left_ns(end_ns) <= 0:
+            break
+        _round(session, finding)
+    _used(session, finding)
+
+
+def _call(key: str, action: str, **headers: str) -> Call:
+    named = {"x-ms-lease-action": action} | {f"x-ms-{name.replace('_', '-')}": value for name, value in headers.items()}
+    return Call(verb=LEASE, key=key, headers=tuple(named.items()))
+
+
+def _identity(session: Session) -> str:
+    digits = session.runtime.token_bytes(16).hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _broken(session: Session, key: str) -> None:
+    """End whatever lease there is: an object under one cannot be removed."""
+    session.send(_call(key, "break", lease_break_period="0"))
+    session.remove(key)
+
+
+def _round(session: Session, finding: Finding) -> None:
+    key = session.key("lease-race")
+    session.make(key, session.body())
+    calls = [
+        _call(key, "acquire", lease_duration=_SECONDS, proposed_lease_id=_identity(session)) for _ in range(RACERS)
+    ]
+    answers = session.race(calls)
+    winners = [number for number, answer in enumerate(answers) if answer.is_applied]
+    _broken(session, key)
+    if len(winners) > 1:
+        finding.saw(calls[winners[0]], answers[winners[0]], note="one of several winners")
+        finding.note(finding.unsafe, f"gave {len(winners)} of {RACERS} clients the lease on one object")
+    elif winners:
+        finding.kept += 1
+
+
+def _used(session: Session, finding: Finding) -> None:
+    key = session.key("lease")
+    version = session.make(key, session.body())
+    mine = _identity(session)
+    acquired = _seen(
+        session, finding, _call(key, "acquire", lease_duration=_SECONDS, proposed_lease_id=mine), "acquire"
+    )
+    if not acquired.is_applied:
+        raise Unanswered(f"lease of {key}: {acquired.words}")
+    bare = session.send(Call(verb=PUT, key=key, body=session.body("bare"), match=version))
+    finding.saw(Call(verb=PUT, key=key, match=version), bare, note="a write without the lease")
+    if bare.is_applied:
+        finding.note(finding.unsafe, f"accepted a write without the lease ({bare.words})")
+    else:
+        finding.kept += 1
+        if bare.status != 412:
+            finding.note(finding.deviations, f"a write without the lease: answered {bare.words}, expected 412")
+    _seen(session, finding, _call(key, "break", lease_break_period="0"), "break")
+    session.make(key, session.body("after"), absent=False)
+    late = _seen(session, finding, _call(key, "renew", lease_id=mine), "renew a lease that ended, after a write")
+    if late.is_applied:
+        finding.note(finding.unsafe, f"renewed a lease that had ended, after somebody wrote ({late.words})")
+    else:
+        finding.kept += 1
+    _broken(session, key)
+
+
+def _seen(session: Session, finding: Finding, call: Call, note: str) -> Answer:
+    answer = session.send(call)
+    finding.saw(call, answer, note=note)
+    return answer
