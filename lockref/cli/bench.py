@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lockref.errors import BackendUnavailable, LockrefError
+from lockref.errors import BackendUnavailable, ConfigError, LockrefError
 
 if TYPE_CHECKING:
     from reports.formats.results import Results
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 @click.option(
     "--via", type=click.Choice(["native", "docker"]), default="native", show_default=True, help="How to start it."
 )
+@click.option(
+    "--fingerprint", type=click.Path(dir_okay=False, path_type=Path), help="Vouches for the store: no measuring."
+)
+@click.option("--unsafe-store", is_flag=True, help="Use a store that ignores conditions all the same.")
 @click.option("--allow-exit", default="", metavar="CODES", help="Codes that count as success, such as 3,4; never 1.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
@@ -41,6 +46,8 @@ def command(
     processes: int | None,
     seed: int,
     via: str,
+    fingerprint: Path | None,
+    unsafe_store: bool,
     allow_exit: str,
     as_json: bool,
 ) -> int:
@@ -61,6 +68,7 @@ def command(
     from lockref.cli.results import begin_run, conclude, contention_results
     from lockref.lab.loading import load_provider
     from scenarios.backends import require_known
+    from scenarios.backends.admission import Admission
     from scenarios.definition.load import load_scenario
     from scenarios.runs import provenance
     from scenarios.worlds.contention import contend_on
@@ -69,6 +77,9 @@ def command(
     allowed = exit_codes(allow_exit)
     for backend in backends:
         require_known(backend)
+    if fingerprint is not None and len(backends) > 1:
+        raise ConfigError("--fingerprint is about one store; name one --backend")
+    admission = Admission.by(fingerprint, allows_unsafe=unsafe_store)
     loaded = load_scenario(scenario)
     spec = load_provider(provider)
     for_ns = None if lasting is None else duration_ns(lasting, "--for")
@@ -88,6 +99,7 @@ def command(
                     processes=processes,
                     seed=seed,
                     via=via,
+                    admission=admission,
                     folder=part.path,
                     progress=console.step,
                 )

@@ -40,7 +40,8 @@ class RunningBackend:
     not start one. log_path: its output, gone once the server is stopped unless
     a folder for it was named. ready_s: from process start to readiness.
     bucket_uri: of a server of ours with buckets, also where `uri` is a table's; "" of others.
-    measured: which conditions it kept; None where nobody has asked yet.
+    measured: which conditions it kept; None where nobody has asked yet. notices: what is to be told of how it was let
+    in.
     """
 
     name: str
@@ -51,6 +52,7 @@ class RunningBackend:
     ready_s: float = 0.0
     measured: Measured | None = None
     bucket_uri: str = ""
+    notices: tuple[str, ...] = ()
 
 
 class Watched(Protocol):

@@ -23,8 +23,8 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
-from lockref.stores.probe.selftest import RACERS_DEFAULT, ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
+from scenarios.backends.admission import MEASURED, Admission
 from scenarios.backends.docker import started_container
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import BACKENDS, Backend, Native, NodeNative
@@ -198,7 +198,11 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, namin
 
 @contextlib.contextmanager
 def resolve_backend(
-    name_or_uri: str, *, via: str = "native", stands_on: str = OBJECT_STORE.name
+    name_or_uri: str,
+    *,
+    via: str = "native",
+    stands_on: str = OBJECT_STORE.name,
+    admission: Admission = MEASURED,
 ) -> Iterator[RunningBackend]:
     """A backend by name, started and stopped here, or somebody's store or table by its URI.
 
@@ -208,6 +212,7 @@ def resolve_backend(
 
     stands_on: the kind of service that is wanted, `object_store`, `table` or `coordination`. Of the last, the run gets
         a folder of its own, which goes with it, and nothing is measured: a ZooKeeper compares versions.
+    admission: whether a fingerprint vouches for the store in the place of a measurement, and whether it may be unsafe.
     Errors: ConfigError for an unknown name, a bad URI, a table with another key; BackendUnavailable
         with one line if nothing answers there; CapabilityMissing if it ignores
         preconditions or has no such service.
@@ -224,13 +229,15 @@ def resolve_backend(
         with start_backend(name_or_uri, via=via) as running:
             if stands_on == TABLE.name:
                 running = dataclasses.replace(running, uri=table_uri(running))
-            measured = _measured(running.uri, tolerated=find_backend(name_or_uri).known_defects)
-            yield dataclasses.replace(running, measured=measured)
+            defects = find_backend(name_or_uri).known_defects
+            measured, notices = admission.measured(running.uri, tolerated=defects)
+            yield dataclasses.replace(running, measured=measured, notices=notices)
         return
     address = parse_store_uri(name_or_uri)
     if stands_on == TABLE.name or address.scheme == "dynamodb":
         require_table(address, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
-    yield RunningBackend(name=str(address), uri=name_or_uri, measured=_measured(name_or_uri))
+    measured, notices = admission.measured(name_or_uri)
+    yield RunningBackend(name=str(address), uri=name_or_uri, measured=measured, notices=notices)
 
 
 @contextlib.contextmanager
@@ -281,17 +288,4 @@ def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measured
             racers=racers,
             rounds=selftest.ROUNDS_THOROUGH,
             races_ns=selftest.RACES_NS_THOROUGH,
-        )
-
-
-def _measured(uri: str, *, tolerated: frozenset[str] = frozenset()) -> Measured:
-    with contextlib.closing(
-        open_store(uri, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, pool_size=RACERS_DEFAULT)
-    ) as store:
-        return ensure_usable(
-            store,
-            "lockref-ready",
-            address=str(parse_store_uri(uri)),
-            patience_ns=REACH_TIMEOUT_S * NS_PER_S,
-            tolerated=tolerated,
         )

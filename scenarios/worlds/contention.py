@@ -14,6 +14,7 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
+from scenarios.backends.admission import MEASURED, Admission
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.load import load_scenario
@@ -89,6 +90,7 @@ def contend_on(
     seed: int = 0,
     plan: FaultPlan | None = None,
     via: str = "native",
+    admission: Admission = MEASURED,
     folder: Path,
     progress: Callable[[str], None],
 ) -> Contention:
@@ -96,7 +98,8 @@ def contend_on(
 
     clients, duration_ns, processes: default 64 contenders for 10 s in one process; of a scenario with faults, its own
     clients and length, and a process for each client. seed: draws what the clients do, and the faults. plan: in the
-    place of those. progress: told what begins. folder: where the run records.
+    place of those. progress: told what begins. folder: where the run records. admission: as for
+    `resolve_backend`.
     Ctrl-C while the clients contend cuts the run off: `outcome.is_interrupted`.
     Errors: what `run_real` and `resolve_backend` raise.
     """
@@ -115,7 +118,7 @@ def contend_on(
     has_rows = scenario.workload.protocol == "helping"
     if is_ours:
         progress(f"starting {backend} (the first start on a machine installs it)")
-    with resolve_backend(backend, via=via, stands_on=spec.stands_on) as running:
+    with resolve_backend(backend, via=via, stands_on=spec.stands_on, admission=admission) as running:
         progress(
             f"{clients} contenders, {processes} process{'es' if processes > 1 else ''}, "
             f"{duration_ns / 1e9:g} s on {running.name} {running.version}".rstrip()
@@ -137,6 +140,7 @@ def contend_on(
     store_notices = [f"the store {finding.sentence}" for finding in measured.ignored] if measured else []
     if measured and measured.credentials and not is_ours:
         store_notices.append(measured.credentials)
+    store_notices += running.notices
     run_notices = [*strike_notices(plan, outcome.fault_counts), *left_out]
     run_notices += [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
     if outcome.unfinished:
