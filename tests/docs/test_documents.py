@@ -16,6 +16,7 @@ from lockref.dynamodb.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import parse_store_uri
+from scenarios.backends import BACKENDS
 from tests.docs import DOCUMENTS, ROOT, blocks
 from tests.docs.embed import EXAMPLES, fault_table
 
@@ -31,7 +32,7 @@ SHORTER = (
 )
 """What a document shows large is run small: it is the form that must be right."""
 
-NEEDS_SERVER = re.compile(r"^lockref (demo|bench|cluster|backends up|wire)\b")
+NEEDS_SERVER = re.compile(r"^lockref ((demo|bench|cluster|backends up|wire)\b|probe (?!memory:|.* --dry-run))")
 NEEDS_SPARK = re.compile(r"^lockref (demo|report)\b")
 
 
@@ -49,6 +50,7 @@ def _commands() -> list[tuple[str, str]]:
 COMMANDS = _commands()
 PLAIN = [case for case in COMMANDS if not NEEDS_SERVER.match(case[1]) and not NEEDS_SPARK.match(case[1])]
 SERVED = [case for case in COMMANDS if case[1].startswith("lockref bench")]
+PROBED = [case for case in COMMANDS if case[1].startswith("lockref probe") and NEEDS_SERVER.match(case[1])]
 ON_THE_WIRE = [case for case in COMMANDS if case[1].startswith("lockref wire") and "docs/examples" in case[1]]
 
 
@@ -105,6 +107,19 @@ def test_a_shown_contention_runs(
     arguments = [ministack_uri if argument.startswith("s3://") else argument for argument in _shortened(command)]
     code = run(arguments)
     assert code in (0, 3), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+@pytest.mark.parametrize(("document", "command"), PROBED, ids=[command for _, command in PROBED])
+def test_a_shown_probe_runs(
+    document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
+) -> None:
+    """`probe` commands ask a real server, in one round; other addresses and names give way to that of ours."""
+    stores = [argument for argument in _shortened(command)[1:] if ":" in argument or argument in BACKENDS]
+    arguments = [argument for argument in _shortened(command) if argument not in stores]
+    code = run([*arguments, ministack_uri, "--rounds", "1", "--for", "100s"])
+    assert code == 0, f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
 
 
 @pytest.mark.realbackend
