@@ -46,6 +46,7 @@ def _one_mode(session: Session, finding: Finding, mode: WriteMode) -> None:
         version = session.make(key, body)
     else:
         version = first.version or session.version(key)
+        body = _written(session, finding, mode, key, body)
     again = Call(verb=PUT, key=key, body=session.body(mode.name), none_match=ANYTHING)
     if not _refused(session, finding, mode, again, "a create of an object that exists", refusals.exists, body):
         body = session.body("plain")
@@ -59,6 +60,7 @@ def _one_mode(session: Session, finding: Finding, mode: WriteMode) -> None:
             told = "refused as unknown" if met.outcome is Outcome.REJECTED else "refused"
             finding.note(finding.unsupported, f"{mode.name}: a replacement by version: {told} ({met.words})")
         return
+    second = _written(session, finding, mode, key, second)
     late = Call(verb=PUT, key=key, body=session.body(mode.name), match=version)
     _refused(session, finding, mode, late, "a replacement of a stale version", refusals.stale, second)
     session.remove(key)
@@ -66,6 +68,16 @@ def _one_mode(session: Session, finding: Finding, mode: WriteMode) -> None:
     _refused(session, finding, mode, ghost, "a replacement of an object that is gone", refusals.absent, None)
     if mode.clause == "C14":
         _source_condition(session, finding, mode)
+
+
+def _written(session: Session, finding: Finding, mode: WriteMode, key: str, body: bytes) -> bytes:
+    """What is there after a write in that mode. Other bytes than those that went up are a fault of their own."""
+    shown = session.read(key)
+    if shown.body is None or shown.body == body:
+        return body
+    finding.saw(Call(verb=READ, key=key), shown, note="after a write that was confirmed")
+    finding.note(finding.deviations, f"{mode.name}: the object holds other bytes than were written")
+    return shown.body
 
 
 def _write(session: Session, finding: Finding, mode: WriteMode, call: Call, words: str) -> Answer | None:
@@ -90,7 +102,8 @@ def _refused(
     after = session.read(call.key)
     if answer.is_applied or after.body != body:
         finding.saw(Call(verb=READ, key=call.key), after, note="afterwards")
-        finding.note(finding.unsafe, f"{mode.name}: accepted {words} ({answer.words})")
+        told = "accepted" if answer.is_applied else "refused and carried out"
+        finding.note(finding.unsafe, f"{mode.name}: {told} {words} ({answer.words})")
         return False
     if answer.outcome is Outcome.REJECTED:
         finding.note(finding.unsupported, f"{mode.name}: {words}: refused as unknown ({answer.words})")

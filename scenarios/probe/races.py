@@ -27,6 +27,9 @@ ROUNDS_MIN: Final = 2
 RACERS: Final = 12
 RACERS_MIN: Final = 4
 SLOW_ROUND_NS: Final = NS_PER_S
+QUICK_ROUND_NS: Final = NS_PER_S // 2
+"""After a slow round fewer take part, after a quick one all."""
+
 ENOUGH_FAULTY: Final = 5
 ENOUGH_ROUNDS: Final = 12
 """A fault that was seen this often in so many rounds is proven; more rounds only sharpen its rate."""
@@ -74,7 +77,8 @@ def repeat(
     """
     if session.serves_one_at_a_time:
         racers = RACERS_MIN  # The others would wait for a connection, and time out.
-    rate = Rate(name=name, racers=racers, racing=racers)
+    # A store that makes contenders wait for seconds shows it to a few of them first.
+    rate = Rate(name=name, racers=racers, racing=min(racers, RACERS_MIN))
     finding.rates.append(rate)
     try:
         _run_rounds(session, finding, rate, round_, end_ns, list(forms or forms_of(session)), share)
@@ -110,8 +114,10 @@ def _run_rounds(
         if rate.void - voids and rate.void > 10 and not rate.rounds:
             break
         lasted_ns = session.runtime.monotonic_ns() - began_ns
-        if lasted_ns > SLOW_ROUND_NS and rate.racing > RACERS_MIN:
+        if lasted_ns > SLOW_ROUND_NS:
             rate.racing = max(RACERS_MIN, rate.racing // 2)
+        elif lasted_ns < QUICK_ROUND_NS:
+            rate.racing = rate.racers
         if rate.faulty >= ENOUGH_FAULTY and rate.rounds >= ENOUGH_ROUNDS:
             break
 
