@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -123,8 +124,8 @@ class Bucket:
 
 
 @contextlib.contextmanager
-def serving(bucket: Bucket) -> Iterator[str]:
-    """The URI of a store on a server with that bucket."""
+def serving(bucket: Bucket, *, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """The URI of a store on a server with that bucket. context: for TLS."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -173,10 +174,12 @@ def serving(bucket: Bucket) -> Iterator[str]:
         request_queue_size = 128
 
     with Server(("127.0.0.1", 0), Handler) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
-            yield f"s3://bucket/p?endpoint=http://127.0.0.1:{server.server_address[1]}"
+            yield f"s3://bucket/p?endpoint=http{'' if context is None else 's'}://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join(10)

@@ -94,9 +94,12 @@ def probed(
     from scenarios.probe.run import probe
 
     with contextlib.ExitStack() as stack:
-        uri = stack.enter_context(start_backend(store)).uri if is_started_here(store) else store
+        uri, name = store, ""
+        if is_started_here(store):
+            running = stack.enter_context(start_backend(store))
+            uri, name = running.uri, f"{running.name} {running.version}"
         done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, progress=console.progress)
-    document = document_of(done)
+    document = document_of(done, name=name)
     code = gate.exit_code(document, required, is_gone=done.is_gone, is_interrupted=done.is_interrupted)
     if not done.is_reached and not console.as_json and code == BackendUnavailable.exit_code:
         raise BackendUnavailable(done.ended)

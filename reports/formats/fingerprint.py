@@ -37,7 +37,8 @@ def title(document: Mapping[str, Any]) -> str:
     where = f"{store['scheme']}{':' if store['scheme'] == 'memory' else '://'}{store['container']}"
     at = f" at {', '.join(store['endpoints'])}" if store["endpoints"] else ""
     servers = f" (Server: {', '.join(store['servers'])})" if store["servers"] else ""
-    return short(f"{where}{at}{servers}", 200)
+    name = f"{store['name']}: " if store.get("name") else ""
+    return short(f"{name}{where}{at}{servers}", 200)
 
 
 def sentences(clause: Mapping[str, Any]) -> list[str]:

@@ -29,6 +29,7 @@ LEASE: Final = "lease"
 
 WRITES: Final = frozenset({PUT, DELETE, COPY, COMPLETE})
 ANYTHING: Final = "*"
+NO_VERSION: Final = "a success that names no version: does a store answer there?"
 REASON_CHARS_MAX: Final = 160
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import http.client
+import os
 import select
 import socket
 import ssl
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from typing import Final, cast
 from urllib.parse import urlsplit
 
+from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.wire import BoundedSocket, bounded
@@ -25,6 +27,7 @@ from scenarios.probe.calls import Answer, Call, Dialect, HttpReply
 
 REQUEST_TIMEOUT_NS: Final = 10 * NS_PER_S
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+_BUNDLES: Final = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 _CONNECT_TIMEOUT_S: Final = 3.0
 _LOST: Final = (OSError, http.client.HTTPException, ValueError)
 """No answer, or none that is HTTP. A status line that is no number is a ValueError."""
@@ -118,7 +121,7 @@ class WireStore:
         self._host = parts.hostname or ""
         self._address = connect_to or (self._host, parts.port or (443 if parts.scheme == "https" else 80))
         self.is_encrypted = parts.scheme == "https"
-        self._context = ssl.create_default_context() if self.is_encrypted else None
+        self._context = _trust() if self.is_encrypted else None
         self._idle: list[BoundedSocket] = []
         self.keeps_connections = True
 
@@ -149,13 +152,14 @@ class WireStore:
         return held
 
     def send_and_hang_up(self, call: Call) -> bool:
-        """Send a request, wait until its answer arrives, and hang up unread. False if none came."""
+        """Send a request, wait until its answer begins, and hang up. False if none came."""
         with bounded(self.timeout_ns):
             try:
                 sock = self.connect()
                 with contextlib.closing(sock):
                     sock.sendall(self.dialect.form(call).encoded())
-                    return bool(select.select([sock], [], [], self.timeout_ns / NS_PER_S)[0])
+                    # Through TLS, bytes that are no answer arrive as well, so one byte of it is read.
+                    return sock.recv_into(bytearray(1)) > 0
             except OSError:
                 return False
 
@@ -205,6 +209,21 @@ def released(held: Sequence[Held], *, timeout_ns: int = REQUEST_TIMEOUT_NS) -> l
         for each in held:
             each.send_rest()
         return [each.finish() for each in held]
+
+
+def _trust() -> ssl.SSLContext:
+    """Whom the SDKs trust: the system's authorities, and those of the files that the environment names for them.
+
+    Errors: ConfigError for such a file that cannot be read.
+    """
+    context = ssl.create_default_context()
+    for name in _BUNDLES:
+        if path := os.environ.get(name):
+            try:
+                context.load_verify_locations(cafile=path)
+            except (OSError, ssl.SSLError) as error:
+                raise ConfigError(f"{name} names {path!r}, which holds no certificates: {error}") from None
+    return context
 
 
 def _read_reply(sock: BoundedSocket, method: str) -> tuple[HttpReply, bool]:

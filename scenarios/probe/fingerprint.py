@@ -31,8 +31,8 @@ PROBE_VERSION: Final = 1
 QUANTILES: Final = (("p50_ns", 0.50), ("p90_ns", 0.90), ("p99_ns", 0.99), ("p999_ns", 0.999))
 
 
-def document_of(done: Probed) -> dict[str, object]:
-    """The fingerprint. Nothing of a credential is in it."""
+def document_of(done: Probed, *, name: str = "") -> dict[str, object]:
+    """The fingerprint. Nothing of a credential is in it. name: of a server of ours, with its version."""
     address = done.addresses[0]
     return {
         "format": FORMAT,
@@ -41,6 +41,7 @@ def document_of(done: Probed) -> dict[str, object]:
         "lockref": lockref.__version__,
         "client": f"lockref {lockref.__version__}, Python {platform.python_version()}, {platform.system()}",
         "store": store_facts(address)
+        | {"name": name}
         | {"endpoints": [each.endpoint for each in done.addresses if each.endpoint], "servers": done.servers},
         "date_utc": utc_of(done.began_wall_ns),
         "lasted_ns": done.lasted_ns,

@@ -19,6 +19,7 @@ from scenarios.probe.fingerprint import document_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.run import probe
 from scenarios.probe.steps import most_requests
+from tests.certificate import made_certificate
 from tests.conditional_server import Bucket, serving
 
 LONG = "100s"
@@ -128,6 +129,32 @@ def test_an_outage_is_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(verdicts(told).values()) == {"not_answered"}
     assert {design["verdict"] for design in told["designs"].values()} == {"not answered"}
     assert told["residue"]["left"] == []
+
+
+def test_a_store_behind_tls_is_asked_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A foreign certificate is refused before anything is sent. Behind a trusted one the client itself loses the reply."""
+    path, context = made_certificate(tmp_path)
+    bucket = Bucket()
+    with serving(bucket, context=context) as uri:
+        refused = probed(uri, "C1")
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(path))
+        told = probed(uri, "C1", "C2", "C3", "C18", "C19")
+    assert "SSLCertVerificationError: no connection; nothing was sent" in refused["ended"]
+    assert {told["clauses"][clause]["verdict"] for clause in ("C1", "C2", "C3", "C18", "C19")} == {"conforming"}
+    assert told["clauses"]["C18"]["facts"]["how"].startswith("the client hung up")
+    assert bucket.objects == {}
+
+
+def test_two_endpoints_of_two_stores_are_found_out() -> None:
+    """C16, C21, M18: what one endpoint confirmed, the other one does not know, so both let a create win."""
+    one, other = Bucket(), Bucket()
+    with serving(one) as first, serving(other) as second:
+        endpoint = second.partition("endpoint=")[2]
+        done = probe(addresses_of(first, [endpoint]), for_ns=100 * NS_PER_S, rounds=3, only=("C1", "C16", "C21"))
+    told = document_of(done)
+    assert told["clauses"]["C1"]["verdict"] == "conforming"
+    assert told["clauses"]["C16"]["verdict"] == "unsafe"
+    assert told["clauses"]["C21"]["verdict"] == "unsafe"
 
 
 class Dying(Bucket):

@@ -7,8 +7,6 @@ take the reply, and the assertion on the outcome fails. Nothing asserts on speed
 from __future__ import annotations
 
 import contextlib
-import datetime
-import ipaddress
 import socket
 import ssl
 import threading
@@ -16,9 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS
@@ -26,6 +21,7 @@ from lockref.stores import wire
 from lockref.stores.port import Outcome, Version
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.backends.buckets import create_bucket
+from tests.certificate import made_certificate
 
 TIMEOUT_MS = 500
 DRIP_S = 0.05
@@ -245,29 +241,7 @@ def test_a_reply_without_end_does_not_fill_the_memory(scheme: str, monkeypatch: 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
     """A certificate of this test's own for 127.0.0.1, and a server's context with it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "lockref test")])
-    begin = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(begin + datetime.timedelta(days=36_500))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path, key_path = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path, key_path)
-    return path, context
+    return made_certificate(tmp_path)
 
 
 @pytest.mark.parametrize(("scheme", "bundle"), [("s3", "AWS_CA_BUNDLE"), ("az", "REQUESTS_CA_BUNDLE")])

@@ -28,6 +28,7 @@ from scenarios.probe.calls import (
     DELETE,
     LEASE,
     LIST,
+    NO_VERSION,
     PART,
     PUT,
     READ,
@@ -154,7 +155,8 @@ class AzureDialect:
                 outcome, body = Outcome.AMBIGUOUS, None
         return Answer(
             outcome=outcome, status=status, code=code, version=version if outcome is Outcome.APPLIED else "",
-            is_missing=row.missing, body=body, entries=entries, reason=row.why,
+            is_missing=row.missing, body=body, entries=entries,
+            reason=row.why if outcome is row.outcome or code else NO_VERSION,
             upload=reply.headers.get("x-ms-lease-id", ""),
         )  # fmt: skip
 

@@ -26,6 +26,7 @@ from scenarios.probe.calls import (
     DELETE,
     DELETE_VERSION,
     LIST,
+    NO_VERSION,
     PUT,
     READ,
     VERSIONING,
@@ -164,7 +165,7 @@ class GcsDialect:
                 outcome = Outcome.AMBIGUOUS
         return Answer(
             outcome=outcome, status=status, code=code, version=version, is_missing=row.missing, body=body,
-            entries=entries, upload=upload, reason=row.why,
+            entries=entries, upload=upload, reason=row.why if outcome is row.outcome or code else NO_VERSION,
         )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from scenarios.probe.calls import (
     DELETE,
     DELETE_VERSION,
     LIST,
+    NO_VERSION,
     PART,
     PUT,
     READ,
@@ -162,7 +163,8 @@ class S3Dialect:
                 outcome = Outcome.AMBIGUOUS
         return Answer(
             outcome=outcome, status=reply.status, code=code, version=version if outcome is Outcome.APPLIED else "",
-            is_missing=row.missing, body=body if outcome is Outcome.APPLIED else None, reason=row.why, **details,
+            is_missing=row.missing, body=body if outcome is Outcome.APPLIED else None,
+            reason=row.why if outcome is row.outcome or code else NO_VERSION, **details,
         )  # fmt: skip
 
     def _details(self, call: Call, body: bytes) -> dict[str, Any]:

@@ -1,0 +1,127 @@
+"""How each cloud writes down the probe's requests, and what its answers mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lockref.errors import ConfigError
+from lockref.stores.port import Outcome
+from lockref.stores.uri import parse_store_uri
+from scenarios.probe.calls import BEGIN_UPLOAD, COMPLETE, COPY, DELETE, LIST, PUT, READ, Call, HttpReply, Inexpressible
+from scenarios.probe.dialects.azure import AzureDialect
+from scenarios.probe.dialects.gcs import GcsDialect
+from scenarios.probe.dialects.s3 import S3Dialect
+from scenarios.probe.findings import witness_of
+from scenarios.probe.opening import addresses_of, open_endpoint
+
+SECRET = "probe-secret"
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "probe-id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+
+def dialect(scheme: str) -> Any:
+    """The cloud's dialect, at an address where nothing listens."""
+    if scheme == "s3":
+        return S3Dialect(parse_store_uri("s3://bucket/p?endpoint=http://127.0.0.1:9"))
+    if scheme == "gs":
+        return GcsDialect(parse_store_uri("gs://bucket/p?endpoint=http://127.0.0.1:9"))
+    return AzureDialect(parse_store_uri("az://bucket/p?endpoint=http://127.0.0.1:9/devstoreaccount1"))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "call", "line", "condition"),
+    [
+        ("s3", Call(verb=PUT, key="k", none_match="*"), "PUT /bucket/p/k", ("If-None-Match", "*")),
+        ("s3", Call(verb=DELETE, key="k", match='"e"'), "DELETE /bucket/p/k", ("If-Match", '"e"')),
+        ("s3", Call(verb=LIST, key="x/"), "GET /bucket?list-type=2&prefix=p%2Fx%2F", None),
+        ("s3", Call(verb=COPY, key="k", source="s"), "PUT /bucket/p/k", ("x-amz-copy-source", "/bucket/p/s")),
+        (
+            "gs",
+            Call(verb=PUT, key="k", none_match="*"),
+            "POST /upload/storage/v1/b/bucket/o?uploadType=multipart&ifGenerationMatch=0",
+            None,
+        ),
+        ("gs", Call(verb=DELETE, key="k", match="7"), "DELETE /storage/v1/b/bucket/o/p%2Fk?ifGenerationMatch=7", None),
+        ("az", Call(verb=PUT, key="k", match="e"), "PUT /devstoreaccount1/bucket/p/k", ("If-Match", "e")),
+    ],
+)
+def test_a_call_becomes_one_request(scheme: str, call: Call, line: str, condition: tuple[str, str] | None) -> None:
+    """Method, path and condition, below the store's prefix; signed where there are credentials; no secret in it."""
+    request = dialect(scheme).form(call)
+    assert f"{request.method} {request.target}" == line
+    if condition is not None:
+        assert request.headers[condition[0]] == condition[1]
+    assert ("Authorization" in request.headers) is (scheme != "gs")
+    assert SECRET.encode() not in request.encoded()
+    assert "Authorization" not in repr(request)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "call"),
+    [
+        ("gs", Call(verb=PUT, key="k", match="*")),
+        ("gs", Call(verb=PUT, key="k", match="7", none_match="*")),
+        ("az", Call(verb=BEGIN_UPLOAD, key="k")),
+        ("s3", Call(verb=PUT, key="k", mode="media upload")),
+    ],
+)
+def test_what_a_cloud_cannot_say_is_not_asked(scheme: str, call: Call) -> None:
+    """The question does not arise there, which is no refusal."""
+    with pytest.raises(Inexpressible):
+        dialect(scheme).form(call)
+
+
+ERROR = b'<?xml version="1.0"?><Error><Code>PreconditionFailed</Code></Error>'
+ETAG = {"etag": '"e"'}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "verb", "status", "headers", "body", "outcome"),
+    [
+        ("s3", PUT, 200, ETAG, b"", Outcome.APPLIED),
+        ("s3", PUT, 200, {}, b"<html>", Outcome.AMBIGUOUS),
+        ("s3", PUT, 412, {}, ERROR, Outcome.PRECONDITION_FAILED),
+        ("s3", COMPLETE, 200, {}, ERROR, Outcome.PRECONDITION_FAILED),
+        ("s3", COMPLETE, 200, {}, b"<R><ETag>e</ETag></R>", Outcome.APPLIED),
+        ("s3", READ, 404, {}, b"", Outcome.PRECONDITION_FAILED),
+        ("s3", PUT, 404, {}, b"<Error><Code>NoSuchBucket</Code></Error>", Outcome.REJECTED),
+        ("s3", LIST, 200, {}, b"not xml", Outcome.AMBIGUOUS),
+        ("gs", PUT, 200, {}, b'{"generation": "7"}', Outcome.APPLIED),
+        ("gs", PUT, 200, {}, b"{}", Outcome.AMBIGUOUS),
+        ("gs", DELETE, 404, {}, b'{"error": {"message": "No such object"}}', Outcome.PRECONDITION_FAILED),
+        ("gs", PUT, 404, {}, b'{"error": {"message": "The bucket does not exist"}}', Outcome.REJECTED),
+        ("az", PUT, 409, {"x-ms-error-code": "BlobAlreadyExists"}, b"", Outcome.PRECONDITION_FAILED),
+        ("az", PUT, 412, {"x-ms-error-code": "LeaseIdMissing"}, b"", Outcome.CONFLICT),
+        ("az", LIST, 200, {}, b"not xml", Outcome.AMBIGUOUS),
+    ],
+)
+def test_what_an_answer_means(
+    scheme: str, verb: str, status: int, headers: dict[str, str], body: bytes, outcome: Outcome
+) -> None:
+    """The status is kept as it came; an error inside a success is an error; a success without a version is none."""
+    answer = dialect(scheme).answer(Call(verb=verb, key="k"), HttpReply(status=status, headers=headers, body=body))
+    assert (answer.outcome, answer.status) == (outcome, status)
+    assert outcome is Outcome.APPLIED or not answer.version
+
+
+def test_a_witness_holds_what_was_asked_and_answered() -> None:
+    """Verb, key, condition, status and code; not the address of an upload, which is a password."""
+    call = Call(verb=COMPLETE, key="k", upload="upload-capability", match="7")
+    answer = dialect("gs").answer(call, HttpReply(status=412, headers={}, body=b"{}"))
+    told = witness_of(call, answer, note="stale")
+    assert (told["request"], told["condition"], told["status"]) == ("complete", "if-match 7", 412)
+    assert "upload-capability" not in str(told)
+
+
+def test_a_bundle_that_holds_no_certificates_is_a_wrong_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable and the file are named."""
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/nowhere.pem")
+    (address,) = addresses_of("s3://bucket?endpoint=https://127.0.0.1:9")
+    with pytest.raises(ConfigError, match=r"AWS_CA_BUNDLE names '/nowhere.pem'"):
+        open_endpoint(address)
