@@ -132,7 +132,7 @@ def test_an_outage_is_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_store_behind_tls_is_asked_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A foreign certificate is refused before anything is sent. Behind a trusted one the client itself loses the reply."""
+    """A foreign certificate is refused before anything is sent. Behind a trusted one the client loses the reply."""
     path, context = made_certificate(tmp_path)
     bucket = Bucket()
     with serving(bucket, context=context) as uri:
