@@ -143,7 +143,7 @@ def test_commands_are_thin() -> None:
     """A command reads its options, calls a room, and says what came of it.
 
     The limit grew by 150 lines with `lockref delta`, by 130 with `lockref cluster` and `backends up`, and by 170 for
-    each of `compare`, `probe`, `wire` and `evaluate`: each option takes a line.
+    each of `compare`, `probe`, `wire` and `evaluate`, and by 40 with `bench --fingerprint`: each option takes a line.
     """
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "lockref/cli").glob("*.py"))
-    assert lines <= 2260
+    assert lines <= 2300
