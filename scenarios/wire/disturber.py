@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
+from lockref.history import Op
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.tap import Strike
@@ -147,18 +148,18 @@ class Disturber:
         if self._is_over or (self._plan.heal_ns is not None and now_ns >= self._plan.heal_ns):
             return []
         service = RESOURCE if self._is_protected(asked.request.key) else STORE
-        op = OP_NAMES[asked.op]
+        ops = _names(asked)
         with self._mutex:
-            return [fault for fault in self._plan.faults if self._meets(fault, asked, op, service, now_ns)]
+            return [fault for fault in self._plan.faults if self._meets(fault, asked, ops, service, now_ns)]
 
-    def _meets(self, fault: Fault, asked: Asked, op: str, service: str, now_ns: int) -> bool:
+    def _meets(self, fault: Fault, asked: Asked, ops: Collection[str], service: str, now_ns: int) -> bool:
         trigger = fault.when
         if trigger is not None:
-            if not _is_meant(trigger, asked.client, op, service) or not trigger.is_open(now_ns):
+            if not _is_meant(trigger, asked.client, ops, service) or not trigger.is_open(now_ns):
                 return False
             self._met[fault.id] = self._met.get(fault.id, 0) + 1
             return self._met[fault.id] == trigger.nth
-        if not isinstance(fault, RequestFault) or not _is_meant(fault, asked.client, op, service):
+        if not isinstance(fault, RequestFault) or not _is_meant(fault, asked.client, ops, service):
             return False
         begin_ns = fault.at_ns or 0
         if now_ns < begin_ns or (fault.for_ns is not None and now_ns >= begin_ns + fault.for_ns):
@@ -244,6 +245,16 @@ class Disturber:
         self._runtime.spawn(restart, name=f"{fault.id}-restart")
 
 
-def _is_meant(wanted: Trigger | RequestFault, client: str, op: str, service: str) -> bool:
+def _names(asked: Asked) -> tuple[str, ...]:
+    """What a plan may call this request. To delete a lock's object is to release it, too."""
+    name = OP_NAMES[asked.op]
+    return (name, OP_NAMES[Op.RELEASE]) if asked.op is Op.DELETE and asked.is_lock else (name,)
+
+
+def _is_meant(wanted: Trigger | RequestFault, client: str, ops: Collection[str], service: str) -> bool:
     """True if a request of this client, kind and service is one that is counted."""
-    return wanted.client in (None, client) and wanted.op in (None, op) and wanted.service in (None, service)
+    return (
+        wanted.client in (None, client)
+        and (wanted.op is None or wanted.op in ops)
+        and wanted.service in (None, service)
+    )
