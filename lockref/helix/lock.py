@@ -4,15 +4,17 @@ Helix's locks are assigned, not asked for: whoever is live is a candidate. So ea
 session and waits until the controller has given the lock to this instance; `unlock` leaves. The live instances are the
 waiters.
 
+Several locks of one process share one instance (`membership`): it is live while any of them is asked for or held.
+
 `HelixLock` is the participant as it should be. `RecipeLock` is the recipe's: it believes what its callbacks told it
 until it hears otherwise (Z9, Z10), and it has no callback for being dropped (Z8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Self
 
 from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import (
@@ -23,11 +25,11 @@ from lockref.errors import (
     LockNotHeld,
     LockTimeout,
     ReleaseFailed,
-    StoreRejected,
 )
 from lockref.helix.cluster import Cluster, RebalanceMode, Resource
 from lockref.helix.configured import creates
 from lockref.helix.controller import Controller, ControllerSettings
+from lockref.helix.membership import Membership
 from lockref.helix.messages import Message
 from lockref.helix.participant import Handlers, Listener, Participant, ParticipantSettings
 from lockref.helix.pipeline import Semantics
@@ -71,18 +73,28 @@ class HelixLock:
     companion = "lockref.helix.lock:ControllerNode"
     decode_state = staticmethod(decode_state)
 
-    def __init__(self, context: LockContext) -> None:
+    def __init__(self, context: LockContext, membership: Membership | None = None) -> None:
         self._runtime = context.runtime
         self._listener = context.listener
         self._lock = context.settings.key
         self._timeout_ns = context.settings.validity_ns
         self._attempt_ns = max(context.settings.poll_interval_ns, NS_PER_S)
         self._drift_ppm = _ppm(context.settings)
-        self._session: Session = context.open(COORDINATION, timeout_ns=max(100 * NS_PER_MS, self._timeout_ns // 4))
+        if membership is None:
+            request_ns = max(100 * NS_PER_MS, self._timeout_ns // 4)
+            membership = Membership(context.open(COORDINATION, timeout_ns=request_ns), context.runtime)
+        self._membership = membership
+        self._session: Session = membership.session
         self._gate = context.runtime.mutex()
         self._owner: Task | None = None
         self._participant: Participant | None = None
         self._tenure: _Tenure | None = None
+
+    @classmethod
+    def several(cls, contexts: Sequence[LockContext]) -> list[Self]:
+        """Locks of one process that share one instance of the cluster. contexts: at least one; each with its lock."""
+        first = cls(contexts[0])
+        return [first, *(cls(context, first._membership) for context in contexts[1:])]
 
     # What the laboratory calls.
 
@@ -124,18 +136,7 @@ class HelixLock:
     def _granted_by(self, deadline_ns: int, timeout_ns: int) -> bool:
         """True once the lock is assigned to this instance. Raises LockTimeout."""
         tenure = self._tenure = _Tenure(self._lock, self._runtime.event(), self._told_lost)
-        participant = self._made(tenure)
-        while True:
-            try:
-                participant.join(until_ns=MonoNs(deadline_ns))
-                break
-            except (ConfigError, BackendUnavailable, LockLost, StoreRejected) as error:
-                # The controller makes the cluster, and may come later; an earlier session of ours may still live.
-                self._session.end()
-                if self._runtime.monotonic_ns() >= deadline_ns:
-                    raise LockTimeout(f"{self._lock}: cannot join: {error}") from error
-                self._runtime.sleep(100 * NS_PER_MS)
-        self._participant = participant
+        self._participant = self._membership.enter(self._lock, tenure, self._made, deadline_ns)
         tenure.changed.wait(max(0, deadline_ns - self._runtime.monotonic_ns()))
         if tenure.is_granted and self.holds():
             self._report(LockEventKind.GRANTED)
@@ -153,7 +154,7 @@ class HelixLock:
         if not lost and not self.holds():
             lost = "the session may have ended"
         try:
-            self._leave()
+            self._leave(is_waiting=not lost)
         except (ReleaseFailed, LockLost):
             if not lost:
                 raise
@@ -174,12 +175,12 @@ class HelixLock:
         try:
             self._leave()
         finally:
-            self._session.close()
+            self._membership.close()
 
-    def _leave(self) -> None:
+    def _leave(self, *, is_waiting: bool = False) -> None:
         participant, self._participant = self._participant, None
         if participant is not None:
-            participant.leave()
+            self._membership.leave(self._lock, is_waiting=is_waiting)
 
     # What a variant may decide.
 
@@ -238,19 +239,16 @@ class RecipeLock(HelixLock):
     It learns of the end of its session when it is connected again (Z9, Z10), and a drop calls nothing (Z8).
     """
 
-    def __init__(self, context: LockContext) -> None:
-        super().__init__(context)
-        self._callbacks = _Callbacks()
-
     def _made(self, listener: Listener) -> Participant:
-        self._callbacks = callbacks = _Callbacks()
-        assert isinstance(listener, _Tenure), "the lock made it"
+        # A new one each time: what calls an earlier participant back late says nothing of this one.
+        callbacks: dict[str, None] = {}
+        self._membership.called_back = callbacks
 
-        def locked(_message: Message) -> None:
-            callbacks.is_locked = True
+        def locked(message: Message) -> None:
+            callbacks[message.lock] = None
 
-        def unlocked(_message: Message) -> None:
-            callbacks.is_locked = False
+        def unlocked(message: Message) -> None:
+            callbacks.pop(message.lock, None)
 
         return Participant(
             self._session,
@@ -265,11 +263,11 @@ class RecipeLock(HelixLock):
         )
 
     def holds(self) -> bool:
-        return self._callbacks.is_locked
+        return self._participant is not None and self._lock in self._membership.called_back
 
-    def _leave(self) -> None:
-        self._callbacks.is_locked = False
-        super()._leave()
+    def _leave(self, *, is_waiting: bool = False) -> None:
+        self._membership.called_back.pop(self._lock, None)
+        super()._leave(is_waiting=is_waiting)
 
     def _believed_token(self, participant: Participant) -> int | None:
         return None  # The recipe has no fencing.
@@ -278,31 +276,26 @@ class RecipeLock(HelixLock):
         return None
 
 
-class _Callbacks:
-    """What the callbacks of the recipe's lock object have been told."""
-
-    is_locked = False
-
-
 class _Reset(Listener):
     """The lock object is reset when its participant hears that its session is over; nothing else calls it."""
 
-    def __init__(self, callbacks: _Callbacks, tenure: _Tenure) -> None:
-        self._callbacks = callbacks
-        self._tenure = tenure
+    def __init__(self, called_back: dict[str, None], listener: Listener) -> None:
+        self._called_back = called_back
+        self._listener = listener
 
     def granted(self, lock: str, token: int) -> None:
-        self._tenure.granted(lock, token)
+        self._listener.granted(lock, token)
 
     def lost(self, lock: str, reason: str) -> None:
-        self._callbacks.is_locked = False
-        self._tenure.lost(lock, reason)
+        self._called_back.pop(lock, None)
+        self._listener.lost(lock, reason)
 
 
 class ControllerNode:
-    """A controller as a node of a scenario. It makes the cluster with one lock if that is not there.
+    """A controller as a node of a scenario. It makes the cluster if that is not there.
 
-    options: `semantics` (first, 0.7.1, current, ours), `rebalancer`, `checks_leadership` (true, false), `session_ms`.
+    options: `locks`, their names with commas between, where there are several; `semantics` (first, 0.7.1, current,
+    ours), `rebalancer`, `checks_leadership` (true, false), `session_ms`.
     """
 
     stands_on = "coordination"
@@ -317,7 +310,7 @@ class ControllerNode:
             raise ConfigError(f"semantics is {semantics!r}; expected one of {', '.join(Semantics)}")
         session_ms = options.get("session_ms", str(context.settings.validity_ns // NS_PER_MS))
         self._runtime = context.runtime
-        self._lock = context.settings.key
+        self._locks = tuple(options.get("locks", context.settings.key).split(","))
         self._rebalancer = options.get("rebalancer", "sticky")
         self._session_ns = int(session_ms) * NS_PER_MS
         self._session: Session = context.open(COORDINATION, timeout_ns=max(100 * NS_PER_MS, self._session_ns // 4))
@@ -347,7 +340,7 @@ class ControllerNode:
         self._controller.stop()
 
     def _make_cluster(self) -> None:
-        cluster = one_lock(self._lock, self._rebalancer)
+        cluster = open_cluster(self._locks, self._rebalancer)
         while not self._is_closed:
             try:
                 self._session.start(self._runtime, timeout_ns=self._session_ns)
@@ -359,11 +352,11 @@ class ControllerNode:
             self._runtime.sleep(100 * NS_PER_MS)
 
 
-def one_lock(lock: str, rebalancer: str) -> Cluster:
-    """A cluster that every instance may join, with one lock of that name."""
+def open_cluster(locks: tuple[str, ...], rebalancer: str) -> Cluster:
+    """A cluster that every instance may join, with locks of these names."""
     resource = Resource(
-        name=RESOURCE, locks=1, replicas=1, mode=RebalanceMode.USER_DEFINED, rebalancer=rebalancer, model=LOCK_UNLOCK,
-        names=(lock,),
+        name=RESOURCE, locks=len(locks), replicas=1, mode=RebalanceMode.USER_DEFINED, rebalancer=rebalancer,
+        model=LOCK_UNLOCK, names=locks,
     )  # fmt: skip
     return Cluster(name=CLUSTER, resources=(resource,), instances=(), allows_joining=True)
 

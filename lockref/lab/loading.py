@@ -28,7 +28,7 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, fields
 from importlib import metadata
@@ -94,6 +94,8 @@ class ProviderSpec:
     stands_on: the kind of service that its lock lives in, such as "object_store" or "table".
     companion: the program of a node that must work beside its clients, such as the controller that assigns the lock
         (see `load_program`). A scenario that declares no nodes gets one of it, called "controller".
+    several: makes the locks of one process that share what they stand on, one for each context; None where each is made
+        by itself.
     watch_ns: for how long its waiters must see an unchanged record before they take over, in nanoseconds;
         None where records say themselves when they end.
     """
@@ -111,6 +113,7 @@ class ProviderSpec:
     can_resume: bool = False
     stands_on: str = OBJECT_STORE.name
     companion: str | None = None
+    several: Callable[[Sequence[LockContext]], Sequence[LockProvider]] | None = None
     watch_ns: Callable[[LockSettings], int] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -338,8 +341,12 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
     watch_ns = getattr(made, "watch_ns", None)
     if watch_ns is not None and not callable(watch_ns):
         raise ConfigError(f"provider {name!r}: watch_ns is {watch_ns!r}; expected a function of the lock's settings")
+    several = getattr(made, "several", None)
+    if several is not None and not callable(several):
+        raise ConfigError(f"provider {name!r}: several is {several!r}; expected a function of lock contexts")
     return ProviderSpec(
         name=name,
+        several=several,
         factory=_factory(made, name),
         decode=_decoder(made, name),
         claims=tuple(sorted(set(claims))),

@@ -70,7 +70,7 @@ class DrawnScenario:
     def run_row(self, scenario: Scenario, spec: ProviderSpec, *, clients: int, lock: str) -> dict[str, Any]:
         """The columns of the runs table that both worlds fill in the same way.
 
-        clients: so many take part. lock: what the history calls their lock.
+        clients: so many take part. lock: what the history calls their lock, or the first of them.
         """
         mixture = Mixture(scenario, spec)
         waits = [scenario.workload.wait, *(work.wait for work in scenario.workload.clients.values() if work.wait)]
@@ -86,7 +86,9 @@ class DrawnScenario:
             "must_happen": scenario.demanded_of(spec, clients=clients, duration_ns=self.duration_ns),
             "claims": mixture.claims,
             "node_providers": mixture.providers_beside(f"n{number}" for number in range(1, clients + 1)) or None,
-            "lock_protocols": None if spec.protocol is None else {lock: spec.protocol},
+            "lock_protocols": None
+            if spec.protocol is None
+            else dict.fromkeys(scenario.workload.lock_names(lock), spec.protocol),
             "unsafe": self._unsafe(scenario.lock),
             "watch_ns": None if spec.watch_ns is None else spec.watch_ns(self.lock_settings(scenario.lock)),
         }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
@@ -228,7 +228,10 @@ class Workload(Model):
     `forks`: its process forks while it holds, and the child uses what it inherited (H9);
     `closes`: it ends its last cycle by closing the lock that it holds (U16);
     `closed_by_another`: a second thread closes the lock under the first one that holds it (U16);
-    `unlocked`: it never asks its lock.
+    `unlocked`: it never asks its lock;
+    `members`: a task for each of `locks` asks for its lock, works under it if it is given, and all are given back
+    together.
+    locks: so many does each client ask for. What they protect is one resource for each.
     protocol: of a `delta_log`, how writers commit (see `scenarios.workloads.delta.protocols`); `helping` needs a
     service of kind `table`. tables: so many tables, client n2 writes to the second of two. lock_key: `table`: each has
     its own lock; `shared`: all have one (D3). checkpoint_delay: between a tenth version and its checkpoint.
@@ -239,9 +242,10 @@ class Workload(Model):
     tables: Annotated[int, Field(ge=1, le=64)] = 1
     lock_key: Literal["table", "shared"] = "table"
     checkpoint_delay: Duration = constant(0, "0s")
+    locks: Annotated[int, Field(ge=1, le=16)] = 1
     life: Literal[
         "loop", "relock", "two_threads", "careless_thread", "owner_ends", "reentrant", "closes", "closed_by_another",
-        "forks", "unlocked",
+        "forks", "unlocked", "members",
     ] = "loop"  # fmt: skip
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
@@ -250,6 +254,16 @@ class Workload(Model):
     writes: Count = constant(2)
     wait: Duration = constant(30 * NS_PER_UNIT["s"], "30s")
     clients: dict[ClientName, Work] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _several_locks(self) -> Self:
+        if self.locks > 1 and (self.life != "members" or self.kind == "delta_log"):
+            raise ValueError("several locks need 'life: members', and another kind than delta_log")
+        return self
+
+    def lock_names(self, key: str) -> tuple[str, ...]:
+        """Every lock of the workload. key: of the first one."""
+        return (key, *(f"{key}-{number}" for number in range(2, self.locks + 1)))
 
 
 class Swarm(Model):

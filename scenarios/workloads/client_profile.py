@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from lockref.runtime import Task
+from lockref.runtime import Event, Task
 from scenarios.definition.units import Chooser, Drawn
 from scenarios.workloads.client import Client
 
@@ -223,6 +224,37 @@ def closed_by_another(clients: Sequence[Client], profile: ClientProfile, streams
         task.join()
 
 
+def members(clients: Sequence[Client], profile: ClientProfile, streams: Sequence[Chooser]) -> None:
+    """A task for each lock asks for it, and works under it if it is given; then all are given back (T5, per lock)."""
+    first, choose = clients[0].runtime, streams[0]
+    deadline_ns = first.monotonic_ns() + profile.last_start_ns
+    first.sleep(profile.start.draw(choose))
+    for _ in range(profile.cycles.draw(choose)):
+        first.sleep(profile.think.draw(choose))
+        left_ns = deadline_ns - first.monotonic_ns()
+        if left_ns <= 0:
+            return
+        wait_ns = min(profile.wait.draw(choose), left_ns)
+
+        # Each gives back in the task that locked, and none before all have worked: they leave together.
+        worked = [first.event() for _ in clients]
+
+        def turn(number: int, wait_ns: int = wait_ns, worked: Sequence[Event] = worked) -> None:
+            client = clients[number]
+            client.acquire(wait_ns)
+            if client.tenure is not None:
+                work_under_lock(client, profile, streams[number])
+            worked[number].set()
+            for each in worked:
+                each.wait(None)
+            if client.tenure is not None:
+                client.release()
+
+        tasks = [first.spawn(partial(turn, number), name=client.task) for number, client in enumerate(clients)]
+        for task in tasks:
+            task.join()
+
+
 TWO_TASKS: dict[str, Together] = {
     "two_threads": _side_by_side(loop),
     "careless_thread": _side_by_side(careless),
@@ -231,14 +263,21 @@ TWO_TASKS: dict[str, Together] = {
 """What two tasks do that share one provider."""
 
 
-def tasks_of(behaviour: str) -> tuple[str, ...]:
-    """The tasks of one process that behaves so (`workload.life`), the first one first."""
+MEMBERS = "members"
+
+
+def tasks_of(behaviour: str, locks: int = 1) -> tuple[str, ...]:
+    """The tasks of one process that behaves so (`workload.life`), the first one first. locks: of `members`."""
+    if behaviour == MEMBERS:
+        return tuple(f"lock-{number}" for number in range(1, locks + 1))
     return ("main", "second") if behaviour in TWO_TASKS else ("main",)
 
 
 def run_clients(behaviour: str, clients: Sequence[Client], profile: ClientProfile, streams: Sequence[Chooser]) -> None:
     """One process from its first cycle to its last; a client and a stream for each of `tasks_of(behaviour)`."""
-    if behaviour in ONE_TASK:
+    if behaviour == MEMBERS:
+        members(clients, profile, streams)
+    elif behaviour in ONE_TASK:
         ONE_TASK[behaviour](clients[0], profile, streams[0])
     else:
         TWO_TASKS[behaviour](clients, profile, streams)

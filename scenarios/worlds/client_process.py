@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lockref.errors import LockError
@@ -33,7 +33,7 @@ class Surroundings:
     """What a world gives one process.
 
     runtime: what the lock gets. client_runtime: that of the clients, which no fault reaches but through their process.
-    open_store, open_port: see `LockContext`. open_resource: a client of the protected resource, for one task.
+    open_store, open_port: see `LockContext`. open_resource: a client of what this lock protects, for one task.
     reads_first: a client reads the resource and bases its write on it. stream: by task, what its client draws from.
     stamp, on_belief, virtual_ns: see `Client`.
     """
@@ -44,7 +44,7 @@ class Surroundings:
     settings: LockSettings
     open_store: Callable[[int], ObjectStore]
     open_port: Callable[[PortKind[Any], int, str], Any] | None = None
-    open_resource: Callable[[], Protected]
+    open_resource: Callable[[str], Protected]
     reads_first: bool
     recorder: Recorder
     stamp: Callable[[], Stamp]
@@ -53,13 +53,15 @@ class Surroundings:
     on_belief: Callable[[Client], None] | None = None
     virtual_ns: Callable[[], int] | None = None
 
-    def context(self, runtime: Runtime, clients: list[Client]) -> LockContext:
-        """What a lock is made from. clients: those that hear its reports; the list may still grow."""
+    def context(self, runtime: Runtime, clients: list[Client], lock: str = "") -> LockContext:
+        """What a lock is made from. clients: those that hear its reports; the list may still grow. lock: "" is the
+        process's only one.
+        """
         return LockContext(
             runtime=runtime,
             open_store=self.open_store,
             open_port=self.open_port,
-            settings=self.settings,
+            settings=replace(self.settings, key=lock) if lock else self.settings,
             listener=ClientsListener(clients),
         )
 
@@ -70,8 +72,10 @@ class Surroundings:
         *,
         on_fork: Callable[[Client], None] | None = None,
         shares_provider: bool = False,
+        lock: str = "",
     ) -> Client:
-        """The client of one task."""
+        """The client of one task. lock: "" is the process's only one."""
+        lock = lock or self.settings.key
         return Client(
             node=self.node,
             task=task,
@@ -80,9 +84,9 @@ class Surroundings:
             stamp=self.stamp,
             next_number=self.next_number,
             provider=provider,
-            resource=self.open_resource(),
+            resource=self.open_resource(lock),
             reads_first=self.reads_first,
-            lock=self.settings.key,
+            lock=lock,
             on_belief=self.on_belief,
             on_fork=on_fork,
             shares_provider=shares_provider,
@@ -93,11 +97,14 @@ class Surroundings:
 class ClientProcess:
     """A process with its lock and its clients, ready to run.
 
+    Several locks of one process may share what they stand on: a provider whose class has `several` is given all their
+    contexts at once. provider: the first of them.
+
     on_fork: makes a child process; None for a lock that does not declare that it survives a fork.
     Errors: what the lock raises while it is made.
     """
 
-    __slots__ = ("_around", "_behaviour", "clients", "context", "provider")
+    __slots__ = ("_around", "_behaviour", "_providers", "clients", "context", "provider")
 
     def __init__(
         self,
@@ -111,18 +118,40 @@ class ClientProcess:
         self._around = around
         self._behaviour = scenario.workload.life
         self.clients: list[Client] = []
+        if scenario.workload.locks > 1:
+            self.provider = self._make_several(spec, scenario, profile)
+            return
         self.context = around.context(runtime_for(around.runtime, profile), self.clients)
         self.provider = spec.factory(self.context)
+        self._providers = [self.provider]
         tasks = tasks_of(self._behaviour)
         for task in tasks:
             client = around.client(task, self.provider, on_fork=on_fork, shares_provider=len(tasks) > 1)
             self.clients.append(client)
 
+    def _make_several(self, spec: ProviderSpec, scenario: Scenario, profile: ClientProfile) -> LockProvider:
+        """A lock, a task and a client for each of the workload's locks. Each client hears of its own lock alone."""
+        around, workload = self._around, scenario.workload
+        runtime = runtime_for(around.runtime, profile)
+        locks = workload.lock_names(around.settings.key)
+        heard: list[list[Client]] = [[] for _ in locks]
+        contexts = [around.context(runtime, each, lock) for each, lock in zip(heard, locks, strict=True)]
+        several = spec.several
+        self._providers = [spec.factory(each) for each in contexts] if several is None else list(several(contexts))
+        self.context = contexts[0]
+        tasks = tasks_of(self._behaviour, len(locks))
+        for task, provider, lock, hearing in zip(tasks, self._providers, locks, heard, strict=True):
+            client = around.client(task, provider, lock=lock)
+            hearing.append(client)
+            self.clients.append(client)
+        return self._providers[0]
+
     def run(self, profile: ClientProfile) -> None:
-        """Let the clients do their work, then close the lock."""
+        """Let the clients do their work, then close the locks."""
         streams = [self._around.stream(client.task) for client in self.clients]
         run_clients(self._behaviour, self.clients, profile, streams)
-        close_quietly(self.provider)
+        for provider in self._providers:
+            close_quietly(provider)
 
 
 def close_quietly(provider: LockProvider) -> None:

@@ -112,6 +112,8 @@ def run_real(
     BackendUnavailable if the store does not answer.
     KeyboardInterrupt while the clients contend cuts the run off.
     """
+    if scenario.workload.locks > 1:
+        raise CapabilityMissing(f"{scenario.name} has several locks in one process; only a simulation has those")
     count = scenario.clients if clients is None else clients
     mixture = Mixture(scenario, spec)
     plan = require_feasible(scenario, seed=seed, plan=plan)

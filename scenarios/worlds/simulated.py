@@ -108,13 +108,19 @@ class _Laboratory:
         for name, declared in scenario.services_on(mixture.stands_on).items():
             world.add(name, declared.make(), decode=mixture.decode)
         self.reads_first = False
+        # By lock, the service that it protects.
+        locks = scenario.workload.lock_names(self.settings.key)
+        self._resources = {
+            lock: f"{RESOURCE.name}-{number}" if number > 1 else RESOURCE.name for number, lock in enumerate(locks, 1)
+        }
         if scenario.workload.kind == DELTA_LOG:
             world.add(RESOURCE.name, DeltaLogService(world.recorder), decode=None)
         else:
-            resource = RESOURCES[scenario.workload.kind]()
-            self.reads_first = resource.reads_first
-            host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=self.settings.key)
-            world.add(RESOURCE.name, ResourceService(host.handle), decode=None)
+            for lock, name in self._resources.items():
+                resource = RESOURCES[scenario.workload.kind]()
+                self.reads_first = resource.reads_first
+                host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=lock)
+                world.add(name, ResourceService(host.handle), decode=None)
         self.request_timeout_ns = 0
         # Clients with the process they live in, so that `_observe` can leave out those whose process has crashed.
         self.clients: list[tuple[Client, Process]] = []
@@ -137,7 +143,7 @@ class _Laboratory:
             settings=replace(self.settings, key=lock_key_of(self.scenario.workload, node.name, self.settings.key)),
             open_store=ports.open_store,
             open_port=ports.open_port,
-            open_resource=lambda: self._resource(node),
+            open_resource=lambda lock: self._resource(node, lock),
             reads_first=self.reads_first,
             recorder=world.recorder,
             stamp=process.client_runtime.stamp,
@@ -213,7 +219,8 @@ class _Laboratory:
     def _serve(self, node: Node, declared: DeclaredNode) -> None:
         """A node that is no client: its program runs until the run ends; a restart makes it anew."""
         program = load_program(declared.program)
-        settings = replace(self.settings, options=declared.options)
+        several = {"locks": ",".join(self._resources)} if len(self._resources) > 1 else {}
+        settings = replace(self.settings, options={**several, **declared.options})
 
         def serve() -> None:
             ports = _Ports(self, node)
@@ -244,9 +251,9 @@ class _Laboratory:
         self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
         return self.world.connect(node, name, kind, timeout_ns=timeout_ns)
 
-    def _resource(self, node: Node) -> Protected:
+    def _resource(self, node: Node, lock: str) -> Protected:
         if self.scenario.workload.kind != DELTA_LOG:
-            return self.world.connect(node, RESOURCE.name, RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
+            return self.world.connect(node, self._resources[lock], RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
         workload, process, connect = self.scenario.workload, node.process, self.world.connect
         rows = next((name for name, each in self.scenario.services.items() if each.kind == TABLE.name), None)
         return Committer(

@@ -275,7 +275,7 @@ class ClientThreads:
             settings=job.drawn.lock_settings(job.scenario.lock, key=lock_key_of(job.scenario.workload, name, job.key)),
             open_store=lambda timeout_ns: open_port(OBJECT_STORE, timeout_ns, ""),
             open_port=open_port,
-            open_resource=lambda: self._resource(name, journal),
+            open_resource=lambda _lock: self._resource(name, journal),
             reads_first=reads_first(job.scenario.workload.kind),
             recorder=self.recorder,
             stamp=stamp,

@@ -1,0 +1,51 @@
+"""One cluster with four locks in a scenario: each is judged by itself, and one instance holds several."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.errors import CapabilityMissing, ConfigError
+from lockref.history import runs_table, to_table
+from lockref.lab.loading import load_provider
+from reports.checks import judge
+from scenarios.definition.load import load_scenario, parse_scenario
+from scenarios.run import run_real
+from scenarios.worlds.simulated import run_simulated
+
+NAME = "z05-several-locks"
+
+
+@pytest.mark.parametrize("provider", ["helix", "hardened"])
+def test_every_lock_is_judged_by_itself(provider: str):
+    """Four locks are granted and protect four resources; no clause of safety is broken for any of them."""
+    outcome = run_simulated(load_scenario(NAME), load_provider(provider), 1)
+    events, runs = to_table([outcome.recorder]), runs_table([outcome.run_row])
+    rows = events.to_pylist()
+    effects = {row["lock"] for row in rows if row["kind"] == "effect"}
+    granted = {(row["node"], row["lock"]) for row in rows if row["kind"] == "believed"}
+    assert len(effects) == len({lock for _, lock in granted}) == 4
+    assert max(sum(node == each for node, _ in granted) for each in ("n1", "n2", "n3")) > 1
+    verdicts = {row["clause"]: row["verdict"] for row in judge(events, runs).verdicts.to_pylist()}
+    assert (verdicts["S3"], verdicts["S7"]) == ("held", "held")
+    assert "violated" not in verdicts.values()
+    if provider == "helix":
+        assert outcome.run_row["lock_protocols"] == dict.fromkeys(sorted(effects), "helix")
+
+
+def test_a_client_of_several_locks_is_one_instance():
+    """All its locks are in the current states of one session: the cluster balances instances, not tasks."""
+    outcome = run_simulated(load_scenario(NAME), load_provider("helix"), 1)
+    owners = {row["owner"] for row in to_table([outcome.recorder]).to_pylist() if row["kind"] == "believed"}
+    assert owners <= {"n1", "n2", "n3"}
+
+
+def test_several_locks_need_a_life_that_has_a_task_for_each():
+    """A client that loops over one lock would never ask for the others."""
+    with pytest.raises(ConfigError, match="several locks need 'life: members'"):
+        parse_scenario("version: 1\nname: x\nworkload: {locks: 2}\n", file="x.yaml")
+
+
+def test_a_real_run_has_one_lock():
+    """Said before anything is started."""
+    with pytest.raises(CapabilityMissing, match="several locks in one process; only a simulation has those"):
+        run_real(load_scenario(NAME), load_provider("hardened"), "memory:")
