@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from lockref.lab.loading import load_provider
 from lockref.ports import Reply, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.stores.port import Outcome
 from scenarios.peers.helix.lock_player import Place, Subject, made
 from scenarios.peers.helix.lock_scripts import WAIT_MS, lock, stored
 from sim.faults.network import Partition
@@ -385,11 +387,13 @@ def test_a_session_that_ends_changes_nothing_of_the_lock() -> None:
     def script(rig: Rig) -> None:
         ann, bob = rig.subject("ann"), rig.subject("bob", priority=1)
         assert ann.lock.try_lock()
+        rig.pass_ms(1000)  # No request is on its way.
         assert rig.service.tamper("expire_session", "ann") == 1
         rig.pass_ms(20_000)
-        assert ann.lock.is_current_owner()
         assert told(bob) == {"answer": True}
         assert ann.cleanups == [1]
+        assert rig.service.tamper("expire_session", "bob") == 1
+        assert bob.lock.is_current_owner()
 
     played(script)
 
@@ -490,6 +494,39 @@ def test_a_pre_empted_holder_believes_until_its_clean_up_has_ended() -> None:
     world.node("n2").start(work)
     world.run(until_ns=60 * NS_PER_S)
     assert seen == [True, "ended"]
+
+
+def test_who_gave_way_before_its_call_returned_does_not_hold() -> None:
+    """The answer to its write is late; the clean-up was asked for, and has ended, before it."""
+    world = World(seed=1)
+    world.add("zk", CoordinationService(), decode=lambda _key, _body: ())
+    runtime = world.node("n1").process.runtime
+
+    def late(request: Request, ask: Asked) -> Reply:
+        reply = ask(request)
+        if isinstance(request.body, Call) and b"mine" in request.body and reply.outcome is Outcome.APPLIED:
+            runtime.sleep(NS_PER_S)
+        return reply
+
+    def opened(kind: Any, timeout_ns: int, _service: str) -> Any:
+        inner: Any = world.connect(world.node("n1"), "zk", kind, timeout_ns=timeout_ns)
+        channel = DisturbedChannel(inner._channel)
+        channel.disturb = late
+        return kind.over(channel, timeout_ns)
+
+    low = HelixNonblockingLock(replace(context_on(world, "n1", owner_name="mine", cleanup_ms="9000"), open_port=opened))
+    high = HelixNonblockingLock(context_on(world, "n2", priority="1"))
+    seen: list[Any] = []
+
+    def work() -> None:
+        runtime.spawn(lambda: seen.append(("low", low.try_lock(), low.holds())), name="low")
+        runtime.sleep(500 * NS_PER_MS)
+        seen.append(("high", high.try_lock()))
+        runtime.sleep(2 * NS_PER_S)
+
+    world.node("n1").start(work)
+    world.run(until_ns=60 * NS_PER_S)
+    assert seen == [("high", True), ("low", False, False)]
 
 
 @pytest.mark.parametrize(
