@@ -18,6 +18,7 @@ from scenarios.probe.calls import (
     LIST,
     READ,
     UPLOADS,
+    VERSIONING,
     VERSIONS,
     Answer,
     Call,
@@ -27,7 +28,7 @@ from scenarios.probe.calls import (
 if TYPE_CHECKING:
     from scenarios.probe.session import Session
 
-BOUND_NS: Final = 30 * NS_PER_S
+BOUND_NS: Final = 60 * NS_PER_S
 SETTLING_NS: Final = 200 * NS_PER_MS
 ROUNDS_MAX: Final = 8
 
@@ -103,13 +104,30 @@ class _Sweep:
             self.residue.left += [f"unfinished upload of {key}" for key, _ in open_]
             self.residue.reason = self.residue.reason or "an upload could not be aborted"
 
+    def keeps_versions(self) -> bool:
+        """Does the bucket keep former versions, also such from before that was suspended?"""
+        try:
+            answer = self.send(Call(verb=VERSIONING))
+        except Inexpressible:
+            return False
+        return answer.is_applied and bool(dict(answer.entries).get("status"))
+
+    def note_rest(self, verb: str) -> None:
+        """What is still there when time is over is left, and told."""
+        if self.is_late and not self.residue.left and (rest := self.entries(verb)):
+            self.residue.left += [key for key, _ in rest]
+            self.residue.reason = f"no time after {BOUND_NS // NS_PER_S} s"
+
     def remove_versions(self) -> None:
         """Former versions and delete markers."""
         for _ in range(ROUNDS_MAX):
             found = self.entries(VERSIONS)
-            if not found or self.is_late:
+            if not found:
                 return
             for key, version in found:
+                if self.is_late:
+                    self.note_rest(VERSIONS)
+                    return
                 answer = self.send(Call(verb=DELETE_VERSION, key=key, version=version))
                 if not (answer.is_applied or answer.is_missing):
                     self._could_not(f"{key} version {version}", answer)
@@ -124,6 +142,8 @@ class _Sweep:
             if not found or self.is_late or self.residue.left:
                 return True
             for key, _ in found:
+                if self.is_late:
+                    return True
                 self.remove(key)
         return True
 
@@ -143,7 +163,7 @@ class _Sweep:
                 self.remove(key)
 
 
-def remove_all(session: Session, *, is_versioned: bool) -> Residue:
+def remove_all(session: Session) -> Residue:
     """Remove what the probe has made, and say what is left."""
     sweep = _Sweep(session)
     for store in session.stores:
@@ -158,6 +178,7 @@ def remove_all(session: Session, *, is_versioned: bool) -> Residue:
             sweep.remove_listed()
         else:
             sweep.remove_known()
-    if is_versioned:
+    if sweep.keeps_versions():
         sweep.remove_versions()
+    sweep.note_rest(LIST)
     return sweep.residue

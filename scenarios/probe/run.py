@@ -108,7 +108,7 @@ def _ask_and_remove(session: Session, done: Probed, only: Collection[str], progr
         with interrupts.deferred():
             if session.has_sent:
                 progress(f"removing {session.prefix}")
-                done.residue = remove_all(session, is_versioned=done.findings["C12"].facts.get("versioned") is True)
+                done.residue = remove_all(session)
         done.requests = session.requests + done.residue.requests
 
 

@@ -52,6 +52,7 @@ def test_a_versioned_bucket_is_asked_over_its_delete_markers(address: str) -> No
     told = probed(f"s3://versioned?endpoint={parsed.endpoint}", "C1", "C12")
     assert told["clauses"]["C12"]["verdict"] in ("conforming", "usable")
     assert told["clauses"]["C12"]["facts"]["versioned"] is True
+    probed(f"s3://versioned?endpoint={parsed.endpoint}", "C1")
     left = client.list_object_versions(Bucket="versioned")
     assert "Versions" not in left
     assert "DeleteMarkers" not in left
