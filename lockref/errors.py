@@ -18,6 +18,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C, SIGTERM or SIGHUP ended: no error, and no verdict."""
+
 
 class LockrefError(Exception):
     """Base of every deliberate error; `exit_code` is what the command line answers."""

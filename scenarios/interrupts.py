@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-EXIT_CODE = 130
+from lockref.errors import INTERRUPTED
+
+EXIT_CODE = INTERRUPTED
 """Of a command that such a signal ended."""
 
 _heard = False

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lockref.errors import BackendUnavailable, LockrefError
+from lockref.errors import INTERRUPTED, BackendUnavailable, LockrefError
 
 if TYPE_CHECKING:
     from lockref.cli.console import Console
@@ -79,6 +79,8 @@ def command(
             found, code = asked.of(store, folder.part(f"store-{number}"))
             evaluated.append(found)
             codes.append(code)
+            if code == INTERRUPTED:
+                break
         page = write_evaluation(evaluated, folder.path, compared=side_by_side(evaluated, folder.path))
         code = worst(codes)
         folder.describe(status="finished", exit_code=code)
@@ -116,13 +118,17 @@ class Asked:
         from scenarios.worlds.contention import contention_of
 
         self._console.say(f"\n{store}", style="head")
-        document, code = self._probed(store, folder)
-        found: dict[str, Any] = {"store": store, "probe": document, "contention": [], "faults": [], "ended": ""}
-        if document["verdict"] == "unsafe":
-            found["ended"] = "the probe found the store unsafe: no lock was put on it"
-            return found, code
-        codes = [code]
+        found: dict[str, Any] = {"store": store, "probe": None, "contention": [], "faults": [], "ended": ""}
+        codes = []
         try:
+            found["probe"], code = self._probed(store, folder)
+            codes.append(code)
+            if found["probe"]["verdict"] == "unsafe":
+                found["ended"] = "the probe found the store unsafe: no lock was put on it"
+                return found, code
+            if code == INTERRUPTED:
+                found["ended"] = "interrupted"
+                return found, code
             for crowd in self._crowds:
                 results = self._contended(store, contention_of(crowd), folder.part(f"contenders-{crowd}"), crowd)
                 found["contention"].append({"contenders": crowd, **told(results)})

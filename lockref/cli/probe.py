@@ -56,6 +56,7 @@ def command(
     from lockref.cli.console import Console
     from lockref.cli.options import duration_ns
     from reports.formats import fingerprint as told
+    from reports.formats.exit_codes import worst
     from scenarios.probe import gate
 
     console = Console(ctx.obj, as_json=as_json)
@@ -79,7 +80,7 @@ def command(
         _written(console, page, page_of(documents))
     if as_json:
         console.document(documents[0] if len(documents) == 1 else told.several(documents))
-    return gate.worst(codes)
+    return worst(codes)
 
 
 def probed(

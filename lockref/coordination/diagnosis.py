@@ -12,6 +12,9 @@ from typing import Final
 from kazoo.hosts import collect_hosts
 
 ANSWER_TIMEOUT_S: Final = 1.0
+"""For each part of an answer."""
+ANSWER_PARTS_MAX: Final = 8
+ANSWER_PART_BYTES: Final = 8_192
 _READ_ONLY: Final = "Mode: read-only"
 _IDLE: Final = "not currently serving"
 
@@ -26,12 +29,14 @@ def is_without_quorum(hosts: str) -> bool:
 
 
 def _state(host: str, port: int) -> str:
-    """What one server says; "" where nobody answers."""
+    """What one server says, its first bytes; "" where nobody answers in time. What answers may be no ZooKeeper."""
+    answer = b""
     with contextlib.suppress(OSError), socket.create_connection((host, port), ANSWER_TIMEOUT_S) as connection:
         connection.settimeout(ANSWER_TIMEOUT_S)
         connection.sendall(b"srvr")
-        answer = b""
-        while part := connection.recv(65536):
+        for _ in range(ANSWER_PARTS_MAX):
+            part = connection.recv(ANSWER_PART_BYTES)
             answer += part
-        return answer.decode(errors="replace")
-    return ""
+            if not part:
+                break
+    return answer.decode(errors="replace")

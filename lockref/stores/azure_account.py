@@ -13,7 +13,6 @@ refused there as a wrong signature, and nobody would see why. No message and no
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -211,7 +210,7 @@ def _url_of(settings: dict[str, str]) -> tuple[str, str]:
 def _checked_key(key: str, source: str) -> str:
     try:
         base64.b64decode(key, validate=True)
-    except binascii.Error:
+    except ValueError:  # No base64, or a character that is none of ASCII's.
         raise ConfigError(f"the account key in {source} is no base64; copy it whole") from None
     return key
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from lockref.errors import BackendUnavailable, ConfigError, DeterminismError, LockrefError
+from lockref.errors import INTERRUPTED, BackendUnavailable, ConfigError, DeterminismError, LockrefError
 from reports.formats.results import Results
 
 HELD = 0
@@ -19,7 +19,8 @@ NOT_LIVE = 4
 DEFECT = LockrefError.exit_code
 
 _RANKING = (
-    VIOLATED, NOT_LIVE, DEFECT, DeterminismError.exit_code, BackendUnavailable.exit_code, USAGE, INCONCLUSIVE, HELD,
+    INTERRUPTED, VIOLATED, NOT_LIVE, DEFECT, DeterminismError.exit_code, BackendUnavailable.exit_code, USAGE,
+    INCONCLUSIVE, HELD,
 )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def write_evaluation(
 
 
 def _part(store: Mapping[str, Any]) -> dict[str, Any]:
-    probe = store["probe"]
+    probe = store["probe"] or {"verdict": "not_answered", "designs": {}, "clauses": {}}
     return {
         "store": store["store"],
         "ended": store["ended"],
@@ -55,7 +55,12 @@ def _part(store: Mapping[str, Any]) -> dict[str, Any]:
             for name, clause in probe["clauses"].items()
             if clause["verdict"] not in ("conforming", "unsupported")
         ],
-        "races": [(name, fingerprint.rate(probe["clauses"][name])) for name in RACES if probe["clauses"][name]["rate"]],
+        "races": [
+            (name, fingerprint.rate(probe["clauses"][name]))
+            for name in RACES
+            if name in probe["clauses"] and probe["clauses"][name]["rate"]
+        ],
+        "has_fingerprint": store["probe"] is not None,
         "contention": store["contention"],
         "faults": store["faults"],
     }
@@ -81,6 +86,7 @@ def side_by_side(evaluated: Sequence[Mapping[str, Any]], folder: Path) -> list[t
     probed = [
         fingerprint_subject(found["probe"], place / "fingerprint.json")
         for found, place in zip(evaluated, places, strict=True)
+        if found["probe"] is not None
     ]
     subjects = {"the stores, as they were probed": probed}
     for crowd in dict.fromkeys(run["contenders"] for found in evaluated for run in found["contention"]):

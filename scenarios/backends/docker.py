@@ -132,8 +132,10 @@ def container_of(name: str, image: Image, *, log_path: Path) -> Iterator[Running
     try:
         yield RunningContainer(container, port)
     finally:
-        log_path.write_bytes(container.get_wrapped_container().logs())
-        container.stop()
+        try:
+            log_path.write_bytes(container.get_wrapped_container().logs())
+        finally:
+            container.stop()
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from typing import Any
 
 from lockref.coordination.session import COORDINATION
 from lockref.coordination.zookeeper import ZooKeeperChannel
-from lockref.errors import LockError
+from lockref.errors import LockrefError
 from lockref.helix.controller import Controller, ControllerSettings, Pass
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 
@@ -33,7 +33,7 @@ class _Passes:
         self._count = 0
         self._took_ns = 0
         self._sent = 0
-        self._doubles = 0
+        self._doubles: set[str] = set()
         self._seen: dict[str, Any] = {"live": 0, "held": 0, "is_settled": False}
 
     def add(self, done: Pass) -> None:
@@ -46,14 +46,15 @@ class _Passes:
             for lock in group.locks:
                 holders = sum(replica.state == top for replica in done.snapshot.of(lock).values())
                 held += holders > 0
-                self._doubles += holders > 1
+                if holders > 1:
+                    self._doubles.add(lock)
         is_settled = not (done.snapshot.pending or done.decision.messages or done.decision.removals)
         self._seen = {"live": len(done.snapshot.live), "held": held, "is_settled": is_settled}
 
     def told(self) -> dict[str, Any]:
         """What is answered."""
         counts = {"passes": self._count, "took_ms": self._took_ns / NS_PER_MS, "sent": self._sent}
-        return {**counts, **self._seen, "doubles": self._doubles}
+        return {**counts, **self._seen, "doubles": len(self._doubles)}
 
 
 def made(told: Mapping[str, Any], passes: _Passes) -> Controller:
@@ -83,7 +84,7 @@ def main() -> None:
     def control() -> None:
         try:
             controller.run()
-        except LockError as error:
+        except LockrefError as error:
             print(error, file=sys.stderr, flush=True)
             os._exit(1)
 

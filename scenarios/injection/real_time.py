@@ -127,11 +127,12 @@ class RealNode:
 
     def pause(self, for_ns: int, _task: object = None, *, on_held: Callable[[], None] | None = None) -> None:
         """Stop the process, all of it. Overlapping pauses last to the latest end."""
-        if not self.is_up or for_ns <= 0:
+        pid = self._pid()
+        # Between a restart and the readiness of the next process there is nothing to hold; 0 would be our own group.
+        if not self.is_up or not pid or for_ns <= 0:
             return
         now_ns = self._timeline.now_ns
         self._held_until_ns = max(self._held_until_ns, now_ns + for_ns)
-        pid = self._pid()
         argv = [sys.executable, "-S", "-E", str(WAKER), str(pid), str(for_ns / NS_PER_S + _SLACK_S)]
         # In a session of its own: a terminal's Ctrl-C must not take it along.
         waker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
@@ -142,7 +143,8 @@ class RealNode:
 
     def _go_on(self, pid: int, waker: subprocess.Popen[bytes]) -> None:
         assert waker.stdin is not None, "it was asked for"
-        # It goes at once, and makes the process go on a last time if it finds this end closed.
+        # Kill the waker before its pipe is closed. A waker that sees the pipe closed sends SIGCONT, also to a process
+        # that another pause still holds.
         if self._timeline.now_ns >= self._held_until_ns and self.is_up and pid == self._pid():
             _send(pid, signal.SIGCONT)
         waker.kill()
@@ -191,6 +193,7 @@ class RealStore:
 
 
 def _send(pid: int, number: signal.Signals) -> None:
+    assert pid > 0, "0 and below are groups of processes, the first of them our own"
     try:
         os.kill(pid, number)
     except ProcessLookupError:

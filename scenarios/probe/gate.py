@@ -76,9 +76,3 @@ def exit_code(
     if is_gone:
         return BackendUnavailable.exit_code
     return NOT_ANSWERED if document["verdict"] == Verdict.NOT_ANSWERED else FIT
-
-
-def worst(codes: Sequence[int]) -> int:
-    """The code that speaks for several stores: a proven fault is never hidden."""
-    ranking = (interrupts.EXIT_CODE, UNSAFE, BackendUnavailable.exit_code, NOT_ANSWERED, FIT)
-    return min(codes, key=ranking.index, default=FIT)

@@ -36,6 +36,8 @@ class StruckProcesses:
         self._runtime = runtime
         self._failed = failed
         self._is_prepared: Event = runtime.event()
+        self._is_preparing = False
+        self._is_awaited = False
 
     @property
     def pid(self) -> int:
@@ -47,7 +49,9 @@ class StruckProcesses:
         if self._number is not None:
             self._workers.fell(self._number)
         self._number = None
-        if succeeded:
+        # A crash before the next process is there strikes nobody: the one that is being started is still to come.
+        if succeeded and not self._is_preparing:
+            self._is_preparing = True
             self._is_prepared = self._runtime.event()
             self._runtime.spawn(self._prepare, name=f"next-of-{self._job.names[0]}")
 
@@ -58,14 +62,19 @@ class StruckProcesses:
             self._number = self._workers.follow(job)
         except LockrefError as error:
             self._failed(error)
+        self._is_preparing = False
         self._is_prepared.set()
 
     def succeed(self) -> None:
         """Let the next process begin as soon as it is ready."""
+        if self._is_awaited:
+            return
+        self._is_awaited = True
         self._workers.expect()
 
         def let_go() -> None:
             self._is_prepared.wait()
+            self._is_awaited = False
             self._workers.let_go(self._number)
 
         self._runtime.spawn(let_go, name=f"restart-of-{self._job.names[0]}")

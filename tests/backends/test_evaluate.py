@@ -63,6 +63,23 @@ def test_no_lock_is_put_on_a_store_that_proved_unsafe(
     assert "no lock was put on it" in store["ended"]
 
 
+def test_a_store_that_does_not_answer_costs_nothing_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the first one did is on the page; the other one is told, with the exit code of an outage."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    nobody = "s3://bucket/x?endpoint=http://127.0.0.1:9"
+    asked = ["--contenders", "1", "--for", "1s", "--probe-for", "100s", "--rounds", "1", "--no-faults"]
+    assert run(["evaluate", "memory:", nobody, *asked]) == 5
+    capsys.readouterr()
+    document = json.loads((tmp_path / ".lockref/runs/latest/evaluation.json").read_text())
+    assert document["stores"][0]["contention"][0]["verdict"] == "held"
+    assert document["stores"][1]["ended"]
+    assert nobody in (tmp_path / ".lockref/runs/latest/evaluation.html").read_text().replace("&#39;", "'")
+
+
 @pytest.mark.parametrize("crowds", ["", "0", "8,x", "5000"])
 def test_crowds_are_numbers_of_clients(crowds: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["evaluate", "memory:", "--contenders", crowds]) == 2

@@ -10,6 +10,7 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.stores.probe.clauses import CLAUSES, CONDITIONS
 from lockref.stores.uri import parse_store_uri
+from reports.formats.exit_codes import worst
 from scenarios.probe import fingerprint, gate
 from scenarios.probe.findings import DESIGNS, Finding, Rate, Verdict, judged_design, overall
 from scenarios.probe.run import Probed
@@ -147,8 +148,8 @@ def test_exit_codes(
 
 def test_the_worst_store_speaks_for_several() -> None:
     """A proven fault is never hidden."""
-    assert gate.worst([0, 3, 5]) == 5
-    assert gate.worst([0, 1, 5]) == 1
+    assert worst([0, 3, 5]) == 5
+    assert worst([0, 1, 5]) == 1
 
 
 def test_a_new_question_is_not_answered_by_an_old_verdict(tmp_path: Path) -> None:

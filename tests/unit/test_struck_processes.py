@@ -1,0 +1,109 @@
+"""The processes of a client that crash, and what may strike between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lockref.errors import LockrefError
+from scenarios.injection import real_time
+from scenarios.injection.real_time import RealNode
+from scenarios.worlds.struck_processes import StruckProcesses
+from scenarios.worlds.threads import Job
+
+
+class Event:
+    """Set at once: what waits for it goes on when it is played."""
+
+    def wait(self) -> None: ...
+    def set(self) -> None: ...
+
+
+class Later:
+    """A runtime of which every task is played when the test says so."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Callable[[], None]] = []
+
+    def event(self) -> Event:
+        return Event()
+
+    def spawn(self, task: Callable[[], None], *, name: str) -> None:
+        self.tasks.append(task)
+
+
+class Workers:
+    """Numbers processes, and notes what is done to them."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, Any]] = []
+        self.count = 0
+
+    def pid(self, number: int) -> int:
+        return 1_000_000 + number
+
+    def fell(self, number: int) -> None:
+        self.said.append(("fell", number))
+
+    def follow(self, job: Job) -> int:
+        self.count += 1
+        self.said.append(("follow", self.count))
+        return self.count
+
+    def expect(self) -> None:
+        self.said.append(("expect", None))
+
+    def let_go(self, number: int | None) -> None:
+        self.said.append(("let_go", number))
+
+
+def struck() -> tuple[StruckProcesses, Workers, Later]:
+    workers, later = Workers(), Later()
+    job = Job.__new__(Job)
+    for name, value in (("names", ("n1",)), ("incarnation", 1), ("first_number", 1)):
+        object.__setattr__(job, name, value)
+
+    def failed(error: LockrefError) -> None:
+        raise error
+
+    processes = StruckProcesses(
+        workers, 0, job, next_part=iter(range(1, 99)).__next__, runtime=later, failed=failed,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return processes, workers, later
+
+
+def test_a_second_crash_before_the_next_process_is_there_starts_no_third(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process that is started is let go: one that nobody lets go would wait until the end of the run."""
+    monkeypatch.setattr("scenarios.worlds.struck_processes.replace", lambda job, **_changes: job)
+    processes, workers, later = struck()
+    processes.kill(succeeded=True)
+    processes.succeed()
+    processes.kill(succeeded=True)
+    processes.succeed()
+    while later.tasks:
+        later.tasks.pop(0)()
+    assert [word for word, _ in workers.said] == ["fell", "expect", "follow", "let_go"]
+    processes.kill(succeeded=True)
+    processes.succeed()
+    while later.tasks:
+        later.tasks.pop(0)()
+    assert workers.said[-3:] == [("expect", None), ("follow", 2), ("let_go", 2)]
+
+
+def test_nothing_is_stopped_where_there_is_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two processes of a client the number is 0, which is our own group: SIGSTOP to it stops this command."""
+    node = RealNode("n1", timeline=None, restarts=True)  # type: ignore[arg-type]
+    node.handle, _, _ = struck()
+    node.handle.kill(succeeded=True)
+    sent: list[int] = []
+    monkeypatch.setattr(real_time, "_send", lambda pid, _number: sent.append(pid))
+    node.pause(1_000)
+    assert sent == []
+
+
+@pytest.mark.parametrize("pid", [0, -1])
+def test_a_signal_goes_to_one_process(pid: int) -> None:
+    with pytest.raises(AssertionError, match="groups of processes"):
+        real_time._send(pid, real_time.signal.SIGCONT)
