@@ -24,7 +24,8 @@ from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK
 from lockref.helix.participant import Participant, ParticipantSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 
-ACT_PAUSE_S = 0.005
+ACT_PAUSE_S = 0.001
+TELL_PAUSE_S = 0.05
 
 
 class Member:
@@ -75,7 +76,7 @@ class Member:
             if self.session.id != known:
                 known = self.session.id
                 write_atomically(self.folder / f"{self.name}.session", f"{known} {self.session.password.hex()}")
-            time.sleep(ACT_PAUSE_S)
+            time.sleep(TELL_PAUSE_S)
 
 
 if __name__ == "__main__":
