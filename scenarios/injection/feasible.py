@@ -18,6 +18,7 @@ from sim.faults.generators import ENVELOPE_KINDS
 from sim.faults.network import Partition
 from sim.faults.plan import FAULT_TYPES, FaultPlan
 from sim.faults.process import Crash, Pause, Suspend
+from sim.faults.servers import FreezeService
 from sim.faults.stores import CorruptObject, DeleteObject, ExpireItems, IgnoreConditions, StaleRead
 
 OBJECTS_BY_HTTP: Final = ("s3", "gs", *AZURE)
@@ -29,6 +30,8 @@ def obstacle(fault: Fault) -> str:
     """Why no real run can carry this fault out, in words that follow its kind; "" if one can."""
     if isinstance(fault, Pause) and fault.task is not None:
         return "nobody can stop single threads of a process from outside"
+    if isinstance(fault, FreezeService) and fault.service != DEFAULT_STORE:
+        return "only the store's server has a process of its own"
     if isinstance(fault, Throttle) and fault.key is not None:
         return "the wire does not show which key a request is about; leave out `key`"
     return obstacle_of_kind(type(fault))
@@ -102,6 +105,11 @@ def needs_operator(fault: Fault) -> bool:
     return isinstance(fault, DeleteObject | CorruptObject)
 
 
+def needs_server(fault: Fault) -> bool:
+    """True if it strikes the server's own process."""
+    return isinstance(fault, FreezeService)
+
+
 def announced_clients(plan: FaultPlan) -> frozenset[str]:
     """The clients whose processes have to say when they send and when they have heard: what strikes at c0 or c4."""
     return frozenset(
@@ -118,8 +126,16 @@ def restarted_clients(plan: FaultPlan) -> frozenset[str]:
     )
 
 
-def require_reachable(plan: FaultPlan, address: StoreAddress) -> None:
-    """Raise CapabilityMissing if the plan strikes where nothing of ours can stand: no HTTP, no address to replace."""
+def require_reachable(plan: FaultPlan, address: StoreAddress, *, server_pid: int | None = None) -> None:
+    """Raise CapabilityMissing if the plan strikes where nothing of ours can stand: no HTTP, no address to replace.
+
+    server_pid: of a server that was started here.
+    """
+    if server_pid is None and (frozen := _kinds([fault for fault in plan.faults if needs_server(fault)])):
+        raise CapabilityMissing(
+            f"the plan stops the server ({frozen}), and {address} was not started here; take a server of "
+            "`lockref backends` by its name"
+        )
     on_wire = _kinds([fault for fault in plan.faults if needs_wire(fault)])
     if on_wire and address.scheme not in HTTP_SCHEMES:
         raise CapabilityMissing(

@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import psutil
+
 from lockref.errors import ConfigError
 from lockref.history import Kind, Recorder, Stamp
 from lockref.runtime import NS_PER_S, ThreadRuntime
@@ -171,13 +173,40 @@ class RealNode:
 class RealStore:
     """The store of a run, into which an operator reaches past every fault of the wire.
 
-    store: the operator's own way to it, recorded under his name. keys: those of the locks' records.
+    store: the operator's own way to it, recorded under his name. keys: those of the locks' records. server_pid: of
+    the server's process, with which its descendants are frozen.
     """
 
-    def __init__(self, name: str, store: ObjectStore, keys: Sequence[str]) -> None:
+    def __init__(self, name: str, store: ObjectStore, keys: Sequence[str], *, server_pid: int | None = None) -> None:
         self.name = name
         self._store = store
         self._keys = keys
+        self._server_pid = server_pid
+        self._timeline: RealTimeline | None = None
+        self._frozen_until_ns = 0
+
+    def live_on(self, timeline: RealTimeline) -> None:
+        """Its faults end by this clock."""
+        self._timeline = timeline
+
+    def freeze(self, for_ns: int, on_held: Callable[[], None]) -> None:
+        """Stop the server's processes (SIGSTOP) for so long. on_held: told once."""
+        assert self._timeline is not None, "it lives in a run"
+        assert self._server_pid is not None, "only a server of ours is frozen"
+        timeline = self._timeline
+        server = psutil.Process(self._server_pid)
+        pids = [server.pid, *(child.pid for child in server.children(recursive=True))]
+        self._frozen_until_ns = max(self._frozen_until_ns, timeline.now_ns + for_ns)
+        for pid in pids:
+            _send(pid, signal.SIGSTOP)
+        on_held()
+
+        def go_on() -> None:
+            if timeline.now_ns >= self._frozen_until_ns:
+                for pid in reversed(pids):
+                    _send(pid, signal.SIGCONT)
+
+        timeline.call_at(timeline.now_ns + for_ns, go_on)
 
     def tamper(self, act: str, key: str | None = None, **how: Any) -> int:
         """See `HostedService.tamper`. Raises ConfigError for an act that no operator can do on a real store."""

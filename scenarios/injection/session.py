@@ -73,6 +73,8 @@ class Injection:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-injection", daemon=True)
         self.timeline = RealTimeline(runtime, self._loop)
+        if store is not None:
+            store.live_on(self.timeline)
         restarted = restarted_clients(plan)
         self.nodes = {name: RealNode(name, self.timeline, restarts=name in restarted) for name in clients}
         around = Surroundings(

@@ -14,7 +14,7 @@ from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE, StateDecoder
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.uri import open_store, parse_store_uri
-from scenarios.injection.feasible import needs_operator, needs_wire
+from scenarios.injection.feasible import needs_operator, needs_server, needs_wire
 from scenarios.injection.lane import upstream_of
 from scenarios.injection.real_time import RealStore
 from scenarios.injection.session import Injection
@@ -31,22 +31,29 @@ _COMPANIONS_PARTS = 1
 
 @contextmanager
 def injection_of(
-    plan: FaultPlan, jobs: Sequence[Job], *, recorder: Recorder, runtime: ThreadRuntime, decode: StateDecoder
+    plan: FaultPlan,
+    jobs: Sequence[Job],
+    *,
+    recorder: Recorder,
+    runtime: ThreadRuntime,
+    decode: StateDecoder,
+    server_pid: int | None,
 ) -> Iterator[Injection]:
-    """The plan at work in a run with these jobs, each of which has one client."""
+    """The plan at work in a run with these jobs, each with one client. server_pid: of a server of ours."""
     first = jobs[0]
     address = parse_store_uri(first.store_uri)
     upstream = upstream_of(address.endpoint) if any(needs_wire(fault) for fault in plan.faults) else None
 
     @contextmanager
     def operated() -> Iterator[RealStore | None]:
-        if not any(needs_operator(fault) for fault in plan.faults):
+        if not any(needs_operator(fault) or needs_server(fault) for fault in plan.faults):
             yield None
             return
         number = 1 + (len(jobs) + _COMPANIONS_PARTS) * REQUESTS_PER_PROCESS
         journal = Journal(recorder, node=OPERATOR, stamp=host_stamp(runtime), numbers=itertools.count(number))
         with closing(open_store(first.store_uri, request_timeout_ns=OPERATOR_TIMEOUT_NS)) as store:
-            yield RealStore(DEFAULT_STORE, recorded_store(store, journal=journal, decode=decode), [first.key])
+            own = recorded_store(store, journal=journal, decode=decode)
+            yield RealStore(DEFAULT_STORE, own, [first.key], server_pid=server_pid)
 
     with (
         operated() as store,

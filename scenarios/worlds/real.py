@@ -96,6 +96,7 @@ def run_real(
     raise_if_interrupted: Callable[[], None] = lambda: None,
     places: LogPlaces | None = None,
     plan: FaultPlan | None = None,
+    server_pid: int | None = None,
 ) -> RealOutcome:
     """Run a scenario against the store at `store_uri`, with its fault plan.
 
@@ -106,7 +107,7 @@ def run_real(
     folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
         which `write_history` replaces. Default a temporary one.
     places: of the logs, where the clients commit to such. Default beside the locks.
-    plan: in the place of what the seed draws.
+    plan: in the place of what the seed draws. server_pid: of the store's server, where it was started here.
     Errors: ConfigError for a plan that no real run can carry out, for a bad store or count, and for faults of a
     process that has several clients; CapabilityMissing for faults on requests of a store without HTTP;
     BackendUnavailable if the store does not answer.
@@ -117,7 +118,7 @@ def run_real(
     count = scenario.clients if clients is None else clients
     mixture = Mixture(scenario, spec)
     plan = require_feasible(scenario, seed=seed, plan=plan)
-    shared_uri = _usable(scenario, store_uri, plan, clients=count, processes=processes)
+    shared_uri = _usable(scenario, store_uri, plan, clients=count, processes=processes, server_pid=server_pid)
     is_log = scenario.workload.kind == DELTA_LOG
     if is_log and places is None:
         places = places_beside(shared_uri)
@@ -171,7 +172,9 @@ def run_real(
             injection = None
             if plan.faults:
                 injection = stack.enter_context(
-                    injection_of(plan, jobs, recorder=recorder, runtime=runtime, decode=mixture.decode)
+                    injection_of(
+                        plan, jobs, recorder=recorder, runtime=runtime, decode=mixture.decode, server_pid=server_pid
+                    )
                 )
             reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted, injection)
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
@@ -363,7 +366,9 @@ def require_counts(*, clients: int, processes: int) -> None:
         raise ConfigError(f"{processes} processes for {clients} clients; expected 1 to {clients}")
 
 
-def _usable(scenario: Scenario, store_uri: str, plan: FaultPlan, *, clients: int, processes: int) -> str:
+def _usable(
+    scenario: Scenario, store_uri: str, plan: FaultPlan, *, clients: int, processes: int, server_pid: int | None
+) -> str:
     """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
     require_counts(clients=clients, processes=processes)
     if plan.faults and processes != clients:
@@ -372,7 +377,7 @@ def _usable(scenario: Scenario, store_uri: str, plan: FaultPlan, *, clients: int
             f"{clients} clients need {clients} processes, not {processes}"
         )
     address = parse_store_uri(store_uri)
-    require_reachable(plan, address)
+    require_reachable(plan, address, server_pid=server_pid)
     if address.scheme == "memory":
         if processes > 1:
             raise CapabilityMissing(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from lockref.errors import ConfigError, did_you_mean
-from sim.faults import answers, clocks, network, process, stores
+from sim.faults import answers, clocks, network, process, servers, stores
 from sim.faults.fault import DEFINED, Fault, Model, Trigger
 from sim.faults.quantities import Instant
 
-FAMILIES = (process, clocks, network, answers, stores)
+FAMILIES = (process, clocks, network, answers, stores, servers)
 """The modules whose faults a plan may hold."""
 
 FAULT_TYPES: Mapping[str, type[Fault]] = {

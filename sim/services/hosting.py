@@ -39,8 +39,8 @@ class HostedService:
     """
 
     __slots__ = (
-        "_decode", "_kernel", "_lock_rows", "_push", "_recorder", "_seen", "apply", "call_at", "is_ordered", "name",
-        "refuse", "service",
+        "_decode", "_kernel", "_lock_rows", "_push", "_recorder", "_seen", "apply", "call_at", "frozen_until_ns",
+        "is_ordered", "name", "on_held", "refuse", "service",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +60,9 @@ class HostedService:
         self.call_at = kernel.call_at
         # What it pushes to a client and what it answers to it arrive in one order, as over one connection.
         self.is_ordered: bool = getattr(service, "is_ordered", False)
+        # Until when it does nothing, and whom to tell of what waits for that.
+        self.frozen_until_ns = 0
+        self.on_held: Callable[[], None] = lambda: None
         self._kernel = kernel
         self._recorder = recorder
         self._push = push
@@ -88,6 +91,11 @@ class HostedService:
     def past(self, key: str, lag_ns: int = 0) -> Reply:
         """What a read of `key` was answered `lag_ns` ago. No request: for observers and faults."""
         return self.service.past(key, lag_ns)
+
+    def freeze(self, for_ns: int, on_held: Callable[[], None]) -> None:
+        """Do nothing for so long; what arrives waits. on_held: told of each request that does."""
+        self.frozen_until_ns = max(self.frozen_until_ns, self._kernel.now_ns + for_ns)
+        self.on_held = on_held
 
     def tamper(self, act: str, key: str | None = None, **how: Any) -> int:
         """Reach into the service from outside (U9, H17). Returns how many changes that made.

@@ -12,6 +12,7 @@ it, is decided here.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +95,21 @@ class Wire:
         hosted.record(request, reply, in_flight.applications)
         return reply
 
+    def _waits(self, in_flight: InFlight, again: Callable[[], None]) -> bool:
+        """True if the service is frozen: the request arrives `again` when it goes on."""
+        hosted = in_flight.hosted
+        if hosted.frozen_until_ns <= self._kernel.now_ns:
+            return False
+        hosted.on_held()
+        self._kernel.call_at(hosted.frozen_until_ns, again)
+        return True
+
     def _arrive(self, in_flight: InFlight) -> None:
         injector = self._injector
         if injector is None:
             self._answer(in_flight, self._apply(in_flight))
+            return
+        if self._waits(in_flight, partial(self._arrive, in_flight)):
             return
         refusal = injector.at_c1(in_flight)
         if refusal is not None:
@@ -117,11 +129,15 @@ class Wire:
 
     def _arrive_again(self, in_flight: InFlight) -> None:
         """A duplicate made by the network: applied, but nobody waits for its answer."""
+        if self._waits(in_flight, partial(self._arrive_again, in_flight)):
+            return
         reply = self._apply(in_flight)
         if self._injector is not None:
             self._injector.on_duplicate(in_flight, reply)
 
     def _arrive_retried(self, in_flight: InFlight, first: Reply) -> None:
+        if self._waits(in_flight, partial(self._arrive_retried, in_flight, first)):
+            return
         reply = self._apply(in_flight)
         if self._injector is not None:
             self._injector.on_retried(in_flight, first, reply)

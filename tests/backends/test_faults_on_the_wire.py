@@ -32,6 +32,7 @@ from sim.faults.answers import Error, GhostWrite, HiddenRetry, Throttle
 from sim.faults.clocks import Step
 from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, Partition, ReorderReplies
 from sim.faults.plan import FaultPlan
+from sim.faults.servers import FreezeService
 from sim.faults.stores import CorruptObject, DeleteObject
 from tests.backends.conftest import TABLES, on
 
@@ -45,7 +46,7 @@ everywhere = pytest.mark.parametrize("address", [*CLOUDS, on(TABLES)], indirect=
 class Struck:
     """A plan before a real store. `store(op)` is the way of one client's requests of one operation."""
 
-    def __init__(self, address: str, *faults, store, seed: int = 1, trusted=None) -> None:
+    def __init__(self, address: str, *faults, store, seed: int = 1, trusted=None, server_pid=None) -> None:
         self.recorder = Recorder()
         self.injection = Injection(
             FaultPlan.of(*faults),
@@ -53,7 +54,7 @@ class Struck:
             clients=("n1", "n2"),
             address=parse_store_uri(address),
             upstream=upstream_of(parse_store_uri(address).endpoint, trusted=trusted),
-            store=RealStore("store", store, ["k"]),
+            store=RealStore("store", store, ["k"], server_pid=server_pid),
             recorder=self.recorder,
             runtime=ThreadRuntime(),
         )
@@ -269,6 +270,20 @@ def tls_before(address: str, authority):
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+def test_a_server_of_ours_stands_still_and_goes_on(ministack):
+    """S7: stopped with all its processes; what was sent meanwhile is done afterwards."""
+    address = f"{ministack.uri.partition('?')[0]}/frozen?{ministack.uri.partition('?')[2]}"
+    with contextlib.closing(open_store(address, request_timeout_ns=LONG_NS)) as store:
+        fault = FreezeService(id="f", at_ns=0, for_ns=1500 * NS_PER_MS)
+        with Struck(address, fault, store=store, server_pid=ministack.pid) as struck:
+            hasty = struck.way("acquire", timeout_ns=SHORT_NS)
+            assert hasty.put_if_absent("k", b"late").outcome is Outcome.AMBIGUOUS
+            assert landed(store, b"late")
+            assert struck.injection.counts() == {"f": (1, 1, 1)}
 
 
 SCENARIO = """\

@@ -16,6 +16,7 @@ from sim.faults.generators import Shape, swarm
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause, Suspend
+from sim.faults.servers import FreezeService
 from sim.faults.stores import CorruptObject, DeleteObject
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import RunEnd
@@ -608,3 +609,18 @@ def test_a_drift_ends_with_the_healing():
     scene.client("n1", lambda node, _store: node.runtime.sleep(20 * S))
     scene.run()
     assert [row["at_ns"] for row in scene.rows(Kind.CLOCK)] == [0, S]
+
+
+def test_a_frozen_service_does_late_what_arrives_meanwhile():
+    """freeze_service: a request waits for its end and is applied then, whether its client still waits or not (S7)."""
+    scene = Scene(FaultPlan.of(FreezeService(id="f", at_ns=1 * S, for_ns=2 * S)))
+
+    def writer(node, store):
+        node.runtime.sleep(1500 * MS)
+        assert store.put("k", b"late").outcome is not Outcome.PRECONDITION_FAILED
+
+    scene.client("n1", writer)
+    scene.run(linger_ms=5000)
+    (applied,) = scene.rows(Kind.APPLIED)
+    assert applied["at_ns"] == 3 * S
+    assert scene.counts() == (1, 1, 1)

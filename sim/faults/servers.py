@@ -1,0 +1,41 @@
+"""Faults of the machine behind a service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from sim.faults.fault import Fault, StateFault
+from sim.faults.quantities import Duration, ServiceName
+
+if TYPE_CHECKING:
+    from sim.faults.counts import ArmedFault
+    from sim.faults.generators import Drawing
+    from sim.faults.surroundings import Surroundings
+
+
+class FreezeService(StateFault):
+    """The service stands still for `for`; what arrives meanwhile is done when it goes on (S7).
+
+    Its clients may have given up by then: their requests are applied all the same.
+    """
+
+    kind: Literal["freeze_service"] = "freeze_service"
+    service: ServiceName = "store"
+    for_ns: Duration
+
+    @property
+    def target(self) -> str:
+        return self.service
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        for_ns = armed.clipped(self.for_ns)
+        armed.end_after(for_ns)
+        around.service(self.service).freeze(for_ns, armed.has_mattered)
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {
+            "service": drawing.rng.choice(drawing.shape.services),
+            "at_ns": drawing.instant(),
+            "for_ns": drawing.length(),
+        }
