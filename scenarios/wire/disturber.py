@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from lockref.history import Op
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from scenarios.wire.conversation import Exchange
 from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.tap import Strike
 from sim.faults.clocks import Offset
@@ -66,8 +67,8 @@ class Disturber:
         self._is_over = False
         self._restarts = 0
         self._stopped: dict[str, int] = {}
-        # By exchange, what strikes when its answer has come.
-        self._later: dict[int, list[Fault]] = {}
+        # What strikes when the answer of an exchange has come.
+        self._later: list[tuple[Exchange, Fault]] = []
         self.fired: dict[str, int] = {fault.id: 0 for fault in plan.faults}
         for fault in plan.faults:
             if isinstance(fault, Offset):
@@ -122,19 +123,24 @@ class Disturber:
         """See `Striker`."""
         self._strike_remembered(asked, ("c3", "c4"))
 
+    def gone(self, asked: Asked) -> None:
+        """See `Striker`."""
+        with self._mutex:
+            self._later = [each for each in self._later if each[0] is not asked.exchange]
+
     def _remember(self, asked: Asked, fault: Fault) -> None:
         with self._mutex:
-            self._later.setdefault(id(asked.exchange), []).append(fault)
+            self._later.append((asked.exchange, fault))
 
     def _strike_remembered(self, asked: Asked, cuts: Collection[str]) -> None:
+        due: list[tuple[Exchange, Fault]] = []
+        rest: list[tuple[Exchange, Fault]] = []
         with self._mutex:
-            waiting = self._later.get(id(asked.exchange), [])
-            due = [fault for fault in waiting if fault.when is not None and fault.when.cut in cuts]
-            rest = [fault for fault in waiting if fault not in due]
-            self._later[id(asked.exchange)] = rest
-            if not rest:
-                self._later.pop(id(asked.exchange))
-        for fault in due:
+            for exchange, fault in self._later:
+                is_due = exchange is asked.exchange and fault.when is not None and fault.when.cut in cuts
+                (due if is_due else rest).append((exchange, fault))
+            self._later = rest
+        for _, fault in due:
             self._strike(fault)
 
     # Matching.

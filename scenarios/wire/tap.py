@@ -36,6 +36,10 @@ class Striker(Protocol):
         """The whole answer has gone to the client."""
         ...
 
+    def gone(self, asked: Asked) -> None:
+        """The connection has ended: nothing more comes of this request."""
+        ...
+
 
 @dataclass(slots=True)
 class _Line:
@@ -126,6 +130,8 @@ class Tap:
         line = self._lines.pop(connection)
         line.conversation.server_closed(at_ns)
         self._note_answer(line, at_ns)
+        if line.asked is not None and self._striker is not None:
+            self._striker.gone(line.asked)
         self.unreadable = self.unreadable or line.conversation.unreadable
 
     def _known(self, line: _Line) -> Asked | None:

@@ -14,6 +14,7 @@ from scenarios.wire.disturber import Disturber
 from scenarios.wire.objects import ObjectRequest
 from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.s3 import S3Dialect
+from scenarios.wire.tap import Strike, Tap
 from sim.faults.answers import Error
 from sim.faults.fault import Fault, Treatment, Trigger
 from sim.faults.network import Delay, LoseRequest
@@ -54,7 +55,7 @@ class Bench:
     def __init__(self, *faults: Fault, heal_ns: int | None = None) -> None:
         self.recorder = Recorder()
         runtime = ThreadRuntime()
-        wire = WireRecorder(
+        self.wire = wire = WireRecorder(
             self.recorder,
             S3Dialect(),
             load_decoder("auto"),
@@ -139,3 +140,34 @@ def test_nothing_strikes_after_the_end():
     bench = Bench(LoseRequest(id="f"))
     bench.disturber.end()
     assert bench.struck(("n1", Op.READ)) == [None]
+
+
+def test_a_fault_is_for_its_own_request():
+    """A request whose connection broke is answered never; no later request inherits what awaited its answer."""
+    bench = Bench(Crash(id="k", client="n1", when=Trigger(client="n1", op="acquire", cut="c4")))
+    bench.asks("n1", Op.ACQUIRE)
+    for _ in range(2000):
+        # Objects that are gone leave their place in memory to new ones.
+        other, _ = bench.asks("n2", Op.READ)
+        bench.disturber.applied(other)
+        bench.disturber.delivered(other)
+    assert not bench.programs["n1"].is_dead
+
+
+def test_a_connection_that_ends_takes_its_request_along(monkeypatch):
+    """What awaited an answer is dropped, however late anybody would tell of one."""
+    bench = Bench(Crash(id="k", client="n1", when=Trigger(client="n1", op="write", cut="c4")))
+    told: list[Asked] = []
+
+    def before(asked: Asked) -> Strike:
+        told.append(asked)
+        return choose(asked)
+
+    choose = bench.disturber.before
+    monkeypatch.setattr(bench.disturber, "before", before)
+    tap = Tap("n1", bench.wire, bench.disturber)
+    tap.opened(1, 1)
+    tap.choose(1, b"PUT /b/other HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx")
+    tap.closed(1, 2)
+    bench.disturber.delivered(told[0])
+    assert not bench.programs["n1"].is_dead
