@@ -158,3 +158,10 @@ def test_reads_of_gcs_are_of_bytes_or_of_metadata():
     assert metadata_read.state is not None
     assert gcs("GET /storage/v1/b/b/o/x", b"", "404")[1].is_absent
     assert gcs("GET /storage/v1/b/b", b"", "200", b"{}")[0].op is Op.NONE
+
+
+@pytest.mark.parametrize("key", ["locks/compose", "locks/rewriteTo/b/b/o/x"])
+def test_an_object_may_be_called_like_an_operation(key):
+    """Operations on several objects are POSTs; any other method is about the object of that name."""
+    assert gcs(f"DELETE /storage/v1/b/b/o/{key.replace('/', '%2F')}", b"", "204")[0].key == f"b/{key}"
+    assert gcs(f"POST /storage/v1/b/b/o/{key}", b"{}", "200", b"{}")[0].op is Op.NONE
