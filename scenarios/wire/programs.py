@@ -137,7 +137,7 @@ class Program:
         self._environment = {name: place.fill(value) for name, value in environment.items()}
         filled = [place.fill(word) for word in argv]
         if templates:
-            # Relative paths were meant from where the user stands.
+            # The user wrote relative paths for the folder in which the command was started.
             filled = [str(Path(word).absolute()) if Path(word).exists() else word for word in filled]
         self._argv = filled
         self._is_shown = is_shown
