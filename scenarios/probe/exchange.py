@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from typing import Final, cast
 from urllib.parse import urlsplit
 
+from google.auth.exceptions import GoogleAuthError
+
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
@@ -31,6 +33,8 @@ _BUNDLES: Final = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 _CONNECT_TIMEOUT_S: Final = 3.0
 _LOST: Final = (OSError, http.client.HTTPException, ValueError)
 """No answer, or none that is HTTP. A status line that is no number is a ValueError."""
+_ODD: Final = (KeyError, IndexError, AttributeError, TypeError, ValueError)
+"""An answer of another shape than the service's: what became of the request is not known."""
 _now_ns: Final = ThreadRuntime().monotonic_ns
 
 
@@ -48,7 +52,12 @@ class Held:
 
     def send_most(self) -> None:
         """Everything but the last byte."""
-        request = self._store.dialect.form(self._call)
+        try:
+            request = self._store.dialect.form(self._call)
+        except GoogleAuthError as error:
+            # The token of the credentials ran out, and no other one can be had.
+            self._failure = _lost(error, is_unsent=True)
+            return
         encoded, self._method = request.encoded(), request.method
         try:
             self._sock = self._store.connect()
@@ -82,7 +91,10 @@ class Held:
             self._sock.close()
             return self._failure or _lost(error)
         self._store.give_back(self._sock, is_reusable and self._failure is None)
-        answer = self._store.dialect.answer(self._call, reply)
+        try:
+            answer = self._store.dialect.answer(self._call, reply)
+        except _ODD as error:
+            return dataclasses.replace(_lost(error), duration_ns=_now_ns() - self._began_ns)
         return dataclasses.replace(
             answer,
             duration_ns=_now_ns() - self._began_ns,

@@ -11,7 +11,9 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 import lockref
 from lockref.errors import ConfigError
@@ -79,6 +81,70 @@ def _quantiles(ordered: list[int]) -> dict[str, int]:
     )
 
 
+class _Part(BaseModel):
+    """What every reader of a fingerprint relies on; more may be there."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _Store(_Part):
+    scheme: str
+    container: str
+    endpoint: str | None
+    servers: list[str]
+
+
+class _Design(_Part):
+    title: str
+    verdict: str
+    why: str
+    needs: list[str]
+
+
+class _Rate(_Part):
+    rounds: int
+    faulty: int
+    low: float
+    high: float
+
+
+class _Clause(_Part):
+    verdict: Literal["conforming", "usable", "unsafe", "unsupported", "not_answered"]
+    question: int
+    asks: str
+    unsafe: list[str]
+    deviations: list[str]
+    unsupported: list[str]
+    not_answered: list[str]
+    rate: _Rate | None
+    witness: list[dict[str, Any]]
+    facts: dict[str, Any]
+
+
+class _Latency(_Part):
+    requests: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    max_ns: int
+
+
+class _Document(_Part):
+    probe_version: int
+    store: _Store
+    client: str
+    date_utc: str
+    lasted_ns: int
+    requests: int
+    ended: str
+    verdict: Literal["conforming", "usable", "unsafe", "unsupported", "not_answered"]
+    designs: dict[str, _Design]
+    clauses: dict[str, _Clause]
+    latency: dict[str, _Latency]
+    residue: dict[str, Any]
+
+
 def load(path: Path) -> dict[str, Any]:
     """A fingerprint from a file; a clause whose question has changed since is not answered in it any more.
 
@@ -98,9 +164,12 @@ def load(path: Path) -> dict[str, Any]:
             "probe again"
         )
     try:
-        return _asked_today(found)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ConfigError(f"the fingerprint {path} is damaged ({type(error).__name__}: {error}); probe again") from None
+        _Document.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"the fingerprint {path} is damaged at {place}: {first['msg']}; probe again") from None
+    return _asked_today(found)
 
 
 def _asked_today(found: dict[str, Any]) -> dict[str, Any]:

@@ -84,7 +84,8 @@ def late_duplicate(session: Session, finding: Finding) -> None:
             held.drop()
         raise
     late = session.send(call) if held is None else held.release()
-    session.counted([] if held is None else [late])
+    if held is not None:
+        session.counted([call], [late])
     words = "a duplicate that arrived when another writer had moved on"
     finding.saw(call, late, note=words)
     after = session.read(key)

@@ -188,14 +188,16 @@ def judge(
         session.remove(calls[0].key)
         raise _FormRefused(answers[0].words)
     after = session.read(calls[0].key)
-    if not winners:
+    if not winners and (unknown or after.body == before):
         rate.void += 1
         finding.facts.setdefault("void", f"nobody won: {answers[0].words}")
         return
     rate.rounds += 1
     rate.winners_max = max(rate.winners_max, len(winners))
     left = {_left_by(calls[number]) for number in winners}
-    if len(winners) > 1:
+    if not winners:
+        fault = "refused every request, and carried one out"
+    elif len(winners) > 1:
         fault = "let several simultaneous requests succeed that carry one condition"
     elif after.body in left or after.body in {_left_by(calls[number]) for number in unknown}:
         if after.body in left:
@@ -233,7 +235,7 @@ def held_up(session: Session, finding: Finding, *, absent: bool) -> None:
         finding.facts["held_up"] = "it serves one connection at a time"
         return
     last = held.release()
-    session.counted([last])
+    session.counted([slow], [last])
     finding.saw(quick, first, note="while another one was on its way")
     finding.saw(slow, last, note=words)
     after = session.read(key)

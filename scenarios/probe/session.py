@@ -8,7 +8,7 @@ while, because they are answers about the moment.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 from lockref.errors import BackendUnavailable
@@ -217,9 +217,16 @@ class Session:
                 store.keeps_connections = False
         return None
 
-    def counted(self, answers: Iterable[Answer]) -> None:
-        """Requests that were not sent by this session itself."""
-        self.requests += len(list(answers))
+    def counted(self, calls: Sequence[Call], answers: Sequence[Answer]) -> None:
+        """Requests that were not sent by this session itself. What may still land is removed at the end."""
+        self.requests += len(calls)
+        self.keys |= dict.fromkeys(call.key for call in calls)
+        self._doubtful |= {call.key for call, answer in zip(calls, answers, strict=True) if is_doubtful(answer)}
+
+    def keep(self, key: str) -> None:
+        """Requests for this key are on their way with an unknown end: it is removed at the end."""
+        self.keys[key] = None
+        self._doubtful.add(key)
 
     def _count(self, call: Call, answer: Answer) -> None:
         self.requests += 1

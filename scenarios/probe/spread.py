@@ -6,6 +6,7 @@ hold up, a folder's write, it starts at that word.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import signal
@@ -24,6 +25,7 @@ from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.opening import open_endpoint
 from scenarios.probe.races import Form
+from scenarios.probe.session import Unanswered
 from scenarios.worlds.orphans import end_with_parent
 
 if TYPE_CHECKING:
@@ -101,11 +103,14 @@ class Racers:
         context = multiprocessing.get_context("spawn")
         # A terminal's Ctrl-C reaches every process; the one that was asked for the probe ends these. They inherit the
         # mask, so that the signal does not strike them while they start.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._start(context)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        with contextlib.ExitStack() as started:
+            started.callback(self._end)
+            try:
+                self._start(context)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            started.pop_all()
         return self
 
     def _start(self, context: SpawnContext) -> None:
@@ -120,6 +125,14 @@ class Racers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def give_up(self, reason: str) -> None:
+        """End all of them: after an answer that did not come in time, the next one would be taken for another's."""
+        self._failure = reason
+        self._end()
+
+    def _end(self) -> None:
         for racer in self._racers:
             racer.control.close()
         for racer in self._racers:
@@ -187,6 +200,7 @@ def by_processes(session: Session, finding: Finding, end_ns: int, *, racers: Rac
         finding.has_no("its objects live in one process")
         return
     if racers.failure:
+        finding.part = ""
         finding.note(finding.unanswered, f"no process could race: {racers.failure}")
         return
     finding.facts["processes"] = racers.count
@@ -212,10 +226,11 @@ def _round(racers: Racers, absent: bool, session: Session, finding: Finding, rat
     try:
         answers = racers.race(calls, keeps_connections=not session.serves_one_at_a_time)
     except (OSError, EOFError) as error:
-        finding.facts["void"] = f"{type(error).__name__}: {error}"
-        rate.void += 1
-        return
-    session.counted(answers)
+        racers.give_up(f"{type(error).__name__}: {error}")
+        # What the processes sent may land at any time.
+        session.keep(key)
+        raise Unanswered(f"a race from several processes: {error}") from error
+    session.counted(calls, answers)
     races.judge(session, finding, rate, calls, answers, before=before)
     session.remove(key)
 

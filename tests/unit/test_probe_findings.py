@@ -185,6 +185,20 @@ def test_a_file_that_is_no_fingerprint_is_refused(tmp_path: Path, content: str, 
         fingerprint.load(path)
 
 
+@pytest.mark.parametrize("lost", ["latency", "store.endpoint", "clauses.C1.asks", "designs.cas.why"])
+def test_a_damaged_fingerprint_is_refused_with_its_place(tmp_path: Path, lost: str) -> None:
+    """Whatever a reader relies on is checked when the file is read, not when it is missed."""
+    stored = json.loads(json.dumps(document(all_kept())))
+    path, part = tmp_path / "store.json", stored
+    *inner, last = lost.split(".")
+    for name in inner:
+        part = part[name]
+    del part[last]
+    path.write_text(json.dumps(stored))
+    with pytest.raises(ConfigError, match=f"damaged at {lost}"):
+        fingerprint.load(path)
+
+
 def test_a_fingerprint_is_of_one_store(tmp_path: Path) -> None:
     """Another bucket or endpoint is another store; another prefix of the bucket is not."""
     told = document(all_kept())

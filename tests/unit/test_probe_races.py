@@ -1,0 +1,112 @@
+"""What a round of a race proves, and what becomes of racing processes that fall silent."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from typing import Any
+
+import pytest
+
+from lockref.stores.port import Outcome
+from lockref.stores.probe.clauses import CLAUSES
+from scenarios.probe import races, spread
+from scenarios.probe.calls import PUT, Answer, Call
+from scenarios.probe.findings import Finding, Rate
+from scenarios.probe.session import Unanswered
+
+REFUSED = Answer(outcome=Outcome.PRECONDITION_FAILED, status=412)
+LOST = Answer(outcome=Outcome.AMBIGUOUS)
+CALLS = [Call(verb=PUT, key="k", body=b"%d" % number, match="1") for number in range(4)]
+
+
+class Shows:
+    """A session of which only reads are asked; each shows these bytes."""
+
+    def __init__(self, body: bytes | None) -> None:
+        self._body = body
+
+    def read(self, _key: str) -> Answer:
+        if self._body is None:
+            return Answer(outcome=Outcome.PRECONDITION_FAILED, is_missing=True)
+        return Answer(outcome=Outcome.APPLIED, body=self._body, version="9")
+
+
+@pytest.mark.parametrize(
+    ("answers", "left", "faulty", "void"),
+    [
+        ([REFUSED] * 4, b"start", 0, 1),
+        ([REFUSED] * 4, b"1", 1, 0),
+        ([REFUSED] * 4, None, 1, 0),
+        ([REFUSED] * 3 + [LOST], b"3", 0, 1),
+    ],
+)
+def test_a_race_without_a_winner(answers: list[Answer], left: bytes | None, faulty: int, void: int) -> None:
+    """C3: to refuse every request and carry one out is a fault; where an answer was lost, that one may have landed."""
+    finding, rate = Finding(CLAUSES["C3"]), Rate(name="replacements")
+    races.judge(Shows(left), finding, rate, CALLS, answers, before=b"start")  # type: ignore[arg-type]
+    assert (rate.faulty, rate.void) == (faulty, void)
+
+
+class Process:
+    """A racing process that never ends by itself, until it is killed."""
+
+    def __init__(self) -> None:
+        self.is_killed = False
+
+    def join(self, _timeout_s: float) -> None: ...
+
+    def is_alive(self) -> bool:
+        return not self.is_killed
+
+    def kill(self) -> None:
+        self.is_killed = True
+
+
+class Raced:
+    """A session around a race from several processes."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.serves_one_at_a_time = False
+
+    def key(self, name: str) -> str:
+        return name
+
+    def body(self, *, size: int = 0) -> bytes:
+        return b"x"
+
+    def check_time(self) -> None: ...
+
+    def keep(self, key: str) -> None:
+        self.kept.append(key)
+
+
+def test_a_process_that_falls_silent_ends_the_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C16: its answer would come in the next round, and be taken for another's. What it sent may still land."""
+    monkeypatch.setattr(spread, "ANSWER_TIMEOUT_S", 0)
+    racers = spread.Racers([])
+    here, _there = multiprocessing.Pipe()
+    process: Any = Process()
+    racers._racers.append(spread._Racer(process, here))
+    session: Any = Raced()
+    form = races.Form(name="plain", size=1, headers={}) if hasattr(races, "Form") else None
+    with pytest.raises(Unanswered):
+        spread._round(racers, True, session, Finding(CLAUSES["C16"]), Rate(name="creates", racing=2), form)  # type: ignore[arg-type]
+    assert session.kept == ["race-spread"]
+    assert process.is_killed
+    finding = Finding(CLAUSES["C16"])
+    spread.by_processes(session, finding, 0, racers=racers)
+    assert finding.unanswered
+    assert "silent" in finding.unanswered[0]
+
+
+def test_the_callers_signals_stay_as_they_were() -> None:
+    """Whoever blocks Ctrl-C around a probe finds it blocked afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with spread.Racers([]):
+            pass
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
