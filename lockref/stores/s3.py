@@ -15,8 +15,9 @@ requires wrap the body in a trailer that several servers store verbatim.
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from boto3.session import Session
 from botocore.exceptions import ClientError
@@ -74,6 +75,38 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
 )
 """Every answer of S3 (conditional-writes.md, section 1) and what it means for a write."""
+
+_ERROR: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*<Error[\s/>]")
+_CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,60})</Code>")
+_STATUS_OF: Final = {
+    "AccessDenied": 403,
+    "ConditionalRequestConflict": 409,
+    "NoSuchKey": 404,
+    "PreconditionFailed": 412,
+}
+
+
+def error_inside(body: bytes) -> tuple[int, str] | None:
+    """The status that the body of a success stands for, with its code, if that body is an error; None if it is none.
+
+    A copy, the completion of an upload and a deletion of several objects may answer 200 and fail: the body decides
+    (aws-sdk-java-v2#6023). What else such a body may say is a server's failure, 500.
+    """
+    if not _ERROR.match(body):
+        return None
+    code = error_code(body)
+    return status_of(code), code
+
+
+def error_code(body: bytes) -> str:
+    """The first code that the body of an answer names; "" for none."""
+    found = _CODE.search(body)
+    return found[1].decode() if found else ""
+
+
+def status_of(code: str) -> int:
+    """The status of an error that is told by its code alone."""
+    return _STATUS_OF.get(code, 500)
 
 
 def make_client(

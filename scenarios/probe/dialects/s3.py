@@ -6,8 +6,7 @@ answer 200 with an error in the body (aws-sdk-java-v2#6023), so the body decides
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree
 
@@ -17,7 +16,7 @@ from botocore.exceptions import BotoCoreError
 
 from lockref.errors import ConfigError
 from lockref.stores.port import Outcome
-from lockref.stores.s3 import WRITE_OUTCOMES
+from lockref.stores.s3 import WRITE_OUTCOMES, error_code, error_inside
 from lockref.stores.statuses import classify
 from scenarios.probe.calls import (
     ABORT,
@@ -46,11 +45,6 @@ from scenarios.probe.dialects.preparation import COPYING, MULTIPART
 
 if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress
-
-
-_CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,60})</Code>")
-_STATUS_OF: Final = {"PreconditionFailed": 412, "ConditionalRequestConflict": 409, "NoSuchKey": 404}
-"""What an error inside a success stands for."""
 
 
 class S3Dialect:
@@ -137,11 +131,9 @@ class S3Dialect:
         raise Inexpressible(call.verb)
 
     def answer(self, call: Call, reply: HttpReply) -> Answer:
-        found = _CODE.search(reply.body[:2000]) if reply.status >= 300 or b"<Error" in reply.body[:500] else None
-        code = found[1].decode() if found else ""
-        status = reply.status
-        if status == 200 and code and call.verb in (COMPLETE, COPY):
-            status = _STATUS_OF.get(code, 500)
+        status, code = reply.status, error_code(reply.body[:2000]) if reply.status >= 300 else ""
+        if status == 200 and call.verb in (COMPLETE, COPY):
+            status, code = error_inside(reply.body) or (status, code)
         if status == 404 and not code and call.verb in (READ, DELETE, PUT, COMPLETE, COPY):
             code = "404"
         row = classify(WRITE_OUTCOMES, status, code)
