@@ -52,7 +52,12 @@ class GcsDialect:
         if method in ("PATCH", "PUT"):
             state = _metadata_state(_json(exchange.body.kept))
             return ObjectRequest(
-                verb=f"{method} metadata", op=Op.WRITE, key=key, condition=_condition(parameters), state=state
+                verb=f"{method} metadata",
+                op=Op.WRITE,
+                key=key,
+                condition=_condition(parameters),
+                state=state,
+                is_metadata=True,
             )
         if method == "DELETE":
             return ObjectRequest(verb="DELETE object", op=Op.DELETE, key=key, condition=_condition(parameters))
@@ -72,10 +77,7 @@ class GcsDialect:
             return ObjectReply(outcome=row.outcome, is_absent=row.missing, reason=reason)
         made = _json(exchange.answer.kept)
         version = _version(made.get("generation"), made.get("metageneration"))
-        replaced = ""
-        if request.condition.startswith("*.") and version:
-            # The condition named a metageneration alone; the answer tells of which generation it was.
-            replaced = f"{version.partition('.')[0]}{request.condition[1:]}"
+        replaced = _replaced(request.condition, version) if request.is_metadata else ""
         return ObjectReply(outcome=Outcome.APPLIED, version=version, state=_metadata_state(made), condition=replaced)
 
 
@@ -99,13 +101,27 @@ def _version(generation: object, metageneration: object) -> str:
     return f"{generation}.{metageneration or 1}" if generation else ""
 
 
+def _replaced(condition: str, version: str) -> str:
+    """The version that a change of metadata replaced, where its condition names half of it and `version` the rest.
+
+    Such a change stays within its generation and counts on by one.
+    """
+    generation, _, metageneration = version.partition(".")
+    if condition.startswith("*.") and generation:
+        return generation + condition[1:]
+    if condition.endswith(".*") and metageneration.isdecimal():
+        return f"{condition[:-1]}{int(metageneration) - 1}"
+    return ""
+
+
 def _condition(parameters: Mapping[str, str]) -> str:
     """What the request asks of the object, as far as one version can say it."""
     generation, metageneration = parameters.get("ifGenerationMatch", ""), parameters.get("ifMetagenerationMatch", "")
     if generation == "0":
         return IF_ABSENT
     if generation:
-        return f"{generation}.{metageneration or 1}"
+        # Without a metageneration any of them will do.
+        return f"{generation}.{metageneration or '*'}"
     return f"*.{metageneration}" if metageneration else ""
 
 

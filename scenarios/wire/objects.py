@@ -7,7 +7,8 @@ condition, an outcome of the closed set. The tables of statuses are those of our
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from lockref.history import Op
@@ -34,6 +35,8 @@ class ObjectRequest:
     key: `bucket/key`; "" where the request is about no single object. op: READ, WRITE, DELETE; NONE for what neither
     shows nor changes what an object holds. condition: as in `lockref.ports.Request`. state: what is written; None where
     it is not known or nothing is written. keys: what a request about several objects deletes.
+    is_metadata: it writes what stands beside the bytes of an object. A condition that names a version in part, as
+    `7.*` or `*.2`, holds for any version that has this part.
     """
 
     verb: str
@@ -42,6 +45,7 @@ class ObjectRequest:
     condition: str = ""
     state: State | None = None
     keys: tuple[str, ...] = ()
+    is_metadata: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,7 @@ class ObjectReply:
     """What the store answered. version: that was made or found. state: what a read, or the answer to a write, shows.
 
     is_absent: there was no object. condition: which version a write replaced, where only the answer tells; "" else.
+    exceptions: of the request's `keys`, those whose deletion did not end as the request as a whole, and how it did.
     """
 
     outcome: Outcome
@@ -57,6 +62,7 @@ class ObjectReply:
     is_absent: bool = False
     reason: str = ""
     condition: str = ""
+    exceptions: Mapping[str, ObjectReply] = field(default_factory=dict)
 
 
 class Dialect(Protocol):

@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Final
 
 from lockref.errors import LockrefError
 from lockref.history import ABSENT, IF_ABSENT, Kind, Op, Recorder, Stamp, detail
@@ -24,9 +25,12 @@ from lockref.runtime import Runtime
 from lockref.stores.port import Outcome
 from scenarios.wire.conversation import Exchange
 from scenarios.wire.objects import Dialect, ObjectReply, ObjectRequest, State
+from scenarios.wire.versions import SeenVersions, whole
 
 LOCK_SUFFIXES = (".tflock", ".lock")
 """What tools append to the name of an object to name its lock."""
+
+_DELETED: Final = ObjectReply(outcome=Outcome.APPLIED)
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ class WireRecorder:
         self._lives: dict[str, int] = {}
         self._contents: dict[tuple[str, str], State] = {}
         self._writers: dict[tuple[str, str], str] = {}
+        self._versions = SeenVersions()
         self._granted: dict[tuple[str, str], tuple[str, int | None]] = {}
         self._effects: list[Callable[[], None]] = []
         self.locks: dict[str, None] = {}
@@ -104,12 +109,13 @@ class WireRecorder:
             asked.number, asked.sent_ns = next(self._numbers), at_ns
             self.requests[asked.client] = self.requests.get(asked.client, 0) + 1
             self._note_lock(asked.request.key, asked.view)
+            self._versions.sent(asked.request, asked.number)
         token, owner, until_ns, _ = lock_columns(asked.view)
         stamp = self._stamp(asked.client, at_ns)
         self._note_promise(asked.view, stamp)
         self._record(
             Kind.SENT, stamp, asked.client, asked.request.key, asked.op,
-            request=asked.number, attempt=0, if_version=_named(asked.request.condition),
+            request=asked.number, attempt=0, if_version=whole(asked.request.condition),
             content=self._content(asked.request.state), token=token, owner=owner, valid_until_ns=until_ns,
             detail=_told(asked.view, asked.request.verb),
         )  # fmt: skip
@@ -119,6 +125,8 @@ class WireRecorder:
         self.sent(asked, at_ns)
         asked.is_answered = True
         self._reply_row(asked, at_ns, ObjectReply(outcome=Outcome.REJECTED, reason=why))
+        with self._mutex:
+            self._versions.ended(asked.request, asked.number)
 
     def answered(self, asked: Asked, at_ns: int) -> ObjectReply:
         """The server has answered, at `at_ns`."""
@@ -131,9 +139,12 @@ class WireRecorder:
         if reply.outcome is Outcome.APPLIED and not reply.is_absent:
             self._learn(asked, reply)
             if request.op in (Op.WRITE, Op.DELETE) and not asked.is_lock and self.is_protected(request.key):
-                self._effect(asked, reply)
+                self._effect(asked)
             for key in request.keys:
-                self._deleted_with_others(asked, key, at_ns)
+                self._deleted_with_others(asked, key, at_ns, reply.exceptions.get(key, _DELETED))
+        if reply.outcome is not Outcome.AMBIGUOUS:
+            with self._mutex:
+                self._versions.ended(request, asked.number)
         return reply
 
     def settle(self) -> None:
@@ -159,6 +170,7 @@ class WireRecorder:
             view = self._view(request.key, reply.state, writer=writer) or view
         with self._mutex:
             self._note_lock(request.key, view)
+            replaced = self._versions.replaced(request)
         if request.op is Op.READ and not reply.is_absent and state is None and reply.outcome is Outcome.APPLIED:
             # It says that there is an object, and not what it holds: no reading of a state.
             key, op = "", Op.NONE
@@ -167,7 +179,7 @@ class WireRecorder:
         if request.op is Op.WRITE:
             self._note_promise(view, self._stamp(asked.client, asked.sent_ns))
         token, owner, until_ns, _ = lock_columns(view)
-        condition = "" if request.op is Op.READ else reply.condition or _named(request.condition)
+        condition = "" if request.op is Op.READ else reply.condition or replaced
         self._record(
             Kind.REPLIED, self._stamp(asked.client, at_ns), asked.client, key, op, reply.outcome,
             request=asked.number, attempt=0, if_version=condition, version=reply.version,
@@ -175,15 +187,15 @@ class WireRecorder:
             detail=f"missing {reply.reason}".strip() if reply.is_absent and request.op is not Op.READ else reply.reason,
         )  # fmt: skip
 
-    def _deleted_with_others(self, asked: Asked, key: str, at_ns: int) -> None:
-        """One of several objects that a request deleted, as a request of its own."""
+    def _deleted_with_others(self, asked: Asked, key: str, at_ns: int, reply: ObjectReply) -> None:
+        """One of several objects that a request was to delete, as a request of its own."""
         alone = ObjectRequest(verb=asked.request.verb, op=Op.DELETE, key=key)
         with self._mutex:
             each = Asked(asked.client, asked.exchange, alone, Op.DELETE, None, key in self.locks)
         self.sent(each, asked.sent_ns)
-        self._reply_row(each, at_ns, ObjectReply(outcome=Outcome.APPLIED))
-        if not each.is_lock and self.is_protected(key):
-            self._effect(each, ObjectReply(outcome=Outcome.APPLIED))
+        self._reply_row(each, at_ns, reply)
+        if reply.outcome is Outcome.APPLIED and not each.is_lock and self.is_protected(key):
+            self._effect(each)
 
     # What is known of objects.
 
@@ -204,9 +216,7 @@ class WireRecorder:
         # A record that names nobody belongs to whoever wrote it; each process of a client is somebody else.
         place = (key, state.content)
         with self._mutex:
-            if writer:
-                self._writers[place] = f"{writer}.{self._lives.get(writer, 1)}"
-            owner = self._writers.get(place, "unknown")
+            owner = f"{writer}.{self._lives.get(writer, 1)}" if writer else self._writers.get(place, "unknown")
         return LockView(
             owner=owner,
             token=view.token,
@@ -240,6 +250,12 @@ class WireRecorder:
         with self._mutex:
             if state is not None and reply.version:
                 self._contents[request.key, reply.version] = state
+            self._versions.saw(request.key, reply.version)
+            if request.op is Op.WRITE and asked.view is not None:
+                # A write that was refused is of no consequence: the bytes that are there may be another's.
+                for written in (request.state, reply.state):
+                    if written is not None:
+                        self._writers[request.key, written.content] = asked.view.owner
             if asked.op in (Op.ACQUIRE, Op.RENEW) and asked.view is not None:
                 self._granted[mine] = (asked.view.owner, asked.view.token)
             elif asked.op in (Op.RELEASE, Op.DELETE):
@@ -250,7 +266,7 @@ class WireRecorder:
         name = key.partition("/")[2]
         return not name.endswith(LOCK_SUFFIXES) and any(fnmatchcase(name, pattern) for pattern in self._protects)
 
-    def _effect(self, asked: Asked, reply: ObjectReply) -> None:
+    def _effect(self, asked: Asked) -> None:
         """The store accepted a write to a protected object."""
         self.effects += 1
         stamp = self._stamp(asked.client, asked.sent_ns)
@@ -289,11 +305,6 @@ def _told(view: LockView | None, verb: str) -> str:
     if view is None or view.duration_ns is None:
         return detail(verb=verb)
     return detail(verb=verb, duration_ns=view.duration_ns)
-
-
-def _named(condition: str) -> str:
-    """A condition on part of a version (`*.3`) names no version that can be compared."""
-    return "" if condition.startswith("*") else condition
 
 
 def _shared_folders(first: str, second: str) -> int:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.etree import ElementTree
 
 from lockref.history import IF_ABSENT, Op
 from lockref.stores.port import Outcome
-from lockref.stores.s3 import WRITE_OUTCOMES
+from lockref.stores.s3 import WRITE_OUTCOMES, error_code, error_inside, status_of
 from lockref.stores.statuses import classify, reason_text
 from scenarios.wire.conversation import Body, Exchange
 from scenarios.wire.objects import ObjectReply, ObjectRequest, State, content_of
 
-_CODE: Final = re.compile("<Code>([A-Za-z0-9.]{1,60})</Code>")
 _ETAG: Final = re.compile("<ETag>([^<]*)</ETag>")
 _SUBRESOURCES: Final = frozenset({"acl", "legal-hold", "retention", "select", "tagging", "versioning", "versions"})
 _MULTIPART: Final = frozenset({"partNumber", "uploads"})
+_COMPLETION, _COPY, _DELETION = "POST completion", "PUT copy", "DELETE objects"
 
 
 class S3Dialect:
@@ -32,7 +32,7 @@ class S3Dialect:
         verb = f"{method} object" if key else f"{method} bucket"
         if not key:
             if method == "POST" and "delete" in parameters:
-                return ObjectRequest(verb="DELETE objects", keys=tuple(_listed_keys(bucket, exchange.body)))
+                return ObjectRequest(verb=_DELETION, keys=tuple(_listed_keys(bucket, exchange.body)))
             return ObjectRequest(verb=verb)
         place = f"{bucket}/{key}"
         if _SUBRESOURCES & parameters.keys() or _MULTIPART & parameters.keys():
@@ -41,7 +41,7 @@ class S3Dialect:
             # Only the request that completes an upload makes an object; what it holds was in other requests.
             is_completion = method == "POST"
             return ObjectRequest(
-                verb="POST completion" if is_completion else verb,
+                verb=_COMPLETION if is_completion else verb,
                 op=Op.WRITE if is_completion else Op.NONE,
                 key=place if is_completion else "",
                 condition=_condition(exchange),
@@ -50,7 +50,7 @@ class S3Dialect:
             is_copy = "x-amz-copy-source" in exchange.headers
             state = None if is_copy else _written(exchange)
             return ObjectRequest(
-                verb="PUT copy" if is_copy else verb,
+                verb=_COPY if is_copy else verb,
                 op=Op.WRITE,
                 key=place,
                 condition=_condition(exchange),
@@ -64,14 +64,12 @@ class S3Dialect:
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
         """See `Dialect`."""
-        status, text = exchange.status, exchange.answer.kept.decode("utf-8", "replace")
-        found = (
-            _CODE.search(text) if status >= 300 or (request.verb == "POST completion" and "<Error>" in text) else None
-        )
-        code = found[1] if found else ("404" if status == 404 and exchange.method == "HEAD" else "")
-        if request.verb == "POST completion" and status == 200 and found:
-            # A failed precondition has come with status 200.
-            status = 412 if code == "PreconditionFailed" else 500
+        status, body = exchange.status, exchange.answer.kept
+        code = error_code(body) if status >= 300 else ""
+        if status == 404 and exchange.method == "HEAD":
+            code = "404"
+        if status == 200 and request.verb in (_COMPLETION, _COPY, _DELETION):
+            status, code = error_inside(body) or (status, code)
         row = classify(WRITE_OUTCOMES, status, code)
         reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status, code)
         if row.outcome is Outcome.REJECTED and code:
@@ -80,9 +78,15 @@ class S3Dialect:
             return self._read(exchange, row.missing, row.outcome, reason)
         version = ""
         if row.outcome is Outcome.APPLIED and request.op is Op.WRITE:
-            shown = _ETAG.search(text)
+            shown = _ETAG.search(body.decode("utf-8", "replace"))
             version = _plain(exchange.answer_headers.get("etag") or (shown[1] if shown else ""))
-        return ObjectReply(outcome=row.outcome, version=version, is_absent=row.missing, reason=reason)
+        return ObjectReply(
+            outcome=row.outcome,
+            version=version,
+            is_absent=row.missing,
+            reason=reason,
+            exceptions=_kept_objects(request.keys, body) if row.outcome is Outcome.APPLIED else {},
+        )
 
     @staticmethod
     def _read(exchange: Exchange, is_missing: bool, outcome: Outcome, reason: str) -> ObjectReply:
@@ -148,10 +152,39 @@ def unchunked(data: bytes) -> bytes:
 
 def _listed_keys(bucket: str, body: Body) -> Iterator[str]:
     """The objects that a request to delete several names."""
-    try:
-        root = ElementTree.fromstring(body.kept)
-    except ElementTree.ParseError:
-        return
-    for element in root.iter():
-        if element.tag.rpartition("}")[2] == "Key" and element.text:
+    root = _parsed(body.kept)
+    for element in () if root is None else root.iter():
+        if _local(element) == "Key" and element.text:
             yield f"{bucket}/{element.text}"
+
+
+def _kept_objects(keys: Sequence[str], body: bytes) -> dict[str, ObjectReply]:
+    """Of several objects those that were not deleted, or perhaps not, by what the answer says about each.
+
+    The answer to a quiet request names errors alone, so an object that is not named is gone.
+    """
+    root = _parsed(body) if keys and body else None
+    if root is None:
+        # An answer that cannot be read tells of no object what became of it.
+        unclear = ObjectReply(outcome=Outcome.AMBIGUOUS, reason="an answer that cannot be read")
+        return dict.fromkeys(keys, unclear) if body else {}
+    kept = {}
+    for error in (element for element in root.iter() if _local(element) == "Error"):
+        said = {_local(child): child.text or "" for child in error}
+        code = said.get("Code", "")
+        row = classify(WRITE_OUTCOMES, status_of(code), code)
+        named = [key for key in keys if key.partition("/")[2] == said.get("Key")]
+        reply = ObjectReply(outcome=row.outcome, is_absent=row.missing, reason=reason_text(row, status_of(code), code))
+        kept.update(dict.fromkeys(named, reply))
+    return kept
+
+
+def _parsed(body: bytes) -> ElementTree.Element | None:
+    try:
+        return ElementTree.fromstring(body)
+    except ElementTree.ParseError:
+        return None
+
+
+def _local(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]

@@ -84,6 +84,24 @@ def test_a_completion_that_fails_with_status_200_is_a_failure():
     assert s3("POST /b/x?uploadId=u", b"<x/>", "200", done)[1].version == "e-2"
 
 
+@pytest.mark.parametrize("lead", ["", '<?xml version="1.0" encoding="UTF-8"?>\n', "  \n "])
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("PreconditionFailed", Outcome.PRECONDITION_FAILED),
+        ("AccessDenied", Outcome.REJECTED),
+        ("InternalError", Outcome.AMBIGUOUS),
+    ],
+)
+def test_an_error_inside_a_success_is_no_success(lead, code, outcome):
+    """Of a copy as of a completion and a deletion of several; an object that holds such bytes is an object."""
+    body = f"{lead}<Error><Code>{code}</Code></Error>".encode()
+    assert s3("PUT /b/x", b"", "200", body, X_Amz_Copy_Source="/b/y")[1].outcome is outcome
+    assert s3("POST /b/x?uploadId=u", b"<x/>", "200", body)[1].outcome is outcome
+    assert s3("POST /b?delete", b"<Delete/>", "200", body)[1].outcome is outcome
+    assert s3("GET /b/x", b"", "200", body)[1].state.body == body
+
+
 def test_reads_show_what_is_there_or_that_nothing_is():
     """A HEAD shows a version and no state."""
     _, found = s3("GET /b/x", b"", '200|ETag: "e1"', b"{}")
@@ -104,6 +122,17 @@ def test_a_request_may_delete_several_objects():
     """Each of them is known."""
     body = b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>a</Key></Object><Object><Key>c/d</Key></Object></Delete>'
     assert s3("POST /b?delete", body, "200")[0].keys == ("b/a", "b/c/d")
+
+
+def test_of_several_objects_some_may_stay():
+    """The answer names those that were not deleted; one that cannot be read names none."""
+    body = b"<Delete><Object><Key>a</Key></Object><Object><Key>c</Key></Object></Delete>"
+    refused = b'<DeleteResult xmlns="x"><Error><Key>a</Key><Code>AccessDenied</Code></Error></DeleteResult>'
+    _, told = s3("POST /b?delete", body, "200", refused)
+    assert {key: reply.outcome for key, reply in told.exceptions.items()} == {"b/a": Outcome.REJECTED}
+    _, unclear = s3("POST /b?delete", body, "200", b"<DeleteRes")
+    assert {reply.outcome for reply in unclear.exceptions.values()} == {Outcome.AMBIGUOUS}
+    assert s3("POST /b?delete", body, "200", b"<DeleteResult/>")[1].exceptions == {}
 
 
 def test_pieces_behind_their_lengths_are_one_body():
@@ -131,6 +160,18 @@ def test_a_generation_and_a_metageneration_are_a_version():
     assert asked.state is not None
     assert told.state is not None
     assert asked.state.content == told.state.content
+
+
+def test_a_generation_alone_leaves_the_metageneration_open():
+    """A condition names what it names, and no more; a change of metadata tells which metageneration it replaced."""
+    named = "ifGenerationMatch=7"
+    assert gcs(f"DELETE /storage/v1/b/b/o/x?{named}", b"", "204")[0].condition == "7.*"
+    assert gcs(f"DELETE /storage/v1/b/b/o/x?{named}&ifMetagenerationMatch=2", b"", "204")[0].condition == "7.2"
+    _, changed = gcs(f"PATCH /storage/v1/b/b/o/x?{named}", b"{}", "200", b'{"generation":"7","metageneration":"4"}')
+    assert changed.condition == "7.3"
+    # An upload is a new generation: the metageneration that it replaced is not in the answer.
+    upload = "POST /upload/storage/v1/b/b/o?uploadType=media&name=x&ifMetagenerationMatch=2"
+    assert gcs(upload, b"x", "200", b'{"generation":"8","metageneration":"1"}')[1].condition == ""
 
 
 def test_an_upload_with_its_metadata_is_one_write():

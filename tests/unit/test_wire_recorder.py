@@ -1,0 +1,163 @@
+"""From exchanges to a history: what is written about locks, by what the store answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lockref.history import Recorder, runs_table, to_table
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from reports.checks import judge
+from reports.checks.summary import Summary
+from scenarios.wire.conversation import Exchange
+from scenarios.wire.decoders import load_decoder
+from scenarios.wire.gcs import GcsDialect
+from scenarios.wire.objects import Dialect
+from scenarios.wire.recorder import Asked, WireRecorder
+from scenarios.wire.s3 import S3Dialect
+
+OBJECT = "/storage/v1/b/b/o/lock"
+
+
+class Watched:
+    """A recorder of one store's conversations, an exchange a second."""
+
+    def __init__(self, dialect: Dialect, decoder: str) -> None:
+        self.recorder = Recorder()
+        self.wire = WireRecorder(
+            self.recorder, dialect, load_decoder(decoder), protects=(), runtime=ThreadRuntime(), clock_offsets_ns={}
+        )
+        self.now_ns = NS_PER_S
+
+    def asks(self, client: str, method: str, target: str, body: bytes = b"", **headers: str) -> Asked:
+        path, _, query = target.partition("?")
+        parameters = dict(part.partition("=")[::2] for part in query.split("&")) if query else {}
+        exchange = Exchange(
+            method=method,
+            path=path,
+            parameters=parameters,
+            headers={name.replace("_", "-"): value for name, value in headers.items()},
+            asked_ns=self.now_ns,
+        )
+        exchange.body.add(body)
+        exchange.is_complete = True
+        asked = self.wire.asked(client, exchange)
+        self.wire.sent(asked, self.now_ns)
+        return asked
+
+    def hears(self, asked: Asked, status: int, body: bytes = b"", **headers: str) -> None:
+        asked.exchange.status, asked.exchange.answer_headers = status, headers
+        asked.exchange.answer.add(body)
+        self.wire.answered(asked, self.now_ns + NS_PER_S // 2)
+        self.now_ns += NS_PER_S
+
+    def rows(self, kind: str = "replied") -> list[dict[str, Any]]:
+        return [row for row in to_table([self.recorder]).to_pylist() if row["kind"] == kind]
+
+    def broken(self) -> list[str]:
+        """The clauses that a judge finds broken."""
+        events = to_table([self.recorder])
+        runs = runs_table(
+            [
+                {
+                    "run": 0, "seed": 0, "scenario": "wire", "provider": "p", "world": "real", "backend": "gs",
+                    "clients": 2, "validity_ns": 2 * NS_PER_S, "poll_interval_ns": 30 * NS_PER_S,
+                    "request_timeout_ns": 0, "drift_bound_ns": NS_PER_S // 2, "is_cut_off": False,
+                    "must_happen": ["grant"], "lock_protocols": {"b/lock": "wire"}, "end_ns": self.now_ns,
+                    "faults_end_ns": 0,
+                }
+            ]
+        )  # fmt: skip
+        return [finding.clause for finding in Summary.of(judge(events, runs), events, runs).findings]
+
+
+class Gcs(Watched):
+    """gcslock's lock: custom metadata of an object."""
+
+    def __init__(self) -> None:
+        super().__init__(GcsDialect(), "gcslock")
+
+    def creates(self, client: str, generation: int, on: str) -> None:
+        parts = (b"", json.dumps({"name": "lock", **self._metadata(client)}).encode() + b"\r\n", b"x\r\n", b"--\r\n")
+        asked = self.asks(
+            client, "POST", f"/upload/storage/v1/b/b/o?uploadType=multipart&ifGenerationMatch={on}",
+            b"--s\r\n\r\n".join(parts[:3]) + b"--s" + parts[3],
+            content_type="multipart/related; boundary=s",
+        )  # fmt: skip
+        self.hears(asked, 200, self.resource(client, generation, 1))
+
+    def takes(self, client: str) -> Asked:
+        """A takeover, by a change of metadata."""
+        return self.asks(
+            client, "PATCH", f"{OBJECT}?ifMetagenerationMatch=1", json.dumps(self._metadata(client)).encode()
+        )
+
+    def resource(self, client: str, generation: int, metageneration: int) -> bytes:
+        stamps = {"generation": str(generation), "metageneration": str(metageneration)}
+        return json.dumps({**stamps, "updated": "2026-01-01T00:00:01Z", **self._metadata(client)}).encode()
+
+    @staticmethod
+    def _metadata(client: str) -> dict[str, Any]:
+        return {"metadata": {"lock_owner": client, "expires_sec": "2"}}
+
+
+@pytest.mark.parametrize("deleter", ["n1", "n2"])
+def test_a_condition_on_a_generation_holds_for_every_metageneration(deleter):
+    """The object was changed to 7.2, and GCS rightly lets `ifGenerationMatch=7` delete it, whoever asks."""
+    watched = Gcs()
+    watched.creates("n1", 7, on="0")
+    watched.now_ns += 5 * NS_PER_S
+    watched.hears(watched.takes("n2"), 200, watched.resource("n2", 7, 2))
+    watched.now_ns += 5 * NS_PER_S
+    watched.hears(watched.asks(deleter, "DELETE", f"{OBJECT}?ifGenerationMatch=7"), 204)
+    assert watched.rows()[-1]["if_version"] == "7.2"
+    assert watched.broken() == []
+
+
+def test_a_fork_of_a_generation_is_still_a_fork():
+    """Two uploads on one generation, and the store accepted both."""
+    watched = Gcs()
+    watched.creates("n1", 7, on="0")
+    watched.now_ns += 5 * NS_PER_S
+    watched.creates("n2", 8, on="7")
+    watched.now_ns += 5 * NS_PER_S
+    watched.creates("n1", 9, on="7")
+    assert "S1" in watched.broken()
+
+
+def test_a_metageneration_that_nobody_can_tell_is_left_open():
+    """A change of metadata was under way, and its answer may come after it has been met."""
+    watched = Gcs()
+    watched.creates("n1", 7, on="0")
+    watched.now_ns += 5 * NS_PER_S
+    takeover = watched.takes("n2")
+    watched.now_ns += 1
+    watched.hears(watched.asks("n1", "DELETE", f"{OBJECT}?ifGenerationMatch=7"), 204)
+    assert watched.rows()[-1]["if_version"] is None
+    watched.hears(takeover, 200, watched.resource("n2", 7, 2))
+    assert "S1" not in watched.broken()
+
+
+def test_a_refused_writer_is_no_owner():
+    """Two clients write the same record without a name; it is that of the one whose write was accepted."""
+    watched = Watched(S3Dialect(), "json:until_s=$.until")
+    record = b'{"until":1700000000}'
+    for client, status, told in (("n1", 200, {"etag": '"v1"'}), ("n2", 412, {})):
+        watched.wire.began(client)
+        watched.hears(watched.asks(client, "PUT", "/b/lock", record, if_none_match="*"), status, **told)
+    watched.hears(watched.asks("n3", "GET", "/b/lock"), 200, record, etag='"v1"')
+    assert watched.rows()[-1]["owner"] == "n1.1"
+
+
+def test_an_object_that_was_not_deleted_with_others_is_still_there():
+    """The answer is 200, and names the objects that stay."""
+    watched = Watched(S3Dialect(), "json:owner=$.o")
+    body = b"<Delete><Object><Key>lock</Key></Object><Object><Key>x</Key></Object></Delete>"
+    refused = b"<DeleteResult><Error><Key>lock</Key><Code>AccessDenied</Code></Error></DeleteResult>"
+    watched.hears(watched.asks("n1", "POST", "/b?delete", body), 200, refused)
+    assert {row["lock"]: row["outcome"] for row in watched.rows() if row["op"] == "delete"} == {
+        "b/lock": "rejected",
+        "b/x": "applied",
+    }
