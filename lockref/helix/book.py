@@ -33,8 +33,9 @@ class Book:
         self._unwritten: dict[str, None] = {}
 
     def renewal(self, written: int, own_term: int | None) -> list[Operation]:
-        """What takes the book over, for the transaction that writes HISTORY; a book that another make's leader has
-        outdated begins anew.
+        """The operations by which this leader takes over the book, for the transaction that writes HISTORY.
+
+        If a leader that keeps no book has led since, the book is deleted and made again.
 
         written: the version of HISTORY that was read. own_term: of the leader that has led all the time since.
         """

@@ -172,7 +172,7 @@ def _doubt(
 
 
 def _fear_the_worst(evidence: Evidence, found: Replicas) -> None:
-    """Of whom nothing can be read, and no page tells the whole: it may hold whatever nobody else holds."""
+    """We cannot read its states, and no page covers its session: it may hold every lock that nobody else holds."""
     for instance, reports in evidence.reports.items():
         for group in evidence.groups:
             report = reports.get(group.name)

@@ -278,7 +278,8 @@ class ClusterReader:
     def _reporting(self, live: _Live) -> list[tuple[str, str, str]]:
         """Whose reports are read: instance, the name under which they count, session.
 
-        Of whom nobody knows the session, what any session has left may be true. Whoever is sent nothing is not live.
+        We do not know the session of some instances: of these the states of all sessions count. An instance that is
+        sent nothing is not live.
         """
         found = [(name, name, session) for name, session in live.sessions.items()]
         for name, reason in list(live.silent.items()):

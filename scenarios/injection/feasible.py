@@ -49,7 +49,7 @@ def obstacle_of_kind(kind: type[Fault]) -> str:
 
 
 def is_idle(fault: Fault) -> bool:
-    """True for a clock that is wrong by nothing: a draw that came out as 0."""
+    """True for a clock fault of size 0, which a draw may come to."""
     return (isinstance(fault, Offset) and fault.by_ns == 0) or (isinstance(fault, Drift) and fault.rate_ppm == 0)
 
 
@@ -61,7 +61,7 @@ def possible(plan: FaultPlan) -> tuple[FaultPlan, list[tuple[Fault, str]]]:
 
 
 def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[str] | None = None) -> FaultPlan:
-    """The plan of a real run: without clocks that are wrong by nothing, and without what a swarm drew in vain.
+    """The plan of a real run: without clock faults of size 0, and without drawn faults that it cannot carry out.
 
     drawn: the ids of the faults that a swarm drew. Those that no real run can carry out are left out; see `possible`.
     None for a plan that does not come from the scenario; then nothing may be left out.

@@ -106,6 +106,7 @@ class Injection:
     # Its life.
 
     def __enter__(self) -> Self:
+        self._loop.set_exception_handler(self._on_loop_error)
         self._thread.start()
         self._call(self._open())
         return self
@@ -131,6 +132,18 @@ class Injection:
     def fail(self, error: BaseException) -> None:
         """What carries out the plan has met an error: it ends the run."""
         self._failures.append(error)
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A fault's act at an instant has raised: left to the loop, it would be logged, and the run would look well."""
+        error = context.get("exception")
+        if "handle" in context and error is not None:
+            self.fail(error)
+        else:
+            loop.default_exception_handler(context)
+
+    def _on_listened(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
 
     def raise_failure(self) -> None:
         """What carrying out the plan itself raised."""
@@ -182,7 +195,7 @@ class Injection:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         async def guarded() -> None:
-            # A server that is gone when a copy of a request comes is what it is; the original says so.
+            # The server may be gone when the copy is sent. The original request reports that.
             with contextlib.suppress(OSError, BadMessage):
                 await work
 
@@ -240,18 +253,26 @@ class Injection:
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One process's announcements: `made` before a request leaves, `heard` with its number when it was answered."""
         numbers: dict[int, InFlight] = {}
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while line := await reader.readline():
-                said = json.loads(line)
-                if "made" in said:
-                    number = len(numbers) + 1
-                    numbers[number] = self._announce(said)
-                else:
-                    number = said["heard"]
-                    self._hear(numbers[number])
-                writer.write(f"{number}\n".encode())
-                await writer.drain()
-        writer.close()
+        task = asyncio.current_task()
+        assert task is not None, "a loop runs this"
+        # What an announcement raises, an act of a fault included, ends the run.
+        task.add_done_callback(self._on_listened)
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                while line := await reader.readline():
+                    said = json.loads(line)
+                    if "made" in said:
+                        number = len(numbers) + 1
+                        numbers[number] = self._announce(said)
+                    else:
+                        number = said["heard"]
+                        self._hear(numbers[number])
+                    writer.write(f"{number}\n".encode())
+                    await writer.drain()
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     def _announce(self, said: Mapping[str, str]) -> InFlight:
         client, op = said["made"], said["op"]

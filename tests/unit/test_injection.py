@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from lockref.errors import CapabilityMissing, ConfigError
 from lockref.history import Op, Recorder, to_table
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_MS, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.stores.port import Outcome, ReadReply
 from lockref.stores.uri import parse_store_uri
 from scenarios.definition.load import load_scenario
 from scenarios.injection.announcing import Announcements, AnnouncingChannel
@@ -26,6 +27,7 @@ from scenarios.injection.feasible import (
     restarted_clients,
 )
 from scenarios.injection.lane import Upstream
+from scenarios.injection.real_time import RealStore
 from scenarios.injection.session import Injection
 from sim.faults.answers import Error, Throttle
 from sim.faults.clocks import Offset, Step
@@ -209,3 +211,64 @@ def test_a_store_that_a_plan_cannot_strike_is_refused(fault: Fault, uri: str, wo
 def test_throttling_by_key_is_refused() -> None:
     """The wire does not show keys."""
     assert possible(FaultPlan.of(Throttle(id="t", writes=1, key="k")))[1][0][0].id == "t"
+
+
+class Told:
+    """Hears of the first error that ends the run."""
+
+    def __init__(self, injection: Injection) -> None:
+        self.event = threading.Event()
+        self._fail = injection.fail
+        injection.fail = self  # type: ignore[assignment,method-assign]
+
+    def __call__(self, error: BaseException) -> None:
+        self._fail(error)
+        self.event.set()
+
+
+def injection(fault: Fault, *, store: RealStore | None = None) -> Injection:
+    return Injection(
+        FaultPlan.of(fault), seed=1, clients=("n1",), address=parse_store_uri("memory:x"), upstream=None, store=store,
+        recorder=Recorder(), runtime=ThreadRuntime(),
+    )  # fmt: skip
+
+
+class FullDisk:
+    """A store that an operator cannot read."""
+
+    def read(self, _key: str) -> ReadReply:
+        raise OSError(28, "No space left on device")
+
+
+def test_an_operator_s_act_that_fails_ends_the_run() -> None:
+    """A fault that could not be carried out must not count as fired: the run would look well."""
+    struck = injection(DeleteObject(id="d", at_ns=1), store=RealStore("store", FullDisk(), ["k"]))  # type: ignore[arg-type]
+    told = Told(struck)
+    with struck:
+        struck.begin()
+        assert told.event.wait(60)
+    with pytest.raises(OSError, match="No space left"):
+        struck.raise_failure()
+
+
+class NoProcess:
+    """A handle whose process cannot be asked for."""
+
+    @property
+    def pid(self) -> int:
+        raise LookupError("no such process")
+
+
+def test_an_announcement_that_fails_ends_the_run_and_its_connection() -> None:
+    """The client's process hears the end of the connection, and does not wait for ever."""
+    struck = injection(Pause(id="p", client="n1", for_ns=10**8, when=Trigger(client="n1", op="acquire", cut="c0")))
+    told = Told(struck)
+    with struck:
+        struck.nodes["n1"].handle = NoProcess()  # type: ignore[assignment]
+        struck.begin()
+        with socket.create_connection(("127.0.0.1", struck._announce_port)) as process:
+            process.sendall(b'{"made": "n1", "op": "acquire", "verb": "PUT", "key": "k"}\n')
+            assert process.recv(10) == b""
+        assert told.event.wait(60)
+    with pytest.raises(LookupError):
+        struck.raise_failure()

@@ -247,7 +247,7 @@ class NonblockingLock:
         )
 
     def _new_owner(self) -> LockInfo:
-        """As an owner that had waited. Only the fields of nobody waiting differ from one that had not."""
+        """The record of an owner that had waited. It differs from another owner's in the requestor's fields only."""
         return self._own_info(requestor=NOBODY, requestor_waiting_ms=-1, requested_ms=-1)
 
     def _owns(self, info: LockInfo) -> bool:
