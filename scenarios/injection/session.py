@@ -257,6 +257,8 @@ class Injection:
         assert task is not None, "a loop runs this"
         # What an announcement raises, an act of a fault included, ends the run.
         task.add_done_callback(self._on_listened)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 while line := await reader.readline():
