@@ -37,7 +37,7 @@ def test_a_planted_bug_is_caught_by_a_clause_of_its_own(bug: Bug) -> None:
     assert first_seed(bug, range(1, 1 + bug.seeds)) is not None
 
 
-@pytest.mark.parametrize(("place", "lock"), enumerate(CORRECT), ids=CORRECT)
+@pytest.mark.parametrize(("place", "lock"), list(enumerate(CORRECT)), ids=CORRECT)
 def test_a_correct_lock_is_not_accused(place: int, lock: str) -> None:
     """No scenario speaks against a correct lock by a clause that the hardened lock keeps there."""
     accused = {}

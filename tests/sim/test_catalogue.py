@@ -16,7 +16,7 @@ from scenarios.ineffective_faults import ineffective_faults
 from scenarios.run import simulate_many
 from scenarios.worlds.mixture import inapplicable
 
-SEEDS = {"swarm": 60, "swarm-overload": 60}
+SEEDS = {"swarm": 60, "swarm-overload": 60, "swarm-on-the-wire": 60}
 """More where the plan is random; otherwise 12."""
 
 

@@ -57,7 +57,7 @@ def test_situations_are_counted_from_the_history():
         "denied": 1, "contention": 2, "renewal": 1, "release": 1, "takeover_after_expiry": 1,
         "renewal_race": 1, "lost_reply_release": 1, "paused_holder_resumed": 1, "late_write_attempted": 1,
         "rejected_write": 1, "effect": 1, "expired_while_believed": 1, "partition": 1, "clock_fault": 1, "crash": 1,
-        "fault:pause": 1, "fault:partition": 1, "fault:step": 1, "fault:crash": 1,
+        "fault": 4, "fault:pause": 1, "fault:partition": 1, "fault:step": 1, "fault:crash": 1,
     }  # fmt: skip
 
 
