@@ -1,0 +1,110 @@
+"""What a client believes of its session counts from its question, never from the answer, and is of that session alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from lockref.coordination.port import GET
+from lockref.coordination.session import COORDINATION, Read, Session
+from lockref.helix.lock import ALL_HANDLED
+from lockref.ports import Reply, Request
+from lockref.runtime import NS_PER_S
+from tests.sim.helix_world import PATHS, RESOURCE, SESSION_NS, Asked, DisturbedChannel, Helix
+from tests.sim.test_helix_participant import is_execution
+
+LOCK = f"{RESOURCE}_0"
+
+
+class PipeliningDisturbedChannel(DisturbedChannel):
+    """Takes many requests at a time, as a channel over a real connection does."""
+
+    def send_all(self, requests: Sequence[Request], timeout_ns: int) -> list[Reply]:
+        return [self.send(each, timeout_ns) for each in requests]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        None,
+        lambda session: session.get(PATHS.root),
+        lambda session: session.read_all([Read(GET, PATHS.root)]),
+    ],
+    ids=["connect", "get", "read_all"],
+)
+def test_a_slow_answer_confirms_the_session_from_the_question_on(ask: Callable[[Session], object] | None):
+    """T17, Z9: the server counts from when it was asked; a holder that counts from the answer works on too long."""
+    helix = Helix()
+    _, plain = helix.session("n1")
+    channel = PipeliningDisturbedChannel(plain._inner)
+    session = COORDINATION.over(channel, NS_PER_S // 2)
+    runtime = helix.world.node("n1").process.runtime
+    asked_ns: list[int] = []
+
+    def slow(request: Request, ask: Asked) -> Reply:
+        asked_ns.append(runtime.monotonic_ns())
+        reply = ask(request)
+        helix.sleep_ms(300)
+        return reply
+
+    def work() -> int:
+        session.start(runtime, timeout_ns=SESSION_NS)
+        if ask is not None:
+            ask(session)
+        return session.safe_until_ns(rate_bound_ppm=0, margin_ns=0)
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        channel.disturb = slow
+        safe_until_ns = helix.on("n1", work)
+        assert len(asked_ns) == (1 if ask is None else 2)
+        assert safe_until_ns <= asked_ns[-1] + SESSION_NS
+
+    helix.play(script)
+
+
+def test_nothing_is_held_while_the_application_gives_back():
+    """T17, T28: the handler of a holder that is told to stop runs when `holds` says no already, and the token is gone."""
+    helix = Helix()
+    seen: list[tuple[bool, int | None]] = []
+    handlers = {**ALL_HANDLED, ("LOCKED", "RELEASED"): lambda _message: seen.append((n1.holds(LOCK), n1.token(LOCK)))}
+    n1, ear, _ = helix.participant("n1", handlers=handlers)
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.executed("n1", "RELEASED", "LOCKED")
+        assert n1.holds(LOCK)
+        helix.executed("n1", "LOCKED", "RELEASED")
+        assert seen == [(False, None)]
+        assert [each[0] for each in ear.heard] == ["granted", "revoked"]
+
+    helix.play(script)
+
+
+def test_a_yes_that_arrives_in_the_next_session_grants_nothing():
+    """T13, Z10: the state was written, the session ended, and only then the answer is heard: another may hold by now."""
+    helix = Helix()
+    n1, ear, channel = helix.participant("n1")
+    late: list[str] = []
+
+    def heard_late(request: Request, ask: Asked) -> Reply:
+        reply = ask(request)
+        if is_execution(request) and not late:
+            late.append(helix.live_session("n1"))
+            assert helix.service.tamper("expire_session", "n1") == 1
+            helix.until(lambda: helix.stat(PATHS.instance("n1").live) is not None, "it is live again")
+            helix.sleep_ms(50)
+        return reply
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        channel.disturb = heard_late
+        helix.send("n1", "RELEASED", "LOCKED")
+        helix.until(lambda: bool(late), "the state is written under the first session")
+        helix.until(lambda: helix.stat(PATHS.instance("n1").live) is not None, "it is live again")
+        helix.sleep_ms(500)
+        assert helix.live_session("n1") != late[0]
+        assert (n1.held, n1.holds(LOCK), n1.token(LOCK), ear.heard) == ((), False, None, [])
+
+    helix.play(script)
