@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lockref.coordination.port import GET
+from lockref.coordination.port import GET, SessionState
 from lockref.coordination.session import COORDINATION, Read, Session
 from lockref.helix.lock import ALL_HANDLED
 from lockref.ports import Reply, Request
@@ -106,5 +106,36 @@ def test_a_yes_that_arrives_in_the_next_session_grants_nothing():
         helix.sleep_ms(500)
         assert helix.live_session("n1") != late[0]
         assert (n1.held, n1.holds(LOCK), n1.token(LOCK), ear.heard) == ((), False, None, [])
+
+    helix.play(script)
+
+
+def test_an_answer_to_an_earlier_session_says_nothing_of_this_one():
+    """Z10: that the earlier session had ended is heard late; the present one lives, and nobody need begin anew."""
+    helix = Helix()
+    session, channel = helix.session("n1")
+    runtime = helix.world.node("n1").process.runtime
+    ids: list[int] = []
+
+    def held_back(request: Request, ask: Asked) -> Reply:
+        if request.verb != GET:
+            return ask(request)
+        assert helix.service.tamper("expire_session", "n1") == 1
+        reply = ask(request)
+        session.end()
+        session.start(runtime, timeout_ns=SESSION_NS)
+        return reply
+
+    def work() -> SessionState:
+        session.start(runtime, timeout_ns=SESSION_NS)
+        ids.append(session.id)
+        session.get(PATHS.root)
+        return session.state
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        channel.disturb = held_back
+        assert helix.on("n1", work) is SessionState.CONNECTED
+        assert session.id not in ids
 
     helix.play(script)
