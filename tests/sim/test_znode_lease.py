@@ -141,3 +141,23 @@ def test_what_is_no_record_is_no_free_lock(body: bytes) -> None:
         item.parse(typed(body), where=KEY)
     assert decode_state(path_of(KEY), body) == []
     assert decode_state("/elsewhere", body) == []
+
+
+def test_a_read_sees_what_others_were_told_before_it() -> None:
+    """T4, Z12: also through a server that lags; a contender that counts from an old state takes a lease that lives."""
+    world = World(seed=1)
+    world.add("zk", CoordinationService(lags_ns=(0, 5 * NS_PER_S)), decode=lambda _key, _body: ())
+    leading, lagging = (
+        world.connect(world.node(name), "zk", ZNODES, timeout_ns=3 * NS_PER_S) for name in ("n1", "n2")
+    )
+    found: list[object] = []
+
+    def work() -> None:
+        version = made(leading)
+        found.append(lagging.read(KEY).body)
+        assert leading.put_if_version(KEY, b"2", version).outcome is Outcome.APPLIED
+        found.append(lagging.read(KEY).body)
+
+    world.node("n1").start(work)
+    world.run(until_ns=60 * NS_PER_S)
+    assert found == [b"1", b"2"]

@@ -114,3 +114,22 @@ def test_a_page_is_written_and_read():
     page = Page("1f", {"g_0": GRANTED, "g_1": RECALLED})
     assert Page.from_record(page.to_record("a")) == page
     assert page.without(["g_0"]).told == {"g_1": RECALLED}
+
+
+@pytest.mark.parametrize(
+    ("reported", "is_kept"),
+    [
+        (LOCKED, True),
+        (Replica("ERROR", "LOCKED"), True),
+        (Replica("ERROR", "RELEASED"), False),
+        (RELEASED, False),
+    ],
+)
+def test_who_cannot_be_sent_a_message_keeps_what_it_may_hold(reported: Replica, is_kept: bool):
+    """Z7, T15: one that failed to give back may work under the lock, also where nobody can tell it anything."""
+    evidence = Evidence(
+        groups=[GROUP], reports={"a": {"g": Report(states={"g_0": reported})}}, silent={"a": "it is not configured"}
+    )
+    found, _ = replicas_of(evidence)
+    expected = {"a": reported._replace(doubt="it is not configured")} if is_kept else {}
+    assert found.get("g_0", {}) == expected
