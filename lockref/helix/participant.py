@@ -553,7 +553,12 @@ class Participant:
         return True
 
     def _require_session(self, message: Message) -> None:
-        """Raises LockLost if the session has ended, for which the message was: a handler may take longer than that."""
+        """Raises LockLost if the session has ended, for which the message was: a handler may take longer than that.
+
+        Also if the instance leaves: it has said that it holds nothing, and its locks go to others before its session ends.
+        """
+        if self._is_leaving:
+            raise LockLost(f"instance {self._instance!r} leaves", reason="left")
         is_over = self._session.state is SessionState.LOST
         if is_over or message.session != layout.session_name(self._session.id):
             raise LockLost(f"the session ended while {message.lock} was moved", reason="session ended")

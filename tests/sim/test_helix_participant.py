@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lockref.coordination.port import CLOSE, MULTI, PING, Failure, SessionState, failed
+from lockref.coordination.port import CLOSE, MULTI, PING, Failure, SessionState, WatchEvent, failed
 from lockref.errors import ConfigError, LockLost, ReleaseFailed
 from lockref.helix.lock import ALL_HANDLED
 from lockref.helix.messages import Message
@@ -507,5 +507,62 @@ def test_a_lock_too_many_waits(monkeypatch: pytest.MonkeyPatch):
         for lock in n1.held:
             helix.send("n1", "LOCKED", "DROPPED", lock=lock)
         helix.until(lambda: not helix.pending("n1"), "there is room for the others")
+
+    helix.play(script)
+
+
+def test_who_leaves_is_granted_nothing_any_more():
+    """T13, Z20: a lock was being taken when the instance left. The cluster knows it gone, and gives it to another."""
+    helix = Helix(locks=2)
+    slow = {**ALL_HANDLED, ("RELEASED", "LOCKED"): lambda message: helix.sleep_ms(1000 * (message.lock == LOCK))}
+    n1, ear, channel = helix.participant("n1", handlers=slow)
+    at_closing: list[tuple[bool, bool]] = []
+
+    def close_late(request: Request, ask: Asked) -> Reply:
+        if request.verb == CLOSE:
+            helix.sleep_ms(900)
+            at_closing.append((helix.stat(N1.live) is not None, n1.holds(LOCK)))
+        return ask(request)
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.executed("n1", "RELEASED", "LOCKED", lock=f"{RESOURCE}_1")
+        helix.send("n1", "RELEASED", "LOCKED")
+        helix.sleep_ms(500)
+        channel.disturb = close_late
+        helix.on("n1", n1.leave)
+        assert at_closing == [(False, False)]
+        assert [each[0] for each in ear.heard] == ["granted", "revoked"]
+
+    helix.play(script)
+
+
+def test_who_was_removed_while_it_was_silent_takes_nothing_up_again():
+    """Z14: nobody told it, for the watch was lost with the connection. Its session lasts, and its locks are others'."""
+    helix = Helix()
+    n1, ear, channel = helix.participant("n1")
+    receive = channel.receive
+
+    def deaf(timeout_ns: int | None) -> object | None:
+        message = receive(timeout_ns)
+        while isinstance(message, WatchEvent) and message.path == N1.live:
+            message = receive(timeout_ns)
+        return message
+
+    def silent(request: Request, ask: Asked) -> Reply:
+        return ask(request) if n1._session.state is SessionState.SUSPENDED else TIMED_OUT
+
+    def script() -> None:
+        channel.receive = deaf  # type: ignore[method-assign]
+        helix.join(n1, "n1")
+        zxid = helix.executed("n1", "RELEASED", "LOCKED")
+        channel.disturb = silent
+        helix.until(lambda: ("lost", LOCK, "session suspended") in ear.heard, "it is suspended")
+        helix.remove(N1.live)
+        channel.disturb = undisturbed
+        helix.until(lambda: helix.stat(N1.live) is not None, "it is live again")
+        helix.sleep_ms(100)
+        assert ear.heard == [("granted", LOCK, zxid), ("lost", LOCK, "session suspended")]
+        assert (n1.held, n1.holds(LOCK), helix.state("n1")) == ((), False, "RELEASED")
 
     helix.play(script)
