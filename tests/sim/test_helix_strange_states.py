@@ -180,6 +180,44 @@ def test_a_leader_whose_history_is_written_by_another_leads_on():
     two.play(script)
 
 
+def test_a_book_is_kept_by_a_leader_whose_history_was_written_by_a_stranger():
+    """T28: it has led all the time, so the book is still true, and the next leader must know whom it leaves in doubt."""
+    two = Two()
+    helix, a, b = two.helix, two.a, two.b
+    newcomer, _, _ = helix.participant("n")
+
+    def script() -> None:
+        two.a_holds_all()
+        two.channel_b.disturb = mute
+        helix.join(b, "b")
+        helix.until(lambda: b.held == (LOCKS[1], LOCKS[3]), "b has its share, and does not say so")
+        helix.put(PATHS.leader_history, b"no record")
+        helix.join(newcomer, "n")
+        helix.until(lambda: newcomer.held == (LOCKS[2],), "the newcomer has what a gave back")
+        two.fail_over()
+        helix.sleep_ms(3000)
+        assert holders(a, b, newcomer) == dict.fromkeys(LOCKS, 1)
+        assert b.held == (LOCKS[1], LOCKS[3])
+
+    two.play(script)
+
+
+def test_a_page_that_somebody_has_removed_stops_no_hand_off():
+    """T28: the batch that would change it fails; the leader looks which pages there are, and writes it anew."""
+    two = Two()
+    helix, b = two.helix, two.b
+
+    def script() -> None:
+        two.a_holds_all()
+        helix.remove(PATHS.grants_of("a"))
+        helix.join(b, "b")
+        helix.until(lambda: len(b.held) == 2, "b gets its share")
+        assert set(Page.from_record(record(helix, PATHS.grants_of("a"))).told) >= set(two.a.held)
+        assert holders(two.a, b) == dict.fromkeys(LOCKS, 1)
+
+    two.play(script)
+
+
 def record(helix: Helix, path: str) -> ZNRecord:
     return ZNRecord.from_json(helix.body(path) or b"", path)
 

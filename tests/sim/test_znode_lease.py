@@ -147,9 +147,7 @@ def test_a_read_sees_what_others_were_told_before_it() -> None:
     """T4, Z12: also through a server that lags; a contender that counts from an old state takes a lease that lives."""
     world = World(seed=1)
     world.add("zk", CoordinationService(lags_ns=(0, 5 * NS_PER_S)), decode=lambda _key, _body: ())
-    leading, lagging = (
-        world.connect(world.node(name), "zk", ZNODES, timeout_ns=3 * NS_PER_S) for name in ("n1", "n2")
-    )
+    leading, lagging = (world.connect(world.node(name), "zk", ZNODES, timeout_ns=3 * NS_PER_S) for name in ("n1", "n2"))
     found: list[object] = []
 
     def work() -> None:
