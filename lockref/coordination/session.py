@@ -343,6 +343,10 @@ class Session:
         Without an answer the server ends it by itself, one timeout after it last heard.
         """
         if self._state is SessionState.LOST:
+            if self._events:
+                # A request found out first. What is still queued of this session must not end the next one.
+                with self._mutex:
+                    self._events.clear()
             return None
         reply = self._send(CLOSE, "/", Call(self.id))
         with self._mutex:

@@ -146,6 +146,7 @@ class Controller:
         """The session is over, and with it the leadership."""
         self._term = None
         self._reader.forget()
+        self._session.end()
         while not self._is_stopping:
             try:
                 self._session.start(self._runtime, timeout_ns=self._settings.session_timeout_ns)

@@ -555,7 +555,7 @@ class Participant:
     def _require_session(self, message: Message) -> None:
         """Raises LockLost if the session has ended, for which the message was: a handler may take longer than that.
 
-        Also if the instance leaves: it has said that it holds nothing, and its locks go to others before its session ends.
+        Also if the instance leaves: it has said that it holds nothing, and others get its locks before that ends.
         """
         if self._is_leaving:
             raise LockLost(f"instance {self._instance!r} leaves", reason="left")

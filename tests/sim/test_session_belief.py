@@ -1,4 +1,4 @@
-"""What a client believes of its session counts from its question, never from the answer, and is of that session alone."""
+"""What a client believes of its session counts from its question, not from the answer, and is of that session alone."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lockref.coordination.port import GET, SessionState
+from lockref.coordination.port import CHILDREN, CONNECT, GET, PING, SessionState
 from lockref.coordination.session import COORDINATION, Read, Session
 from lockref.helix.lock import ALL_HANDLED
-from lockref.ports import Reply, Request
+from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
 from tests.sim.helix_world import PATHS, RESOURCE, SESSION_NS, Asked, DisturbedChannel, Helix
 from tests.sim.test_helix_participant import is_execution
@@ -65,7 +65,7 @@ def test_a_slow_answer_confirms_the_session_from_the_question_on(ask: Callable[[
 
 
 def test_nothing_is_held_while_the_application_gives_back():
-    """T17, T28: the handler of a holder that is told to stop runs when `holds` says no already, and the token is gone."""
+    """T17, T28: when the handler of a holder that is told to stop runs, `holds` says no, and the token is gone."""
     helix = Helix()
     seen: list[tuple[bool, int | None]] = []
     handlers = {**ALL_HANDLED, ("LOCKED", "RELEASED"): lambda _message: seen.append((n1.holds(LOCK), n1.token(LOCK)))}
@@ -83,7 +83,7 @@ def test_nothing_is_held_while_the_application_gives_back():
 
 
 def test_a_yes_that_arrives_in_the_next_session_grants_nothing():
-    """T13, Z10: the state was written, the session ended, and only then the answer is heard: another may hold by now."""
+    """T13, Z10: the state was written, the session ended, and then the answer is heard: another may hold by now."""
     helix = Helix()
     n1, ear, channel = helix.participant("n1")
     late: list[str] = []
@@ -137,5 +137,112 @@ def test_an_answer_to_an_earlier_session_says_nothing_of_this_one():
         channel.disturb = held_back
         assert helix.on("n1", work) is SessionState.CONNECTED
         assert session.id not in ids
+
+    helix.play(script)
+
+
+def test_an_act_that_outlasts_the_session_is_not_begun():
+    """T17: `margin_ns` is taken off the end of the session, by either clock."""
+    helix = Helix()
+    session, _ = helix.session("n1")
+    runtime = helix.world.node("n1").process.runtime
+
+    def work() -> list[bool]:
+        session.start(runtime, timeout_ns=SESSION_NS)
+        now, margin_ns = session._stamp(), NS_PER_S // 2
+        session._confirmed = now
+        left_ns = SESSION_NS - margin_ns
+        answers = []
+        for mono_ns, wall_ns in ((left_ns - 1, 0), (left_ns, 0), (0, left_ns - 1), (0, left_ns)):
+            later = now._replace(mono_ns=now.mono_ns + mono_ns, wall_ns=now.wall_ns + wall_ns)
+            session._stamp = lambda later=later: later  # type: ignore[method-assign, misc]
+            answers.append(session.is_safe(rate_bound_ppm=0, margin_ns=margin_ns))
+        del session._stamp
+        return answers
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        assert helix.on("n1", work) == [True, False, True, False]
+
+    helix.play(script)
+
+
+def test_every_request_that_is_heard_keeps_the_session_alive():
+    """Z9: a client may count from any answer, so the server counts from any request, and not from pings alone."""
+    helix = Helix()
+    session, channel = helix.session("n1")
+    runtime = helix.world.node("n1").process.runtime
+
+    def without_pings(request: Request, ask: Asked) -> Reply:
+        return TIMED_OUT if request.verb == PING else ask(request)
+
+    def work() -> SessionState:
+        session.start(runtime, timeout_ns=SESSION_NS)
+        for _ in range(20):
+            session.get(PATHS.root)
+            runtime.sleep(NS_PER_S // 3)
+        return session.state
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        channel.disturb = without_pings
+        assert helix.on("n1", work) is SessionState.CONNECTED
+
+    helix.play(script)
+
+
+def test_a_session_that_was_found_to_be_over_ends_once():
+    """Z10: a request tells it first. What is queued of the old session must not end the next one."""
+    helix = Helix()
+    n1, ear, channel = helix.participant("n1")
+    connects: list[str] = []
+
+    def over(request: Request, ask: Asked) -> Reply:
+        if request.verb == CONNECT:
+            connects.append(request.verb)
+        elif request.verb == CHILDREN and not connects and helix.stat(PATHS.instance("n1").live) is not None:
+            assert helix.service.tamper("expire_session", "n1") == 1
+        return ask(request)
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.sleep_ms(100)
+        channel.disturb = over
+        helix.send("n1", "RELEASED", "LOCKED")
+        helix.until(lambda: bool(connects), "it opens a new session")
+        helix.sleep_ms(1000)
+        assert connects == [CONNECT]
+        helix.executed("n1", "RELEASED", "LOCKED")
+        assert n1.holds(LOCK)
+
+    helix.play(script)
+
+
+def test_a_leader_whose_session_was_found_to_be_over_leads_once_more():
+    """T20, Z11: a session that it opened and forgot would own LEADER, and nobody leads until that one times out."""
+    helix = Helix()
+    n1, _, _ = helix.participant("n1")
+    controller, channel = helix.controller(period_ns=NS_PER_S // 10)
+    connects: list[str] = []
+
+    def over(request: Request, ask: Asked) -> Reply:
+        if request.verb == CONNECT:
+            connects.append(request.verb)
+        elif request.verb == CHILDREN and not connects and controller.is_leader:
+            assert helix.service.tamper("expire_session", "controller") <= 1
+        return ask(request)
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.start("controller", controller.run)
+        helix.until(lambda: n1.holds(LOCK), "it leads, and grants")
+        helix.sleep_ms(100)
+        channel.disturb = over
+        helix.until(lambda: bool(connects), "it opens a new session")
+        helix.sleep_ms(5000)
+        assert connects == [CONNECT]
+        stat = helix.stat(PATHS.leader)
+        assert stat is not None
+        assert [stat.owner] == [each.id for each in helix.service._sessions.values() if each.client == "controller"]
 
     helix.play(script)
