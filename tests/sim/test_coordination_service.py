@@ -133,6 +133,28 @@ def test_a_paused_client_learns_of_the_end_only_when_it_is_back():
     assert not any(late)
 
 
+@pytest.mark.parametrize("pause_at_ms", [2130, 2160, 3000])
+def test_a_session_ends_not_before_its_timeout_and_within_a_tick(pause_at_ms: int):
+    """T17: whatever a holder may still do counts on it, to the last nanosecond."""
+    play = Play(FaultPlan.of(Pause(id="p", client="n1", at_ns=pause_at_ms * NS_PER_MS, for_ns=9 * NS_PER_S)))
+
+    def client(session: Session) -> None:
+        while play.now_ms() < pause_at_ms:
+            session.get("/")
+            play.sleep(session, 10)
+
+    def watcher(session: Session) -> None:
+        play.sleep(session, 500)
+        heard_ns = 0
+        while found := [each for each in play.service._sessions.values() if each.client == "n1"]:
+            heard_ns = found[0].heard_ns
+            play.sleep(session, 1)
+        play.seen.append(play.world.true_ns() - heard_ns)
+
+    (silent_ns,) = play.run(n1=client, n2=watcher)
+    assert TIMEOUT_NS <= silent_ns <= TIMEOUT_NS + 102 * NS_PER_MS
+
+
 def test_a_partitioned_client_is_suspended_then_lost():
     """SUSPENDED comes by the client's own clock; LOST only once a server says so."""
     play = Play(FaultPlan.of(Partition(id="p", groups=(("n1",), ("zk",)), at_ns=3 * NS_PER_S, for_ns=5 * NS_PER_S)))

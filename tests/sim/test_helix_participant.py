@@ -566,3 +566,22 @@ def test_who_was_removed_while_it_was_silent_takes_nothing_up_again():
         assert (n1.held, n1.holds(LOCK), helix.state("n1")) == ((), False, "RELEASED")
 
     helix.play(script)
+
+
+def test_who_is_silent_for_long_gets_everything_back():
+    """Each request that nobody answers says that the session is suspended; what was held before the first counts."""
+    helix = Helix()
+    n1, ear, channel = helix.participant("n1")
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        zxid = helix.executed("n1", "RELEASED", "LOCKED")
+        channel.disturb = request_lost
+        helix.until(lambda: ("lost", LOCK, "session suspended") in ear.heard, "it is suspended")
+        helix.sleep_ms(300)
+        channel.disturb = undisturbed
+        helix.until(lambda: n1._session.state is SessionState.CONNECTED, "it is connected again")
+        helix.sleep_ms(300)
+        assert (n1.holds(LOCK), n1.token(LOCK), helix.state("n1")) == (True, zxid, "LOCKED")
+
+    helix.play(script)

@@ -181,7 +181,7 @@ def test_a_leader_whose_history_is_written_by_another_leads_on():
 
 
 def test_a_book_is_kept_by_a_leader_whose_history_was_written_by_a_stranger():
-    """T28: it has led all the time, so the book is still true, and the next leader must know whom it leaves in doubt."""
+    """T28: it has led all the time, so the book is true, and the next leader must know who is in doubt."""
     two = Two()
     helix, a, b = two.helix, two.a, two.b
     newcomer, _, _ = helix.participant("n")

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from lockref.coordination.lease import decode_state, plain, typed
+from lockref.coordination.port import SYNC
 from lockref.coordination.znode_store import ZNODES, ZnodeStore, key_of, path_of
 from lockref.coordination.znodes import is_path
 from lockref.dynamodb import item
 from lockref.dynamodb.item import LeaseItem
 from lockref.errors import CorruptRecord
+from lockref.ports import TIMED_OUT
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome, Version
 from sim.faults.network import Partition
@@ -159,3 +161,16 @@ def test_a_read_sees_what_others_were_told_before_it() -> None:
     world.node("n1").start(work)
     world.run(until_ns=60 * NS_PER_S)
     assert found == [b"1", b"2"]
+
+
+def test_a_read_that_could_not_catch_up_tells_nothing() -> None:
+    """T4, Z12: what a server says that may lag is no answer."""
+
+    def script(store: ZnodeStore, _service: Any, _runtime: Any) -> None:
+        made(store)
+        send = store._send
+        store._send = lambda verb, *rest: TIMED_OUT if verb == SYNC else send(verb, *rest)  # type: ignore[method-assign]
+        found = store.read(KEY)
+        assert (found.outcome, found.body, found.version) == (Outcome.AMBIGUOUS, None, None)
+
+    played(script)

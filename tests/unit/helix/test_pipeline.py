@@ -157,6 +157,14 @@ def test_a_grant_that_failed_goes_to_another_instance():
         assert cluster.table().get("lock-group_0") == expected
 
 
+def test_a_grant_that_failed_goes_to_nobody_who_is_disabled_for_the_lock():
+    """T15, T23: neither where the instance is disabled nor where this one lock is."""
+    for how in ({"disabled": (B,)}, {"disabled_locks": {B: ("lock-group_0",)}}):
+        cluster = Driven(mod, count=1, live={A: "1", B: "2", C: "3"}, **how)
+        cluster.replicas = {"lock-group_0": {A: Replica("ERROR", "RELEASED")}}
+        assert cluster.settle() == {"lock-group_0": C}
+
+
 def test_an_instance_that_failed_to_give_back_keeps_the_lock():
     """T15: it may still work under it, so nobody else gets it; an alarm says so."""
     cluster = Driven(mod, count=1, live={A: "1", B: "2"})
