@@ -194,7 +194,7 @@ def test_every_request_that_is_heard_keeps_the_session_alive():
 def test_a_session_that_was_found_to_be_over_ends_once():
     """Z10: a request tells it first. What is queued of the old session must not end the next one."""
     helix = Helix()
-    n1, ear, channel = helix.participant("n1")
+    n1, _, channel = helix.participant("n1")
     connects: list[str] = []
 
     def over(request: Request, ask: Asked) -> Reply:
