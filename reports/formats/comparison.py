@@ -111,10 +111,13 @@ def _share(cell: Cell) -> str:
     counted = f"{cell.broken:,} of {cell.judged:,}"
     assert cell.high is not None, "a share of some runs has an interval"
     assert cell.low is not None, "a share of some runs has an interval"
-    bound = (
-        f"at most {100 * cell.high:.2g} %" if not cell.broken else f"{100 * cell.low:.2g} to {100 * cell.high:.2g} %"
-    )
+    bound = f"{_percent(cell.low)} to {_percent(cell.high)} %" if cell.broken else f"at most {_percent(cell.high)} %"
     return f"{verdict + ', ' if verdict else ''}{counted} ({bound})"
+
+
+def _percent(share: float) -> str:
+    """Two digits; a hundred is no `1e+02`."""
+    return "100" if share >= 0.995 else f"{100 * share:.2g}"
 
 
 def _counted(row: Row) -> str:

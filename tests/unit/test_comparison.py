@@ -119,6 +119,11 @@ def test_what_breaks_often_is_told_apart_from_what_never_breaks():
     assert told(row, row.cells[0]) == "violated, 13 of 100 (7.8 to 21 %)"
 
 
+def test_a_hundred_per_cent_reads_as_such():
+    row = row_of([subject("a", broken=100), subject("b")], "S3")
+    assert told(row, row.cells[0]) == "violated, 100 of 100 (96 to 100 %)"
+
+
 def test_two_that_never_break_may_be_alike_or_not():
     row = row_of([subject("a"), subject("b", judged=3)], "S3")
     assert row.cells[1].apart == "not_apart"
