@@ -54,12 +54,23 @@ def test_a_correct_lease_holds_although_its_holder_is_stopped(wire):
     assert kinds.count("fault") == 2
 
 
+def struck_a_holder() -> bool:
+    """Was the client stopped after it had got the lock? The plan stops it after its first answer, be it a refusal."""
+    rows = sorted(events(), key=lambda row: row["seq"])
+    struck = next(place for place, row in enumerate(rows) if row["kind"] == "fault")
+    answers = [row for row in rows[:struck] if (row["kind"], row["op"], row["node"]) == ("replied", "acquire", "n1")]
+    return answers[-1]["outcome"] == "applied"
+
+
 def test_an_unconditional_unlock_is_accused(wire):
     """Woken after its lease, the careless program writes and unlocks whatever is there (S4)."""
-    code, told = wire(
-        *("--clients", "2", "--plan", PAUSED, "--for", "40s", *ON_THE_WIRE, "--"),
-        *(*LEASER, "12", "0.02", "1.5", "careless"),
-    )
+    for _ in range(6):
+        code, told = wire(
+            *("--clients", "2", "--plan", PAUSED, "--for", "40s", *ON_THE_WIRE, "--"),
+            *(*LEASER, "12", "0.02", "1.5", "careless"),
+        )
+        if struck_a_holder():
+            break
     assert (code, told["verdict"]) == (1, "violated")
     assert told["clauses"]["S4"]["verdict"] == "violated"
     assert {failure["clause"] for failure in told["failures"]} <= {"S4", "S6"}
