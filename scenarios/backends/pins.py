@@ -123,6 +123,7 @@ class Backend:
     known_defects: conditions, by their ids in docs/results.md, that it breaks. A run
     on it tells them; on anybody else's store they are a reason not to begin.
     has_tables: it is a DynamoDB, or also one, at the same address.
+    keeps: the schemes of what it has on disk, so that a process of it that is started again has it.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Backend:
     platforms: tuple[str, ...] = ()
     known_defects: frozenset[str] = frozenset()
     has_tables: bool = False
+    keeps: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -164,7 +166,13 @@ class Backend:
 
 
 def _ministack(folder: Path, port: int, data: Path) -> Launch:
-    env = {"BIND_HOST": LOOPBACK, "GATEWAY_PORT": str(port), "S3_PERSIST": "0", "TMPDIR": str(data)}
+    env = {
+        "BIND_HOST": LOOPBACK,
+        "GATEWAY_PORT": str(port),
+        "S3_PERSIST": "1",
+        "S3_DATA_DIR": str(data / "s3"),
+        "TMPDIR": str(data),
+    }
     return Launch(argv=(str(folder / "ministack"),), env=env)
 
 
@@ -226,6 +234,7 @@ _ALL: Final = (
         scheme="s3",
         natives=(Native(version="1.5.33", requirements=("ministack==1.5.33",), python_min=(3, 10), launch=_ministack),),
         image=Image(version="1.5.33", reference="ministackorg/ministack:1.5.33", port=4566),
+        keeps=("s3",),
         caution="emulator: client logic only",
         has_tables=True,
     ),
@@ -305,6 +314,7 @@ _ALL: Final = (
             port=10000,
             launch=lambda _port: Launch(argv=("azurite-blob", *_azurite_options("0.0.0.0", 10000, "/data"))),
         ),
+        keeps=("az",),
         caution="emulator: client logic only",
     ),
     Backend(

@@ -23,6 +23,7 @@ from lockref.stores.probe.selftest import ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from scenarios.backends.buckets import create_bucket
 from scenarios.backends.pins import LOOPBACK, Backend
+from scenarios.backends.server_process import RestartableServer
 
 REACH_TIMEOUT_S: Final = 10
 TABLE_REGION: Final = "us-east-1"
@@ -37,8 +38,9 @@ class RunningBackend:
 
     name: the server's, or the URI that the user gave. uri: for `open_store`.
     version: "" where unknown. pid: of the server's process, None where we did
-    not start one. log_path: its output, gone once the server is stopped unless
-    a folder for it was named. ready_s: from process start to readiness.
+    not start one. server: how it is stopped and killed by plan, None likewise.
+    log_path: its output, gone once the server is stopped unless a folder for it
+    was named. ready_s: from process start to readiness.
     bucket_uri: of a server of ours with buckets, also where `uri` is a table's; "" of others.
     measured: which conditions it kept; None where nobody has asked yet. notices: what is to be told of how it was let
     in.
@@ -48,6 +50,7 @@ class RunningBackend:
     uri: str
     version: str = ""
     pid: int | None = None
+    server: RestartableServer | None = None
     log_path: Path | None = None
     ready_s: float = 0.0
     measured: Measured | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import ipaddress
 import os
 import signal
@@ -70,6 +71,10 @@ class ServerProcess:
             return int(psutil.Process(self._guard.pid).children()[0].pid)
         return self._guard.pid
 
+    def server_pids(self) -> list[int]:
+        """The server's process and its descendants', without the guard."""
+        return [process.pid for process in self._tree() if process.pid != self._guard.pid]
+
     def log_tail(self) -> str:
         """The last lines of the log, for a message."""
         lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -129,6 +134,40 @@ class ServerProcess:
             root = psutil.Process(self._guard.pid)
             return [root, *root.children(recursive=True)]
         return []
+
+
+class RestartableServer:
+    """A server that can be killed and started again with the folder and the port that it had.
+
+    keeps: the schemes of what it then still has.
+    Errors: as `ServerProcess`.
+    """
+
+    def __init__(self, name: str, launch: Launch, *, log_path: Path, folder: Path, keeps: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.keeps = keeps
+        self._start = functools.partial(ServerProcess, name, launch, log_path=log_path, folder=folder)
+        self.process = self._start()
+
+    @property
+    def pids(self) -> list[int]:
+        """The server's process and its descendants'; none while it is gone."""
+        return self.process.server_pids()
+
+    def crash(self) -> None:
+        """It ends at once (SIGKILL), with all of its processes."""
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start it again. It is reached a little later, as after any start."""
+        self.process.stop()
+        self.process = self._start()
+
+    def stop(self) -> None:
+        """See `ServerProcess.stop`."""
+        self.process.stop()
 
 
 def _inherited() -> dict[str, str]:

@@ -37,7 +37,7 @@ from scenarios.backends.readiness import (
     local_address,
     store_uri,
 )
-from scenarios.backends.server_process import ServerProcess, free_port
+from scenarios.backends.server_process import RestartableServer, free_port
 from scenarios.backends.zookeeper import ZOOKEEPERS, ZooKeeperServers, started_zookeeper
 from scenarios.backends.zookeeper_container import ContainedZooKeeper, contained_zookeeper
 
@@ -120,12 +120,13 @@ def _started_process(
         backend, native, programs, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder
     )
     try:
-        server.require_loopback()
+        server.process.require_loopback()
         yield RunningBackend(
             name=backend.name,
             uri=store_uri(address),
             version=native.version,
-            pid=server.pid,
+            pid=server.process.pid,
+            server=server,
             log_path=log_path,
             ready_s=ready_s,
         )
@@ -142,7 +143,7 @@ def _started_on_free_port(
     timeout_s: float,
     log_path: Path,
     folder: Path,
-) -> tuple[ServerProcess, StoreAddress, float]:
+) -> tuple[RestartableServer, StoreAddress, float]:
     """A ready server, its address and the seconds it took. A port taken by somebody quicker is given up."""
     for tries_left in reversed(range(_PORT_TRIES)):
         port = free_port()
@@ -150,14 +151,15 @@ def _started_on_free_port(
         data.mkdir()
         address = local_address(backend, port=port, bucket=bucket)
         started_s = time.monotonic()
-        server = ServerProcess(backend.name, native.launch(programs, port, data), log_path=log_path, folder=folder)
+        launch = native.launch(programs, port, data)
+        server = RestartableServer(backend.name, launch, keeps=backend.keeps, log_path=log_path, folder=folder)
         try:
             await_ready(
-                server,
+                server.process,
                 address,
                 timeout_s=timeout_s,
                 tolerated=backend.known_defects,
-                is_ours=functools.partial(server.owns_port, port),
+                is_ours=functools.partial(server.process.owns_port, port),
             )
         except PortTaken:
             server.stop()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from lockref.ports import Reply, Request
@@ -37,10 +37,12 @@ class Delivered(Generic[A]):
     """What comes of a request: the service's answer, a refusal in its place, or neither, and then it is lost.
 
     refusal: an HTTP status, or None for a broken or silent connection, with the reason: `reset`, `timeout`, or words.
+    drip_ns: over how long the answer is spread.
     """
 
     answer: A | None = None
     refusal: tuple[int | None, str] | None = None
+    drip_ns: int = 0
 
     @property
     def is_lost(self) -> bool:
@@ -120,8 +122,8 @@ class Carriage:
         self._injector.at_c3(in_flight)
         if in_flight.is_reply_lost:
             return Delivered()
-        await _wait(in_flight.to_client_ns)
-        return delivered
+        await _wait(in_flight.to_client_ns - in_flight.drip_ns)
+        return replace(delivered, drip_ns=in_flight.drip_ns) if in_flight.drip_ns else delivered
 
     async def _again(
         self, in_flight: InFlight, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply], after_ns: int

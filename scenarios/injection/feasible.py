@@ -9,6 +9,8 @@ from typing import Final
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.provider import DEFAULT_STORE
 from lockref.stores.uri import AZURE, StoreAddress
+from scenarios.backends.pins import BACKENDS
+from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.schema import Scenario
 from scenarios.workloads.resource import RESOURCE
 from sim.faults.answers import Throttle
@@ -18,7 +20,7 @@ from sim.faults.generators import ENVELOPE_KINDS
 from sim.faults.network import Partition
 from sim.faults.plan import FAULT_TYPES, FaultPlan
 from sim.faults.process import Crash, Pause, Suspend
-from sim.faults.servers import FreezeService
+from sim.faults.servers import CrashService, FreezeService
 from sim.faults.stores import CorruptObject, DeleteObject, ExpireItems, IgnoreConditions, StaleRead
 
 OBJECTS_BY_HTTP: Final = ("s3", "gs", *AZURE)
@@ -30,7 +32,7 @@ def obstacle(fault: Fault) -> str:
     """Why no real run can carry this fault out, in words that follow its kind; "" if one can."""
     if isinstance(fault, Pause) and fault.task is not None:
         return "nobody can stop single threads of a process from outside"
-    if isinstance(fault, FreezeService) and fault.service != DEFAULT_STORE:
+    if isinstance(fault, FreezeService | CrashService) and fault.service != DEFAULT_STORE:
         return "only the store's server has a process of its own"
     if isinstance(fault, Throttle) and fault.key is not None:
         return "the wire does not show which key a request is about; leave out `key`"
@@ -107,7 +109,7 @@ def needs_operator(fault: Fault) -> bool:
 
 def needs_server(fault: Fault) -> bool:
     """True if it strikes the server's own process."""
-    return isinstance(fault, FreezeService)
+    return isinstance(fault, FreezeService | CrashService)
 
 
 def announced_clients(plan: FaultPlan) -> frozenset[str]:
@@ -126,15 +128,22 @@ def restarted_clients(plan: FaultPlan) -> frozenset[str]:
     )
 
 
-def require_reachable(plan: FaultPlan, address: StoreAddress, *, server_pid: int | None = None) -> None:
+def require_reachable(plan: FaultPlan, address: StoreAddress, *, server: RestartableServer | None = None) -> None:
     """Raise CapabilityMissing if the plan strikes where nothing of ours can stand: no HTTP, no address to replace.
 
-    server_pid: of a server that was started here.
+    server: the store's, where it was started here.
     """
-    if server_pid is None and (frozen := _kinds([fault for fault in plan.faults if needs_server(fault)])):
+    if server is None and (struck := _kinds([fault for fault in plan.faults if needs_server(fault)])):
         raise CapabilityMissing(
-            f"the plan stops the server ({frozen}), and {address} was not started here; take a server of "
+            f"the plan stops or kills the server ({struck}), and {address} was not started here; take a server of "
             "`lockref backends` by its name"
+        )
+    is_killed = any(isinstance(fault, CrashService) for fault in plan.faults)
+    if server is not None and is_killed and address.scheme not in server.keeps:
+        able = ", ".join(name for name, backend in BACKENDS.items() if backend.keeps)
+        raise CapabilityMissing(
+            f"the plan kills the server, and {server.name} has what it holds in memory: a new process of it would be "
+            f"another, empty store; take one with a disk ({able})"
         )
     on_wire = _kinds([fault for fault in plan.faults if needs_wire(fault)])
     if on_wire and address.scheme not in HTTP_SCHEMES:

@@ -23,6 +23,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lockref.errors import ConfigError
+from lockref.runtime import NS_PER_S
 from scenarios.backends.observer import Direction, Observer
 from scenarios.injection.http_messages import (
     HEAD_BYTES_MAX,
@@ -39,6 +40,8 @@ from sim.faults.fault import Fault
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINGER_RESET: Final = struct.pack("ii", 1, 0)
 LOOPBACK: Final = "127.0.0.1"
+_DRIPS: Final = 20
+"""Pieces of an answer that drips."""
 _BUNDLES: Final = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 
 
@@ -84,20 +87,17 @@ class Exchange:
         """True once its client has hung up."""
         return self._connection.is_over.is_set()
 
-    async def answer(self, raw: bytes) -> None:
-        """The client hears this."""
-        self._connection.forward(Direction.REPLY, raw)
-        with contextlib.suppress(OSError):
-            self._connection.writer.write(raw)
-            await self._connection.writer.drain()
-
-    async def drip(self, raw: bytes, over_ns: int) -> None:
-        """The client hears this in pieces that are spread evenly over `over_ns`."""
-        pieces = min(len(raw), 20)
+    async def answer(self, raw: bytes, *, drip_ns: int = 0) -> None:
+        """The client hears this; with `drip_ns` in pieces that are spread evenly over so long."""
+        pieces = min(len(raw), _DRIPS) if drip_ns else 1
         size = -(-len(raw) // pieces)
         for begin in range(0, len(raw), size):
-            await asyncio.sleep(over_ns / pieces / 1e9)
-            await self.answer(raw[begin : begin + size])
+            if drip_ns:
+                await asyncio.sleep(drip_ns / pieces / NS_PER_S)
+            self._connection.forward(Direction.REPLY, raw[begin : begin + size])
+            with contextlib.suppress(OSError):
+                self._connection.writer.write(raw[begin : begin + size])
+                await self._connection.writer.drain()
 
     def reset(self) -> None:
         """The client's connection is reset."""

@@ -15,16 +15,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import psutil
-
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, LockrefError
 from lockref.history import Kind, Recorder, Stamp
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import ObjectStore, Outcome
+from scenarios.backends.server_process import RestartableServer
 from sim.kernel.clocks import WALL_EPOCH_NS
 
 WAKER: Final = Path(__file__).parents[1] / "worlds" / "waker.py"
@@ -173,29 +173,36 @@ class RealNode:
 class RealStore:
     """The store of a run, into which an operator reaches past every fault of the wire.
 
-    store: the operator's own way to it, recorded under his name. keys: those of the locks' records. server_pid: of
-    the server's process, with which its descendants are frozen.
+    store: the operator's own way to it, recorded under his name; None where he has nothing to do. keys: those of the
+    locks' records. server: where it was started here. failed: told of a server that could not be started again.
     """
 
-    def __init__(self, name: str, store: ObjectStore, keys: Sequence[str], *, server_pid: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        store: ObjectStore | None,
+        keys: Sequence[str],
+        *,
+        server: RestartableServer | None = None,
+    ) -> None:
         self.name = name
         self._store = store
         self._keys = keys
-        self._server_pid = server_pid
+        self._server = server
         self._timeline: RealTimeline | None = None
+        self._failed: Callable[[BaseException], None] = _raise
         self._frozen_until_ns = 0
+        self._down_until_ns = 0
 
-    def live_on(self, timeline: RealTimeline) -> None:
-        """Its faults end by this clock."""
+    def live_on(self, timeline: RealTimeline, *, failed: Callable[[BaseException], None]) -> None:
+        """Its faults end by this clock. failed: ends the run."""
         self._timeline = timeline
+        self._failed = failed
 
     def freeze(self, for_ns: int, on_held: Callable[[], None]) -> None:
         """Stop the server's processes (SIGSTOP) for so long. on_held: told once."""
-        assert self._timeline is not None, "it lives in a run"
-        assert self._server_pid is not None, "only a server of ours is frozen"
-        timeline = self._timeline
-        server = psutil.Process(self._server_pid)
-        pids = [server.pid, *(child.pid for child in server.children(recursive=True))]
+        timeline, server = self._lived_on()
+        pids = server.pids
         self._frozen_until_ns = max(self._frozen_until_ns, timeline.now_ns + for_ns)
         for pid in pids:
             _send(pid, signal.SIGSTOP)
@@ -208,17 +215,50 @@ class RealStore:
 
         timeline.call_at(timeline.now_ns + for_ns, go_on)
 
+    def crash(self, for_ns: int, on_refused: Callable[[], None]) -> None:
+        """Kill the server's processes (SIGKILL), and start it again so much later. on_refused: told once.
+
+        Of overlapping crashes the latest end counts.
+        """
+        timeline, server = self._lived_on()
+        self._down_until_ns = max(self._down_until_ns, timeline.now_ns + for_ns)
+        server.crash()
+        on_refused()
+
+        def restart() -> None:
+            try:
+                server.restart()
+            except (LockrefError, OSError) as error:
+                self._failed(error)
+
+        def come_back() -> None:
+            if timeline.now_ns >= self._down_until_ns:
+                # Its end is waited for, so not on the loop that carries the requests.
+                threading.Thread(target=restart, name="server-restart", daemon=True).start()
+
+        timeline.call_at(timeline.now_ns + for_ns, come_back)
+
+    def _lived_on(self) -> tuple[RealTimeline, RestartableServer]:
+        assert self._timeline is not None, "it lives in a run"
+        assert self._server is not None, "only a server of ours is struck"
+        return self._timeline, self._server
+
     def tamper(self, act: str, key: str | None = None, **how: Any) -> int:
         """See `HostedService.tamper`. Raises ConfigError for an act that no operator can do on a real store."""
         return sum(self._tamper(act, each, **how) for each in ([key] if key is not None else self._keys))
 
     def _tamper(self, act: str, key: str, *, body: bytes = b"") -> bool:
+        assert self._store is not None, "a plan that needs an operator has one"
         if act == "delete":
             was_there = self._store.read(key).body is not None
             return was_there and self._store.delete(key).outcome is Outcome.APPLIED
         if act == "put":
             return self._store.put(key, body).outcome is Outcome.APPLIED
         raise ConfigError(f"nobody can {act!r} on a real store")
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _send(pid: int, number: signal.Signals) -> None:

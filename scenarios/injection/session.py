@@ -74,7 +74,7 @@ class Injection:
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-injection", daemon=True)
         self.timeline = RealTimeline(runtime, self._loop)
         if store is not None:
-            store.live_on(self.timeline)
+            store.live_on(self.timeline, failed=self.fail)
         restarted = restarted_clients(plan)
         self.nodes = {name: RealNode(name, self.timeline, restarts=name in restarted) for name in clients}
         around = Surroundings(
@@ -234,7 +234,7 @@ class Injection:
             exchange.strike(armed.fault)
         delivered = await self._carriage.carry(in_flight, exchange.apply, _reply_of)
         if delivered.answer is not None:
-            await exchange.answer(delivered.answer.raw)
+            await exchange.answer(delivered.answer.raw, drip_ns=delivered.drip_ns)
         elif delivered.refusal is None or delivered.refusal == (None, "timeout"):
             await exchange.silence()
             in_flight.is_over = True

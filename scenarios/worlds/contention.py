@@ -132,7 +132,7 @@ def contend_on(
             processes=processes,
             seed=seed,
             plan=plan,
-            server_pid=running.pid if is_ours else None,
+            server=running.server if is_ours else None,
             folder=folder,
             raise_if_interrupted=interrupts.raise_if_heard,
             places=log_places(running, has_rows=has_rows) if is_log else None,

@@ -14,6 +14,7 @@ from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE, StateDecoder
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.uri import open_store, parse_store_uri
+from scenarios.backends.server_process import RestartableServer
 from scenarios.injection.feasible import needs_operator, needs_server, needs_wire
 from scenarios.injection.lane import upstream_of
 from scenarios.injection.real_time import RealStore
@@ -37,9 +38,9 @@ def injection_of(
     recorder: Recorder,
     runtime: ThreadRuntime,
     decode: StateDecoder,
-    server_pid: int | None,
+    server: RestartableServer | None,
 ) -> Iterator[Injection]:
-    """The plan at work in a run with these jobs, each with one client. server_pid: of a server of ours."""
+    """The plan at work in a run with these jobs, each with one client. server: the store's, if it is ours."""
     first = jobs[0]
     address = parse_store_uri(first.store_uri)
     upstream = upstream_of(address.endpoint) if any(needs_wire(fault) for fault in plan.faults) else None
@@ -53,7 +54,7 @@ def injection_of(
         journal = Journal(recorder, node=OPERATOR, stamp=host_stamp(runtime), numbers=itertools.count(number))
         with closing(open_store(first.store_uri, request_timeout_ns=OPERATOR_TIMEOUT_NS)) as store:
             own = recorded_store(store, journal=journal, decode=decode)
-            yield RealStore(DEFAULT_STORE, own, [first.key], server_pid=server_pid)
+            yield RealStore(DEFAULT_STORE, own, [first.key], server=server)
 
     with (
         operated() as store,

@@ -46,6 +46,7 @@ from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks.situations import STRUCK
 from reports.history_files import write_runs
+from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.draw import Draws, draw_scenario
 from scenarios.definition.fault_plan import draw_plan, written_faults
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
@@ -96,7 +97,7 @@ def run_real(
     raise_if_interrupted: Callable[[], None] = lambda: None,
     places: LogPlaces | None = None,
     plan: FaultPlan | None = None,
-    server_pid: int | None = None,
+    server: RestartableServer | None = None,
 ) -> RealOutcome:
     """Run a scenario against the store at `store_uri`, with its fault plan.
 
@@ -107,7 +108,7 @@ def run_real(
     folder: where the record is while the run lasts, and stays if it is killed or fails: a spool and `runs.parquet`,
         which `write_history` replaces. Default a temporary one.
     places: of the logs, where the clients commit to such. Default beside the locks.
-    plan: in the place of what the seed draws. server_pid: of the store's server, where it was started here.
+    plan: in the place of what the seed draws. server: the store's, where it was started here.
     Errors: ConfigError for a plan that no real run can carry out, for a bad store or count, and for faults of a
     process that has several clients; CapabilityMissing for faults on requests of a store without HTTP;
     BackendUnavailable if the store does not answer.
@@ -118,7 +119,7 @@ def run_real(
     count = scenario.clients if clients is None else clients
     mixture = Mixture(scenario, spec)
     plan = require_feasible(scenario, seed=seed, plan=plan)
-    shared_uri = _usable(scenario, store_uri, plan, clients=count, processes=processes, server_pid=server_pid)
+    shared_uri = _usable(scenario, store_uri, plan, clients=count, processes=processes, server=server)
     is_log = scenario.workload.kind == DELTA_LOG
     if is_log and places is None:
         places = places_beside(shared_uri)
@@ -172,9 +173,7 @@ def run_real(
             injection = None
             if plan.faults:
                 injection = stack.enter_context(
-                    injection_of(
-                        plan, jobs, recorder=recorder, runtime=runtime, decode=mixture.decode, server_pid=server_pid
-                    )
+                    injection_of(plan, jobs, recorder=recorder, runtime=runtime, decode=mixture.decode, server=server)
                 )
             reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted, injection)
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
@@ -367,7 +366,13 @@ def require_counts(*, clients: int, processes: int) -> None:
 
 
 def _usable(
-    scenario: Scenario, store_uri: str, plan: FaultPlan, *, clients: int, processes: int, server_pid: int | None
+    scenario: Scenario,
+    store_uri: str,
+    plan: FaultPlan,
+    *,
+    clients: int,
+    processes: int,
+    server: RestartableServer | None,
 ) -> str:
     """The address that all openings of the run share. Raises what `run_real` raises for requests it cannot serve."""
     require_counts(clients=clients, processes=processes)
@@ -377,7 +382,7 @@ def _usable(
             f"{clients} clients need {clients} processes, not {processes}"
         )
     address = parse_store_uri(store_uri)
-    require_reachable(plan, address, server_pid=server_pid)
+    require_reachable(plan, address, server=server)
     if address.scheme == "memory":
         if processes > 1:
             raise CapabilityMissing(

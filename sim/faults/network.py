@@ -111,6 +111,27 @@ class Delay(RequestFault):
         return Interference(reply_ns=self.by_ns)
 
 
+class Drip(RequestFault):
+    """The answer comes in pieces that are spread over `over`: never silent, and whole only then.
+
+    A client that bounds each wait and not the whole request waits for all of it. In the simulation its clients bound
+    the whole, so that it is an answer that takes longer.
+    """
+
+    kind: Literal["drip"] = "drip"
+    rank: ClassVar[int] = 15
+    over_ns: Duration
+
+    def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
+        armed.fire(has_mattered=self.over_ns > 0, lasts_ns=self.over_ns)
+        in_flight.to_client_ns += self.over_ns
+        in_flight.drip_ns = self.over_ns
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {**drawing.filter(), "over_ns": drawing.length()}
+
+
 class Duplicate(RequestFault):
     """The request arrives again `gap` later; nobody hears the second answer."""
 

@@ -39,3 +39,35 @@ class FreezeService(StateFault):
             "at_ns": drawing.instant(),
             "for_ns": drawing.length(),
         }
+
+
+class CrashService(StateFault):
+    """The server of a service is killed, and started again `restart_after` later with what it had on disk.
+
+    Until then every connection to it is refused. A simulated service has all that it applied on disk.
+    """
+
+    kind: Literal["crash_service"] = "crash_service"
+    service: ServiceName = "store"
+    restart_after_ns: Duration
+
+    @property
+    def target(self) -> str:
+        return self.service
+
+    @property
+    def length_ns(self) -> int:
+        return self.restart_after_ns
+
+    def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        for_ns = armed.clipped(self.restart_after_ns)
+        armed.end_after(for_ns)
+        around.service(self.service).crash(for_ns, armed.has_mattered)
+
+    @classmethod
+    def draw(cls, drawing: Drawing) -> dict[str, Any]:
+        return {
+            "service": drawing.rng.choice(drawing.shape.services),
+            "at_ns": drawing.instant(),
+            "restart_after_ns": drawing.length(),
+        }

@@ -39,8 +39,8 @@ class HostedService:
     """
 
     __slots__ = (
-        "_decode", "_kernel", "_lock_rows", "_push", "_recorder", "_seen", "apply", "call_at", "frozen_until_ns",
-        "is_ordered", "name", "on_held", "refuse", "service",
+        "_decode", "_kernel", "_lock_rows", "_push", "_recorder", "_seen", "apply", "call_at",
+        "down_until_ns", "frozen_until_ns", "is_ordered", "name", "on_held", "on_refused", "refuse", "service",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,9 @@ class HostedService:
         # Until when it does nothing, and whom to tell of what waits for that.
         self.frozen_until_ns = 0
         self.on_held: Callable[[], None] = lambda: None
+        # Until when nobody is there, and whom to tell of what finds that.
+        self.down_until_ns = 0
+        self.on_refused: Callable[[], None] = lambda: None
         self._kernel = kernel
         self._recorder = recorder
         self._push = push
@@ -96,6 +99,11 @@ class HostedService:
         """Do nothing for so long; what arrives waits. on_held: told of each request that does."""
         self.frozen_until_ns = max(self.frozen_until_ns, self._kernel.now_ns + for_ns)
         self.on_held = on_held
+
+    def crash(self, for_ns: int, on_refused: Callable[[], None]) -> None:
+        """Be gone for so long: connections are refused, what was applied stays. on_refused: told of each request."""
+        self.down_until_ns = max(self.down_until_ns, self._kernel.now_ns + for_ns)
+        self.on_refused = on_refused
 
     def tamper(self, act: str, key: str | None = None, **how: Any) -> int:
         """Reach into the service from outside (U9, H17). Returns how many changes that made.

@@ -24,12 +24,14 @@ from sim.machine.network import Network
 from sim.machine.nodes import Process
 from sim.services.hosting import HostedService
 from sim.services.request import InFlight
+from sim.services.service import Refusal
 
 if TYPE_CHECKING:
     from sim.faults.injector import Injector
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _OUTCOME_PRECONDITION_FAILED = Outcome.PRECONDITION_FAILED
+_NOBODY_THERE: Refusal = (None, "reset")
 
 
 class Wire:
@@ -104,10 +106,21 @@ class Wire:
         self._kernel.call_at(hosted.frozen_until_ns, again)
         return True
 
+    def _is_refused(self, in_flight: InFlight) -> bool:
+        """True if nobody listens: the service's server was killed and is not back."""
+        hosted = in_flight.hosted
+        if hosted.down_until_ns <= self._kernel.now_ns:
+            return False
+        hosted.on_refused()
+        return True
+
     def _arrive(self, in_flight: InFlight) -> None:
         injector = self._injector
         if injector is None:
             self._answer(in_flight, self._apply(in_flight))
+            return
+        if self._is_refused(in_flight):
+            self._answer(in_flight, in_flight.hosted.refuse(in_flight.request, _NOBODY_THERE))
             return
         if self._waits(in_flight, partial(self._arrive, in_flight)):
             return
@@ -129,13 +142,16 @@ class Wire:
 
     def _arrive_again(self, in_flight: InFlight) -> None:
         """A duplicate made by the network: applied, but nobody waits for its answer."""
-        if self._waits(in_flight, partial(self._arrive_again, in_flight)):
+        if self._is_refused(in_flight) or self._waits(in_flight, partial(self._arrive_again, in_flight)):
             return
         reply = self._apply(in_flight)
         if self._injector is not None:
             self._injector.on_duplicate(in_flight, reply)
 
     def _arrive_retried(self, in_flight: InFlight, first: Reply) -> None:
+        if self._is_refused(in_flight):
+            self._answer(in_flight, in_flight.hosted.refuse(in_flight.request, _NOBODY_THERE))
+            return
         if self._waits(in_flight, partial(self._arrive_retried, in_flight, first)):
             return
         reply = self._apply(in_flight)
@@ -203,7 +219,9 @@ class Wire:
             return
         draw = self._network.draw(hosted.name, node, box.pushed)
         box.pushed += 1
-        is_cut = self._injector is not None and self._injector.is_cut(hosted.name, node)
+        is_cut = hosted.down_until_ns > self._kernel.now_ns or (
+            self._injector is not None and self._injector.is_cut(hosted.name, node)
+        )
         if draw.is_reply_lost or is_cut:
             box.has_lost = True
             return

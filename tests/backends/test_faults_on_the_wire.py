@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lockref.errors import ConfigError
+from lockref.errors import CapabilityMissing, ConfigError
 from lockref.history import Recorder, runs_table, to_table
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
@@ -18,9 +18,11 @@ from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
+from scenarios.backends import start_backend
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.failures import FailureStore
 from scenarios.injection.certificates import throwaway_authority
+from scenarios.injection.feasible import require_reachable
 from scenarios.injection.lane import Lane, upstream_of
 from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import through
@@ -30,9 +32,9 @@ from scenarios.worlds.retried import retry_failure
 from sim.explore.replay import Failure, ProviderUsed
 from sim.faults.answers import Error, GhostWrite, HiddenRetry, Throttle
 from sim.faults.clocks import Step
-from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, Partition, ReorderReplies
+from sim.faults.network import Delay, Drip, Duplicate, LoseReply, LoseRequest, Partition, ReorderReplies
 from sim.faults.plan import FaultPlan
-from sim.faults.servers import FreezeService
+from sim.faults.servers import CrashService, FreezeService
 from sim.faults.stores import CorruptObject, DeleteObject
 from tests.backends.conftest import TABLES, on
 
@@ -46,7 +48,7 @@ everywhere = pytest.mark.parametrize("address", [*CLOUDS, on(TABLES)], indirect=
 class Struck:
     """A plan before a real store. `store(op)` is the way of one client's requests of one operation."""
 
-    def __init__(self, address: str, *faults, store, seed: int = 1, trusted=None, server_pid=None) -> None:
+    def __init__(self, address: str, *faults, store, seed: int = 1, trusted=None, server=None) -> None:
         self.recorder = Recorder()
         self.injection = Injection(
             FaultPlan.of(*faults),
@@ -54,7 +56,7 @@ class Struck:
             clients=("n1", "n2"),
             address=parse_store_uri(address),
             upstream=upstream_of(parse_store_uri(address).endpoint, trusted=trusted),
-            store=RealStore("store", store, ["k"], server_pid=server_pid),
+            store=RealStore("store", store, ["k"], server=server),
             recorder=self.recorder,
             runtime=ThreadRuntime(),
         )
@@ -279,11 +281,50 @@ def test_a_server_of_ours_stands_still_and_goes_on(ministack):
     address = f"{ministack.uri.partition('?')[0]}/frozen?{ministack.uri.partition('?')[2]}"
     with contextlib.closing(open_store(address, request_timeout_ns=LONG_NS)) as store:
         fault = FreezeService(id="f", at_ns=0, for_ns=1500 * NS_PER_MS)
-        with Struck(address, fault, store=store, server_pid=ministack.pid) as struck:
+        with Struck(address, fault, store=store, server=ministack.server) as struck:
             hasty = struck.way("acquire", timeout_ns=SHORT_NS)
             assert hasty.put_if_absent("k", b"late").outcome is Outcome.AMBIGUOUS
             assert landed(store, b"late")
             assert struck.injection.counts() == {"f": (1, 1, 1)}
+
+
+@pytest.mark.realbackend
+def test_a_server_of_ours_is_killed_and_comes_back_with_what_it_had():
+    """SIGKILL: its clients are reset at once, and a new process has the object and its condition."""
+    with (
+        start_backend("ministack") as running,
+        contextlib.closing(open_store(running.uri, request_timeout_ns=LONG_NS)) as store,
+    ):
+        store.put("k", b"kept")
+        fault = CrashService(id="f", at_ns=0, restart_after_ns=1000 * NS_PER_MS)
+        with Struck(running.uri, fault, store=store, server=running.server) as struck:
+            killed = running.server.process
+            assert struck.way("acquire").put_if_absent("other", b"lost").outcome is Outcome.AMBIGUOUS
+            assert landed(store, b"kept")
+            assert running.server.process is not killed
+            assert store.put_if_absent("k", b"mine").outcome is Outcome.PRECONDITION_FAILED
+            assert store.read("other").is_absent
+            assert struck.injection.counts() == {"f": (1, 1, 1)}
+
+
+@pytest.mark.realbackend
+def test_a_server_that_forgets_is_not_killed():
+    """Its new process would be another store: refused before anything is struck."""
+    plan = FaultPlan.of(CrashService(id="f", at_ns=0, restart_after_ns=1))
+    with start_backend("moto") as running, pytest.raises(CapabilityMissing, match="in memory"):
+        require_reachable(plan, parse_store_uri(running.uri), server=running.server)
+
+
+@clouds
+def test_an_answer_that_drips_is_whole_in_the_end(address, store):
+    """Never silent, and late: a client that waits hears all of it, one that bounds the whole request gives up."""
+    fault = Drip(id="d", op="read", over_ns=SHORT_NS)
+    store.put("k", b"x" * 1000)
+    with Struck(address, fault, store=store) as struck:
+        began_ns = time.monotonic_ns()
+        assert struck.way("read").read("k").body == b"x" * 1000
+        assert time.monotonic_ns() - began_ns >= SHORT_NS
+        assert struck.way("read", timeout_ns=SHORT_NS // 2).read("k").outcome is Outcome.AMBIGUOUS
 
 
 SCENARIO = """\

@@ -16,7 +16,7 @@ from sim.faults.generators import Shape, swarm
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause, Suspend
-from sim.faults.servers import FreezeService
+from sim.faults.servers import CrashService, FreezeService
 from sim.faults.stores import CorruptObject, DeleteObject
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import RunEnd
@@ -623,4 +623,25 @@ def test_a_frozen_service_does_late_what_arrives_meanwhile():
     scene.run(linger_ms=5000)
     (applied,) = scene.rows(Kind.APPLIED)
     assert applied["at_ns"] == 3 * S
+    assert scene.counts() == (1, 1, 1)
+
+
+def test_a_killed_server_refuses_until_it_is_back_and_keeps_what_it_had():
+    """crash_service: nothing is applied meanwhile, its client hears a reset, and what was applied before is there."""
+    scene = Scene(FaultPlan.of(CrashService(id="f", at_ns=1 * S, restart_after_ns=2 * S)))
+    heard = []
+
+    def writer(node, store):
+        store.put("k", b"before")
+        node.runtime.sleep(1500 * MS)
+        asked_ns = node.runtime.monotonic_ns()
+        heard.append(store.put("k", b"lost").outcome)
+        heard.append(node.runtime.monotonic_ns() - asked_ns < 1 * S)
+        node.runtime.sleep(2 * S)
+        heard.append(store.read("k").body)
+
+    scene.client("n1", writer)
+    scene.run(linger_ms=5000)
+    assert heard == [Outcome.AMBIGUOUS, True, b"before"]
+    assert len(scene.rows(Kind.APPLIED)) == 1
     assert scene.counts() == (1, 1, 1)

@@ -35,7 +35,7 @@ from sim.faults.fault import Fault, Trigger
 from sim.faults.network import Delay, LoseReply, LoseRequest, Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause
-from sim.faults.servers import FreezeService
+from sim.faults.servers import CrashService, FreezeService
 from sim.faults.stores import DeleteObject, StaleRead
 from tests.unit.test_lane import ANSWER, GET, PUT, Server, read
 
@@ -200,6 +200,11 @@ def test_a_swarm_of_clocks_is_refused_whatever_it_draws() -> None:
         (LoseReply(id="f"), "file:///x", "not reached by HTTP"),
         (DeleteObject(id="f", at_ns=0), "dynamodb://table", "holds none"),
         (FreezeService(id="f", at_ns=0, for_ns=1), "s3://bucket?endpoint=http://127.0.0.1:9", "was not started here"),
+        (
+            CrashService(id="f", at_ns=0, restart_after_ns=1),
+            "s3://bucket?endpoint=http://127.0.0.1:9",
+            "was not started",
+        ),
     ],
 )
 def test_a_store_that_a_plan_cannot_strike_is_refused(fault: Fault, uri: str, words: str) -> None:
