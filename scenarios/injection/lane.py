@@ -95,9 +95,17 @@ class Exchange:
             if drip_ns:
                 await asyncio.sleep(drip_ns / pieces / NS_PER_S)
             self._connection.forward(Direction.REPLY, raw[begin : begin + size])
+            if self._connection.writer.is_closing():
+                return
             with contextlib.suppress(OSError):
                 self._connection.writer.write(raw[begin : begin + size])
                 await self._connection.writer.drain()
+
+    async def hear(self, answer: Answer, *, drip_ns: int = 0) -> None:
+        """The client hears a server's answer, and the end of the connection where the server ended its own."""
+        await self.answer(answer.raw, drip_ns=drip_ns)
+        if not answer.keeps_connection:
+            self._connection.writer.close()
 
     def reset(self) -> None:
         """The client's connection is reset."""

@@ -13,12 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from lockref.errors import ConfigError, LockrefError
 from lockref.history import Kind, Recorder, Stamp
@@ -26,10 +23,6 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import ObjectStore, Outcome
 from scenarios.backends.server_process import RestartableServer
 from sim.kernel.clocks import WALL_EPOCH_NS
-
-WAKER: Final = Path(__file__).parents[1] / "worlds" / "waker.py"
-_SLACK_S: Final = 2.0
-"""How long after the end of a pause its waker acts, if nobody else has: only when this process is gone or stuck."""
 
 
 class RealTimeline:
@@ -79,9 +72,11 @@ class HostRecorder:
 class Handle(Protocol):
     """The processes of one client, for whoever strikes them."""
 
-    @property
-    def pid(self) -> int:
-        """Of the present process."""
+    def hold(self, for_ns: int) -> Callable[[bool], None] | None:
+        """Stop the present process; None if there is none.
+
+        What is returned is called `for_ns` later, on the same loop: with True, the process goes on.
+        """
         ...
 
     def kill(self, *, succeeded: bool) -> None:
@@ -129,45 +124,41 @@ class RealNode:
 
     def pause(self, for_ns: int, _task: object = None, *, on_held: Callable[[], None] | None = None) -> None:
         """Stop the process, all of it. Overlapping pauses last to the latest end."""
-        pid = self._pid()
-        # Between a restart and the readiness of the next process there is nothing to hold; 0 would be our own group.
-        if not self.is_up or not pid or for_ns <= 0:
+        if not self.is_up or for_ns <= 0:
+            return
+        process = self.process
+        let_go = self._present().hold(for_ns)
+        if let_go is None:
             return
         now_ns = self._timeline.now_ns
         self._held_until_ns = max(self._held_until_ns, now_ns + for_ns)
-        argv = [sys.executable, "-S", "-E", str(WAKER), str(pid), str(for_ns / NS_PER_S + _SLACK_S)]
-        # In a session of its own: a terminal's Ctrl-C must not take it along.
-        waker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
-        _send(pid, signal.SIGSTOP)
         if on_held is not None:
             on_held()
-        self._timeline.call_at(now_ns + for_ns, lambda: self._go_on(pid, waker))
 
-    def _go_on(self, pid: int, waker: subprocess.Popen[bytes]) -> None:
-        assert waker.stdin is not None, "it was asked for"
-        # Kill the waker before its pipe is closed. A waker that sees the pipe closed sends SIGCONT, also to a process
-        # that another pause still holds.
-        if self._timeline.now_ns >= self._held_until_ns and self.is_up and pid == self._pid():
-            _send(pid, signal.SIGCONT)
-        waker.kill()
-        waker.stdin.close()
-        waker.wait()
+        def go_on() -> None:
+            let_go(self._timeline.now_ns >= self._held_until_ns and self.is_up and self.process is process)
+
+        self._timeline.call_at(now_ns + for_ns, go_on)
+
+    async def while_held(self) -> None:
+        """Until no pause holds the process any more."""
+        while (left_ns := self._held_until_ns - self._timeline.now_ns) > 0:
+            await asyncio.sleep(left_ns / NS_PER_S)
 
     def crash(self) -> None:
         self.is_up = False
-        assert self.handle is not None, "faults strike after the processes are there"
-        self.handle.kill(succeeded=self._restarts)
+        self._held_until_ns = 0
+        self._present().kill(succeeded=self._restarts)
 
     def restart(self) -> None:
-        assert self.handle is not None, "faults strike after the processes are there"
         self.process = RealProcess(self, self.process.number + 1)
         self.is_up = True
         self._held_until_ns = 0
-        self.handle.succeed()
+        self._present().succeed()
 
-    def _pid(self) -> int:
+    def _present(self) -> Handle:
         assert self.handle is not None, "faults strike after the processes are there"
-        return self.handle.pid
+        return self.handle
 
 
 class RealStore:
@@ -205,13 +196,13 @@ class RealStore:
         pids = server.pids
         self._frozen_until_ns = max(self._frozen_until_ns, timeline.now_ns + for_ns)
         for pid in pids:
-            _send(pid, signal.SIGSTOP)
+            send_signal(pid, signal.SIGSTOP)
         on_held()
 
         def go_on() -> None:
             if timeline.now_ns >= self._frozen_until_ns:
                 for pid in reversed(pids):
-                    _send(pid, signal.SIGCONT)
+                    send_signal(pid, signal.SIGCONT)
 
         timeline.call_at(timeline.now_ns + for_ns, go_on)
 
@@ -261,7 +252,8 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
-def _send(pid: int, number: signal.Signals) -> None:
+def send_signal(pid: int, number: signal.Signals) -> None:
+    """Send it to one process, if that is still there."""
     assert pid > 0, "0 and below are groups of processes, the first of them our own"
     try:
         os.kill(pid, number)

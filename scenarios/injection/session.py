@@ -14,12 +14,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import threading
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Final, Self, TypeVar, cast
 
 from lockref.history import Op, Recorder
 from lockref.ports import TIMED_OUT, Channel, Reply, Request
@@ -28,16 +27,13 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.uri import StoreAddress
 from scenarios.injection.answers import refusal
-from scenarios.injection.carriage import Carriage
-from scenarios.injection.feasible import announced_clients, needs_wire, restarted_clients
+from scenarios.injection.at_work import PlanAtWork
+from scenarios.injection.feasible import announced_clients, needs_wire
 from scenarios.injection.http_messages import Answer, BadMessage, Head
 from scenarios.injection.lane import LOOPBACK, Conduct, Exchange, Lane, Upstream
-from scenarios.injection.real_time import HealedNetwork, HostRecorder, RealNode, RealStore, RealTimeline
+from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import Routes
-from sim.faults.injector import Injector
-from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
-from sim.faults.surroundings import Surroundings
 from sim.services.request import InFlight
 
 LANE_OPS: Final = ("acquire", "renew", "release", "read", "write", "delete")
@@ -49,7 +45,7 @@ T = TypeVar("T")
 
 
 class Injection:
-    """A plan at work. A context manager; its nodes' handles have to be set before `begin`.
+    """A plan at work on our own clients. A context manager; its nodes' handles have to be set before `work.begin`.
 
     upstream: the server that the lanes stand before; None where the plan strikes nothing on the wire.
     store: how an operator reaches the store; None where he has nothing to do.
@@ -67,101 +63,28 @@ class Injection:
         recorder: Recorder,
         runtime: ThreadRuntime,
     ) -> None:
-        self.plan = plan
+        self.work = PlanAtWork(plan, seed=seed, clients=clients, store=store, recorder=recorder, runtime=runtime)
+        self.nodes = self.work.nodes
         self._scheme = address.scheme
         self._upstream = upstream
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-injection", daemon=True)
-        self.timeline = RealTimeline(runtime, self._loop)
-        if store is not None:
-            store.live_on(self.timeline, failed=self.fail)
-        restarted = restarted_clients(plan)
-        self.nodes = {name: RealNode(name, self.timeline, restarts=name in restarted) for name in clients}
-        around = Surroundings(
-            seed=seed,
-            kernel=self.timeline,
-            network=HealedNetwork(),
-            recorder=HostRecorder(recorder, runtime),
-            nodes=self.nodes,
-            services={} if store is None else {store.name: store},
-        )
-        self._injector = Injector(around, plan)
-        self._injector.check_nodes(self.nodes)
-        self._carriage = Carriage(self._injector, self._start)
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._made: dict[tuple[str, str], deque[InFlight]] = {}
         self._announced = announced_clients(plan)
         self._announcements: asyncio.Server | None = None
         self._announce_port = 0
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._failures: list[BaseException] = []
-        # Whose requests have to be followed to the end although nothing has struck them when they leave.
-        self._is_followed = any(isinstance(fault, Partition) for fault in plan.faults)
-        self._watched = frozenset(
-            fault.when.client
-            for fault in plan.faults
-            if fault.when is not None and fault.when.cut in ("c1", "c2", "c3")
-        )
 
     # Its life.
 
     def __enter__(self) -> Self:
-        self._loop.set_exception_handler(self._on_loop_error)
-        self._thread.start()
-        self._call(self._open())
+        self.work.start()
+        self.work.call(self._open())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._call(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PATIENCE_S)
-        self._loop.close()
-
-    def begin(self) -> int:
-        """The run begins: instants count from now on. Returns now, on the host's monotonic clock."""
-
-        async def begin() -> int:
-            start_ns = self.timeline.begin()
-            self._injector.arm()
-            return start_ns
-
-        return self._call(begin())
-
-    def fail(self, error: BaseException) -> None:
-        """What carries out the plan has met an error: it ends the run."""
-        self._failures.append(error)
-
-    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A fault's act at an instant has raised: left to the loop, it would be logged, and the run would look well."""
-        error = context.get("exception")
-        if "handle" in context and error is not None:
-            self.fail(error)
-        else:
-            loop.default_exception_handler(context)
-
-    def _on_listened(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.fail(error)
-
-    def raise_failure(self) -> None:
-        """What carrying out the plan itself raised."""
-        if self._failures:
-            raise self._failures[0]
-
-    @property
-    def is_expecting(self) -> bool:
-        """True while a process is due to be started."""
-        return self.timeline.expected > 0
-
-    def counts(self) -> dict[str, tuple[int, int, int]]:
-        """(armed, fired, mattered) by fault id, in the plan's order."""
-        return self._injector.counts()
-
-    def end_ns(self) -> int | None:
-        """The true time, from the begin of the run, after which nothing disturbs; None if a fault has no end."""
-        return self._injector.end_ns()
+        self.work.call(self._close())
+        self.work.stop()
 
     def routes(self, client: str) -> Routes:
         """How this client's process reaches its store."""
@@ -186,23 +109,6 @@ class Injection:
             self._announcements.close()
         for lane in self._lanes.values():
             await lane.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_S)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        async def guarded() -> None:
-            # The server may be gone when the copy is sent. The original request reports that.
-            with contextlib.suppress(OSError, BadMessage):
-                await work
-
-        task = asyncio.ensure_future(guarded())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     # Requests to the store, on the wire.
 
@@ -214,8 +120,8 @@ class Injection:
         else:
             path = head.raw.split(b" ", 2)[1].decode("ascii", "replace")
             request = Request(client, DEFAULT_STORE, head.method.decode(), path, op=Op[op.upper()])
-            in_flight, is_announced = self._carriage.depart(self.nodes[client], request), False
-        if not self._carriage.leave(in_flight) and not self._is_followed and client not in self._watched:
+            in_flight, is_announced = self.work.carriage.depart(self.nodes[client], request), False
+        if not self.work.carriage.leave(in_flight) and not self.work.is_followed(client):
             return None
         return partial(self._conduct, in_flight, is_announced)
 
@@ -226,15 +132,15 @@ class Injection:
             # The server gives no answer, or the run is over; the lane tells the client.
             raise
         except Exception as error:
-            self.fail(error)
+            self.work.fail(error)
             raise
 
     async def _carry(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
         for armed in in_flight.struck.values():
             exchange.strike(armed.fault)
-        delivered = await self._carriage.carry(in_flight, exchange.apply, _reply_of)
+        delivered = await self.work.carriage.carry(in_flight, exchange.apply, _reply_of)
         if delivered.answer is not None:
-            await exchange.answer(delivered.answer.raw, drip_ns=delivered.drip_ns)
+            await exchange.hear(delivered.answer, drip_ns=delivered.drip_ns)
         elif delivered.refusal is None or delivered.refusal == (None, "timeout"):
             await exchange.silence()
             in_flight.is_over = True
@@ -246,7 +152,7 @@ class Injection:
             else:
                 await exchange.answer(refusal(self._scheme, status, reason))
         if not is_announced:
-            self._carriage.arrive(in_flight)
+            self.work.carriage.arrive(in_flight)
 
     # What client processes tell.
 
@@ -256,9 +162,7 @@ class Injection:
         task = asyncio.current_task()
         assert task is not None, "a loop runs this"
         # What an announcement raises, an act of a fault included, ends the run.
-        task.add_done_callback(self._on_listened)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.work.ends_run(task)
         try:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 while line := await reader.readline():
@@ -279,7 +183,7 @@ class Injection:
     def _announce(self, said: Mapping[str, str]) -> InFlight:
         client, op = said["made"], said["op"]
         request = Request(client, DEFAULT_STORE, said["verb"], said["key"], op=Op[op.upper()])
-        in_flight = self._carriage.depart(self.nodes[client], request)
+        in_flight = self.work.carriage.depart(self.nodes[client], request)
         if op in LANE_OPS:
             self._made.setdefault((client, op), deque()).append(in_flight)
         return in_flight
@@ -288,7 +192,7 @@ class Injection:
         with contextlib.suppress(ValueError):
             # It never reached its lane, for example because no connection could be made.
             self._made.get((in_flight.client, in_flight.op), deque()).remove(in_flight)
-        self._carriage.arrive(in_flight)
+        self.work.carriage.arrive(in_flight)
 
     # Requests to the protected resource, which lives in this process.
 
@@ -299,18 +203,17 @@ class Injection:
     def ask_resource(self, resource: Channel, request: Request, timeout_ns: int) -> Reply:
         """One request to the resource, from any thread."""
         work = self._ask_resource(resource, request, timeout_ns)
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, self.work.loop).result()
 
     async def _ask_resource(self, resource: Channel, request: Request, timeout_ns: int) -> Reply:
-        in_flight = self._carriage.depart(self.nodes[request.client], request)
-        self._carriage.leave(in_flight)
+        in_flight = self.work.carriage.depart(self.nodes[request.client], request)
+        self.work.carriage.leave(in_flight)
 
         async def apply() -> Reply:
             return resource.send(request, timeout_ns)
 
-        work = asyncio.ensure_future(self._carriage.carry(in_flight, apply, lambda reply: reply))
-        self._tasks.add(work)
-        work.add_done_callback(self._tasks.discard)
+        work = asyncio.ensure_future(self.work.carriage.carry(in_flight, apply, lambda reply: reply))
+        self.work.keep(work)
         await asyncio.wait((work,), timeout=timeout_ns / NS_PER_S)
         delivered = work.result() if work.done() else None
         if delivered is None or delivered.is_lost or delivered.refusal == (None, "timeout"):
@@ -318,7 +221,7 @@ class Injection:
                 await asyncio.sleep(timeout_ns / NS_PER_S)
             in_flight.is_over = True
             return TIMED_OUT
-        self._carriage.arrive(in_flight)
+        self.work.carriage.arrive(in_flight)
         if delivered.refusal is not None:
             status, reason = delivered.refusal
             outcome = _REFUSED.get(status or 0, Outcome.REJECTED if 400 <= (status or 0) < 500 else Outcome.AMBIGUOUS)

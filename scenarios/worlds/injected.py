@@ -87,6 +87,6 @@ def injected_workers(
     with Workers(routed, resource, runtime, spool, raise_if_interrupted, injection) as workers:
         for number, job in enumerate(routed, 1):
             injection.nodes[job.names[0]].handle = StruckProcesses(
-                workers, number, job, next_part=parts.__next__, runtime=runtime, failed=injection.fail
+                workers, number, job, next_part=parts.__next__, runtime=runtime, failed=injection.work.fail
             )
         yield workers

@@ -183,7 +183,7 @@ def run_real(
         end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
         events = read_spool(spool)
     outcome = _outcome(row, events, reports, end_ns)
-    return outcome if injection is None else replace(outcome, plan=plan, fault_counts=injection.counts())
+    return outcome if injection is None else replace(outcome, plan=plan, fault_counts=injection.work.counts())
 
 
 def _contend(
@@ -203,7 +203,7 @@ def _contend(
     resource = _resource(jobs[0], recorder, runtime)
 
     def began(request_timeout_ns: int) -> int:
-        start_ns = runtime.monotonic_ns() if injection is None else injection.begin()
+        start_ns = runtime.monotonic_ns() if injection is None else injection.work.begin()
         row.update(request_timeout_ns=request_timeout_ns, faults_end_ns=start_ns)
         write_runs(kept, runs_table([row]))
         return start_ns
@@ -213,8 +213,8 @@ def _contend(
         with injected_workers(jobs, injection, resource, runtime, spool, raise_if_interrupted) as workers:
             start_ns = began(workers.gather())
             reports = workers.run(start_ns)
-        injection.raise_failure()
-        end_ns = injection.end_ns()
+        injection.work.raise_failure()
+        end_ns = injection.work.end_ns()
         row.update(faults_end_ns=None if end_ns is None else start_ns + end_ns)
         return reports
     if len(jobs) == 1:

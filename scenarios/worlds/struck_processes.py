@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from lockref.errors import LockrefError
 from lockref.history import REQUESTS_PER_PROCESS
-from lockref.runtime import Event, ThreadRuntime
+from lockref.runtime import NS_PER_S, Event, ThreadRuntime
+from scenarios.injection.real_time import send_signal
 from scenarios.worlds.threads import Job
 from scenarios.worlds.workers import Workers
+
+WAKER: Final = Path(__file__).with_name("waker.py")
+_SLACK_S: Final = 2.0
+"""How long after the end of a pause its waker acts, if nobody else has: only when this process is gone or stuck."""
 
 
 class StruckProcesses:
@@ -39,10 +49,28 @@ class StruckProcesses:
         self._is_preparing = False
         self._is_awaited = False
 
-    @property
-    def pid(self) -> int:
-        """Of the present process; 0 while there is none."""
-        return 0 if self._number is None else self._workers.pid(self._number)
+    def hold(self, for_ns: int) -> Callable[[bool], None] | None:
+        """SIGSTOP, with a waker beside the process that lets it go on if we cannot."""
+        pid = 0 if self._number is None else self._workers.pid(self._number)
+        # Between a restart and the readiness of the next process there is nothing to hold; 0 would be our own group.
+        if not pid:
+            return None
+        argv = [sys.executable, "-S", "-E", str(WAKER), str(pid), str(for_ns / NS_PER_S + _SLACK_S)]
+        # In a session of its own: a terminal's Ctrl-C must not take it along.
+        waker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+        send_signal(pid, signal.SIGSTOP)
+
+        def go_on(is_last: bool) -> None:
+            assert waker.stdin is not None, "it was asked for"
+            # Kill the waker before its pipe is closed. A waker that sees the pipe closed sends SIGCONT, also to a
+            # process that another pause still holds.
+            if is_last:
+                send_signal(pid, signal.SIGCONT)
+            waker.kill()
+            waker.stdin.close()
+            waker.wait()
+
+        return go_on
 
     def kill(self, *, succeeded: bool) -> None:
         """End the present process. succeeded: the next one is started at once, because that takes its time."""

@@ -285,7 +285,7 @@ class Workers:
                 if reports.cut_ns is None:
                     self._raise_if_interrupted()
                 if self._injection is not None:
-                    self._injection.raise_failure()
+                    self._injection.work.raise_failure()
                 left_ns = max(0, ends_ns - self._runtime.monotonic_ns())
                 look_ns = LOOK_NS if self._injection is None else LOOK_NS // 10
                 answered = wait([self._controls[number] for number in pending], min(left_ns, look_ns) / NS_PER_S)
@@ -323,7 +323,7 @@ class Workers:
         if self._injection is None or self._reports.cut_ns is not None:
             return False
         with self._mutex:
-            return self._due > 0 or bool(self._added) or self._injection.is_expecting
+            return self._due > 0 or bool(self._added) or self._injection.work.is_expecting
 
     def _lost(self, number: int, ending: str = "") -> LostWorker:
         """The exit report of a worker; one that is still alive is killed."""

@@ -65,19 +65,19 @@ class Struck:
 
     def __enter__(self) -> Struck:
         self._stack.enter_context(self.injection)
-        self.injection.begin()
+        self.injection.work.begin()
         return self
 
     def __exit__(self, *error) -> None:
         self._stack.close()
-        self.injection.raise_failure()
+        self.injection.work.raise_failure()
 
     def way(self, op: str, *, client: str = "n1", timeout_ns: int = LONG_NS):
         uri = through(self._address, self.injection.routes(client).endpoints[op])
         return self._stack.enter_context(contextlib.closing(open_store(uri, request_timeout_ns=timeout_ns)))
 
     def fired(self) -> list[int]:
-        return [fired for _, fired, _ in self.injection.counts().values()]
+        return [fired for _, fired, _ in self.injection.work.counts().values()]
 
 
 def landed(store, body: bytes) -> bool:
@@ -142,7 +142,7 @@ def test_a_hidden_retry_meets_its_own_write(address, store):
     with Struck(address, HiddenRetry(id="h", op="acquire"), store=store) as struck:
         assert struck.way("acquire").put_if_absent("k", b"mine").outcome is Outcome.PRECONDITION_FAILED
         assert landed(store, b"mine")
-        assert struck.injection.counts() == {"h": (1, 1, 1)}
+        assert struck.injection.work.counts() == {"h": (1, 1, 1)}
 
 
 @clouds
@@ -154,7 +154,7 @@ def test_a_copy_of_a_request_arrives_later(address, store):
         writing.put("k", b"first")
         writing.put("k", b"second")
         assert landed(store, b"first")
-        assert struck.injection.counts() == {"d": (1, 1, 1)}
+        assert struck.injection.work.counts() == {"d": (1, 1, 1)}
 
 
 @clouds
@@ -225,7 +225,7 @@ def test_a_filter_strikes_whom_it_names(address, store):
             way = struck.way("write", client=client)
             outcomes = [way.put("k", b"x").outcome for _ in range(5)]
             assert ["." if outcome is Outcome.APPLIED else "x" for outcome in outcomes] == list(expected)
-        assert struck.injection.counts()["e"][1] == 2
+        assert struck.injection.work.counts()["e"][1] == 2
 
 
 @clouds
@@ -285,7 +285,7 @@ def test_a_server_of_ours_stands_still_and_goes_on(ministack):
             hasty = struck.way("acquire", timeout_ns=SHORT_NS)
             assert hasty.put_if_absent("k", b"late").outcome is Outcome.AMBIGUOUS
             assert landed(store, b"late")
-            assert struck.injection.counts() == {"f": (1, 1, 1)}
+            assert struck.injection.work.counts() == {"f": (1, 1, 1)}
 
 
 @pytest.mark.realbackend
@@ -304,7 +304,7 @@ def test_a_server_of_ours_is_killed_and_comes_back_with_what_it_had():
             assert running.server.process is not killed
             assert store.put_if_absent("k", b"mine").outcome is Outcome.PRECONDITION_FAILED
             assert store.read("other").is_absent
-            assert struck.injection.counts() == {"f": (1, 1, 1)}
+            assert struck.injection.work.counts() == {"f": (1, 1, 1)}
 
 
 @pytest.mark.realbackend

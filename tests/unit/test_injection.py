@@ -55,7 +55,7 @@ def at_work(*faults: Fault, server: Server | None = None, recorder: Recorder | N
         recorder=Recorder() if recorder is None else recorder,
         runtime=ThreadRuntime(),
     ) as injection:
-        injection.begin()
+        injection.work.begin()
         yield injection
 
 
@@ -80,7 +80,7 @@ def test_a_server_that_hangs_up_is_the_servers_doing() -> None:
             client.sendall(GET)
             with pytest.raises(ConnectionResetError):
                 client.recv(1)
-        injection.raise_failure()
+        injection.work.raise_failure()
     server.close()
 
 
@@ -91,8 +91,8 @@ def test_what_struck_is_in_the_record_and_in_the_counts() -> None:
     with at_work(*faults, server=server, recorder=recorder) as injection, connect(injection, "write") as client:
         client.sendall(PUT)
         assert read(client, 12) == b"HTTP/1.1 503"
-        assert injection.counts() == {"e": (1, 1, 1), "l": (0, 0, 0)}
-        assert injection.end_ns() is None  # A lost reply without an end may strike for ever.
+        assert injection.work.counts() == {"e": (1, 1, 1), "l": (0, 0, 0)}
+        assert injection.work.end_ns() is None  # A lost reply without an end may strike for ever.
     server.close()
     rows = [row for row in to_table([recorder], [0]).to_pylist() if row["kind"] == "fault"]
     assert [json.loads(row["detail"]) for row in rows] == [{"id": "e", "kind": "error", "phase": "fired"}]
@@ -108,7 +108,7 @@ def test_requests_that_no_fault_concerns_pass() -> None:
                 for _ in range(2):
                     way.sendall(GET)
                     assert read(way, len(ANSWER)) == ANSWER
-        assert injection.counts() == {"l": (0, 0, 0)}
+        assert injection.work.counts() == {"l": (0, 0, 0)}
     assert server.received == [GET] * 4
     server.close()
 
@@ -163,7 +163,7 @@ def test_announced_requests_are_counted_where_they_are_made() -> None:
         channel = AnnouncingChannel(resource, Announcements(port, ThreadRuntime().mutex()), "n1")
         for fired in (0, 1, 1):
             channel.send(WRITE._replace(service="store"), 0)
-            assert injection.counts()["p"][1] == fired
+            assert injection.work.counts()["p"][1] == fired
 
 
 def test_a_plan_says_what_it_needs() -> None:
@@ -223,8 +223,8 @@ class Told:
 
     def __init__(self, injection: Injection) -> None:
         self.event = threading.Event()
-        self._fail = injection.fail
-        injection.fail = self  # type: ignore[assignment,method-assign]
+        self._fail = injection.work.fail
+        injection.work.fail = self  # type: ignore[assignment,method-assign]
 
     def __call__(self, error: BaseException) -> None:
         self._fail(error)
@@ -250,17 +250,16 @@ def test_an_operator_s_act_that_fails_ends_the_run() -> None:
     struck = injection(DeleteObject(id="d", at_ns=1), store=RealStore("store", FullDisk(), ["k"]))  # type: ignore[arg-type]
     told = Told(struck)
     with struck:
-        struck.begin()
+        struck.work.begin()
         assert told.event.wait(60)
     with pytest.raises(OSError, match="No space left"):
-        struck.raise_failure()
+        struck.work.raise_failure()
 
 
 class NoProcess:
     """A handle whose process cannot be asked for."""
 
-    @property
-    def pid(self) -> int:
+    def hold(self, _for_ns: int) -> None:
         raise LookupError("no such process")
 
 
@@ -270,10 +269,10 @@ def test_an_announcement_that_fails_ends_the_run_and_its_connection() -> None:
     told = Told(struck)
     with struck:
         struck.nodes["n1"].handle = NoProcess()  # type: ignore[assignment]
-        struck.begin()
+        struck.work.begin()
         with socket.create_connection(("127.0.0.1", struck._announce_port)) as process:
             process.sendall(b'{"made": "n1", "op": "acquire", "verb": "PUT", "key": "k"}\n')
             assert process.recv(10) == b""
         assert told.event.wait(60)
     with pytest.raises(LookupError):
-        struck.raise_failure()
+        struck.work.raise_failure()
