@@ -33,6 +33,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--clock-bound", default="500ms", show_default=True, metavar="DURATION", help="How far clocks may differ."
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="Draws what the plan leaves open.")
+@click.option("--tls", is_flag=True, help="The endpoints speak TLS, under a certificate made for the run.")
 @click.option("--show-output", is_flag=True, help="The program's output on standard error; it is kept nowhere.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="A copy of the run folder, for keeping.")
 @click.option("--allow-exit", default="", metavar="CODES", help="Codes that count as success, such as 3,4; never 1.")
@@ -53,6 +54,7 @@ def command(
     handover: str,
     clock_bound: str,
     seed: int,
+    tls: bool,
     show_output: bool,
     output: Path | None,
     allow_exit: str,
@@ -97,6 +99,7 @@ def command(
         drift_bound_ns=duration_ns(clock_bound, "--clock-bound"),
         seed=seed,
         is_shown=show_output,
+        is_tls=tls,
     )
     # The program's arguments stay out of every file: they may hold what nobody else must read.
     name = Path(settings.argv[0]).name

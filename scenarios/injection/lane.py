@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
-from scenarios.backends.observer import Direction, Observer
 from scenarios.injection.http_messages import (
     HEAD_BYTES_MAX,
     PIECE_BYTES,
@@ -35,7 +34,7 @@ from scenarios.injection.http_messages import (
     read_answer,
     read_request_head,
 )
-from sim.faults.fault import Fault
+from scenarios.injection.observer import Direction, Observer
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINGER_RESET: Final = struct.pack("ii", 1, 0)
@@ -94,18 +93,21 @@ class Exchange:
         for begin in range(0, len(raw), size):
             if drip_ns:
                 await asyncio.sleep(drip_ns / pieces / NS_PER_S)
-            self._connection.forward(Direction.REPLY, raw[begin : begin + size])
             if self._connection.writer.is_closing():
                 return
             with contextlib.suppress(OSError):
-                self._connection.writer.write(raw[begin : begin + size])
+                self._connection.forward(Direction.REPLY, self._connection.writer, raw[begin : begin + size])
                 await self._connection.writer.drain()
 
     async def hear(self, answer: Answer, *, drip_ns: int = 0) -> None:
         """The client hears a server's answer, and the end of the connection where the server ended its own."""
         await self.answer(answer.raw, drip_ns=drip_ns)
         if not answer.keeps_connection:
-            self._connection.writer.close()
+            self.close()
+
+    def close(self) -> None:
+        """The client's connection ends in order, behind what it was told."""
+        self._connection.writer.close()
 
     def reset(self) -> None:
         """The client's connection is reset."""
@@ -114,12 +116,6 @@ class Exchange:
     async def silence(self) -> None:
         """The client hears nothing, on a connection that stays open until it hangs up itself."""
         await self._connection.is_over.wait()
-
-    def strike(self, fault: Fault) -> None:
-        """Tell whoever watches that a fault has taken effect on it."""
-        observer = self._connection.lane.observer
-        if observer is not None:
-            observer.struck(self._connection.number, fault, time.monotonic_ns())
 
 
 Conduct = Callable[[Exchange], Awaitable[None]]
@@ -270,13 +266,11 @@ class _Connection:
 
     async def _pass(self, head: Head) -> None:
         server = await self._to_server()
-        self.forward(Direction.REQUEST, head.raw)
-        server.write(head.raw)
+        self.forward(Direction.REQUEST, server, head.raw)
         if head.length == 0:
             return
         async for piece in body_pieces(self.reader, head.length):
-            self.forward(Direction.REQUEST, piece)
-            server.write(piece)
+            self.forward(Direction.REQUEST, server, piece)
             await server.drain()
 
     async def _to_server(self) -> asyncio.StreamWriter:
@@ -293,8 +287,7 @@ class _Connection:
     async def _pass_replies(self, server: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError):
             while piece := await server.read(PIECE_BYTES):
-                self.forward(Direction.REPLY, piece)
-                self.writer.write(piece)
+                self.forward(Direction.REPLY, self.writer, piece)
                 await self.writer.drain()
         # The server has hung up, and so does this side: the reader of requests sees the end.
         self.writer.close()
@@ -302,8 +295,7 @@ class _Connection:
     async def _hand_over(self, head: Head, conduct: Conduct) -> None:
         if head.expects_continue:
             # The server's own comes when it has the head, which may be much later.
-            self.forward(Direction.REPLY, _CONTINUE)
-            self.writer.write(_CONTINUE)
+            self.forward(Direction.REPLY, self.writer, _CONTINUE)
         body = b"".join([piece async for piece in body_pieces(self.reader, head.length)])
         conducted = self.lane.conduct(conduct, Exchange(self, head, body))
         hung_up = asyncio.ensure_future(self._await_end())
@@ -321,10 +313,12 @@ class _Connection:
         while not self.reader.at_eof() and not self.writer.is_closing():
             await asyncio.sleep(_LOOK_S)
 
-    def forward(self, direction: Direction, data: bytes) -> None:
-        """Tell whoever watches that these bytes are handed on."""
+    def forward(self, direction: Direction, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """Hand these bytes on, and then tell whoever watches: nobody waits for that."""
+        at_ns = time.monotonic_ns()
+        writer.write(data)
         if self.lane.observer is not None:
-            self.lane.observer.forwarded(self.number, direction, data, time.monotonic_ns())
+            self.lane.observer.forwarded(self.number, direction, data, at_ns)
 
     def reset(self) -> None:
         """Close with a reset: lingering for no time throws unsent data away."""

@@ -136,8 +136,6 @@ class Injection:
             raise
 
     async def _carry(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
-        for armed in in_flight.struck.values():
-            exchange.strike(armed.fault)
         delivered = await self.work.carriage.carry(in_flight, exchange.apply, _reply_of)
         if delivered.answer is not None:
             await exchange.hear(delivered.answer, drip_ns=delivered.drip_ns)

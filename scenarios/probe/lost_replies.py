@@ -6,7 +6,7 @@ proxy cannot see where a reply begins; there the client hangs up unread, which i
 
 from __future__ import annotations
 
-from scenarios.backends.faultproxy import FaultProxy
+from scenarios.injection.faultproxy import FaultProxy
 from scenarios.probe.calls import ANYTHING, PUT, READ, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding

@@ -6,26 +6,32 @@ import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.history import Kind, digests, runs_table
+from lockref.history import Kind, detail, digests, runs_table
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
+from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.uri import StoreAddress
 from reports.history_files import write_runs
 from scenarios import interrupts
+from scenarios.backends.server_process import RestartableServer
+from scenarios.injection.certificates import throwaway_authority
+from scenarios.injection.real_time import RealStore
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.disturber import Disturber
-from scenarios.wire.plan import clock_environment, clock_offsets_ns
+from scenarios.wire.endpoints import Endpoints
+from scenarios.wire.plan import carried_out, clock_environment, clock_offsets_ns
 from scenarios.wire.programs import Place, Program
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.settings import WireSettings
-from scenarios.wire.tap import ClientEndpoint, Tap
+from scenarios.wire.struck_program import StruckProgram
 from scenarios.wire.upstream import DIALECTS, upstream
+from sim.faults.clocks import Offset
 from sim.faults.plan import FaultPlan
 
 PROTOCOL: Final = "wire"
@@ -53,6 +59,8 @@ class LiveRun:
         plan: FaultPlan,
         address: StoreAddress,
         folder: Path,
+        *,
+        server: RestartableServer | None,
     ) -> None:
         self._settings = settings
         self._folder = folder
@@ -70,25 +78,42 @@ class LiveRun:
             runtime=self._runtime,
             clock_offsets_ns=offsets_ns,
         )
-        self._programs: dict[str, Program] = {}
-        self.disturber = Disturber(
-            plan, self._programs, self._wire, is_protected=self._wire.is_protected, seed=settings.seed
-        )
         self._plan = plan
-        self._taps = {name: Tap(name, self._wire, self.disturber if plan.faults else None) for name in names}
         places = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lockref-wire-")))
-        server = upstream(address)
+        now_s = self._runtime.wall_ns() // NS_PER_S
+        tls = throwaway_authority(places / "tls", now_s=now_s) if settings.is_tls else None
+        self._endpoints = Endpoints(
+            carried_out(plan),
+            seed=settings.seed,
+            clients=names,
+            upstream=upstream(address),
+            scheme=address.scheme,
+            wire=self._wire,
+            recorder=self._recorder,
+            runtime=self._runtime,
+            store=RealStore(DEFAULT_STORE, None, (), server=server) if server is not None else None,
+            tls=tls,
+        )
+        self._stack.enter_context(self._endpoints)
+        self._programs: dict[str, Program] = {}
+        self._struck: dict[str, StruckProgram] = {}
         for number, name in enumerate(names, 1):
-            endpoint = self._stack.enter_context(ClientEndpoint(server, self._taps[name]))
             place = Place(
-                client=name, number=number, endpoint=endpoint.endpoint, bucket=address.container, folder=places / name
+                client=name,
+                number=number,
+                endpoint=self._endpoints.address(name),
+                bucket=address.container,
+                folder=places / name,
+                ca=tls.certificate if tls else None,
             )
             environment = {
                 **place.environment(address), **settings.environment, **clock_environment(offsets_ns.get(name, 0))
             }  # fmt: skip
-            self._programs[name] = Program(
+            program = self._programs[name] = Program(
                 place, argv, templates=templates, environment=environment, is_shown=settings.is_shown
             )
+            self._struck[name] = StruckProgram(program, follows=partial(self._wire.began, name), runtime=self._runtime)
+        self._endpoints.handles(self._struck)
         self.is_interrupted = False
         self._is_cut_off = False
         self._begin_ns = self._end_ns = self._runtime.monotonic_ns()
@@ -102,21 +127,21 @@ class LiveRun:
                 self._wire.began(name)
                 program.start()
             self._begin_ns = self._runtime.monotonic_ns()
-            self.disturber.begin()
+            self._endpoints.work.begin()
+            self._note_clocks()
             self._await_end()
         except KeyboardInterrupt:
             self.is_interrupted = self._is_cut_off = True
         self._end_ns = self._runtime.monotonic_ns()
-        self.disturber.end()
-        for program in self._programs.values():
+        for name, program in self._programs.items():
+            self._struck[name].end()
             program.stop()
 
     def _await_end(self) -> None:
         deadline_ns = self._begin_ns + self._settings.lasting_ns
         while self._is_busy():
             interrupts.raise_if_heard()
-            if self._wire.failure is not None:
-                raise self._wire.failure
+            self._raise_failure()
             if self._runtime.monotonic_ns() >= deadline_ns:
                 self._is_cut_off = True
                 self._ask_to_end()
@@ -124,7 +149,24 @@ class LiveRun:
             self._runtime.sleep(_LOOK_EVERY_NS)
 
     def _is_busy(self) -> bool:
-        return any(program.is_running for program in self._programs.values()) or self.disturber.has_restarts
+        return any(program.is_running for program in self._programs.values()) or self._is_restarting()
+
+    def _is_restarting(self) -> bool:
+        return self._endpoints.work.is_expecting or any(struck.starting for struck in self._struck.values())
+
+    def _raise_failure(self) -> None:
+        """What reading or carrying out the plan raised."""
+        if self._wire.failure is not None:
+            raise self._wire.failure
+        self._endpoints.work.raise_failure()
+
+    def _note_clocks(self) -> None:
+        """A clock that is set apart is so from the start of its program."""
+        for fault in self._plan.faults:
+            if isinstance(fault, Offset):
+                stamp = (self._begin_ns, self._runtime.wall_ns(), self._begin_ns, "")
+                said = detail(id=fault.id, kind=fault.kind, phase="begin")
+                self._recorder.event(Kind.FAULT, stamp, fault.client, detail=said)
 
     def _ask_to_end(self) -> None:
         """SIGTERM first, so that a program may give its lock back as it would at its end."""
@@ -146,8 +188,7 @@ class LiveRun:
     def history(self, backend: str) -> tuple[pa.Table, pa.Table]:
         """The events and the row that describes them."""
         self._stack.close()
-        if self._wire.failure is not None:
-            raise self._wire.failure
+        self._raise_failure()
         self._wire.settle()
         events = read_spool(self._folder / SPOOL)
         events = events.filter(pc.less_equal(events["at_ns"], self._end_ns))
@@ -182,6 +223,12 @@ class LiveRun:
             "lock_protocols": dict.fromkeys(self._wire.locks or (NO_LOCK,), PROTOCOL),
         }
 
+    @property
+    def fired(self) -> dict[str, int]:
+        """By fault id, how often it struck. A clock is set apart once."""
+        counts = self._endpoints.work.counts()
+        return {fault.id: counts[fault.id][1] if fault.id in counts else 1 for fault in self._plan.faults}
+
     def doubts(self) -> list[str]:
         """Why the record proves less than it seems."""
         found = []
@@ -192,7 +239,7 @@ class LiveRun:
             )
         elif not self._wire.locks:
             found.append("no object held a lock record that could be read; name its decoder with --decoder")
-        unreadable = [f"{name}: {tap.unreadable}" for name, tap in self._taps.items() if tap.unreadable]
+        unreadable = [f"{name}: {tap.unreadable}" for name, tap in self._endpoints.taps.items() if tap.unreadable]
         if unreadable:
             found.append(f"some connections could not be read, so requests may be missing ({'; '.join(unreadable)})")
         return found
@@ -200,15 +247,14 @@ class LiveRun:
     def notices(self) -> list[str]:
         """What a reader must know whatever the verdict."""
         found = [UNSEEN]
-        silent = [name for name in self._taps if not self._wire.requests.get(name)]
+        silent = [name for name in self._programs if not self._wire.requests.get(name)]
         if silent and self._wire.requests:
             found.append(f"{', '.join(silent)} never sent a request")
         endings = self._endings()
         if endings:
             found.append(f"processes ended by themselves{endings}")
-        never = [name for name, count in self.disturber.fired.items() if not count]
-        if never:
-            found.append(f"faults that never struck: {', '.join(never)}")
+        work = self._endpoints.work
+        found += self._endpoints.strikes.told(work.plan, work.counts())
         if self._settings.protects and not self._wire.effects:
             found.append(f"no object that fits {' or '.join(self._settings.protects)} was written")
         return found

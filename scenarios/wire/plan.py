@@ -21,10 +21,10 @@ from scenarios.backends.pins import Packages
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
+from scenarios.injection.feasible import needs_operator, obstacle
 from sim.faults.clocks import Offset
-from sim.faults.fault import Fault, RequestFault
+from sim.faults.fault import Fault
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
-from sim.faults.process import Crash, Pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +65,18 @@ def plan_of(scenario: Scenario | None, *, clients: Sequence[str], seed: int) -> 
 
 def _impossible(fault: Fault) -> str:
     """Why the fault cannot be done to a program from outside; "" if it can."""
-    if isinstance(fault, Pause):
-        return "stops single tasks, and a signal stops the whole process" if fault.task is not None else ""
-    if isinstance(fault, Crash):
-        return ""
     if isinstance(fault, Offset):
         is_plain = fault.at_ns == 0 and fault.for_ns is None
         return "" if is_plain else "sets a clock during the run; a program's clock can be set apart from its start only"
-    if isinstance(fault, RequestFault):
-        return "" if fault.interference() is not None else "cannot be done below HTTP: bytes are forwarded unmodified"
-    return "can be done in the simulated world only"
+    if needs_operator(fault):
+        return "reaches into the store past the endpoints, which would leave a hole in the record"
+    why = obstacle(fault)
+    return f"cannot be done: {why}" if why else ""
+
+
+def carried_out(plan: FaultPlan) -> FaultPlan:
+    """The plan without what its programs are started with."""
+    return plan.without([fault.id for fault in plan.faults if isinstance(fault, Offset)])
 
 
 def clock_offsets_ns(plan: FaultPlan) -> dict[str, int]:

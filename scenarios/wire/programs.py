@@ -22,20 +22,28 @@ from scenarios.wire import keeper
 _STOP_TIMEOUT_S: Final = 5
 _START_TIMEOUT_S: Final = 10
 TEMPLATE_BYTES_MAX: Final = 1 << 20
+TRUST: Final = (
+    "AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "LOCKREF_CA", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE",
+)  # fmt: skip
+"""What tells SDKs and languages whose certificates count: AWS' SDKs, curl, Node, requests, OpenSSL and Go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What one client is told: its name and number, the endpoint that is its own, the bucket, and its own folder."""
+    """What one client is told: its name and number, the endpoint that is its own, the bucket, and its own folder.
+
+    ca: the certificate that vouches for its endpoint; None where that speaks plain HTTP.
+    """
 
     client: str
     number: int
     endpoint: str
     bucket: str
     folder: Path
+    ca: Path | None = None
 
     def fill(self, text: str) -> str:
-        """The text with `{endpoint}`, `{port}`, `{client}`, `{number}`, `{bucket}` and `{folder}` filled in.
+        """The text with `{endpoint}`, `{port}`, `{client}`, `{number}`, `{bucket}`, `{folder}` and `{ca}` filled in.
 
         Other braces stay: templates of configuration files are full of them.
         """
@@ -46,6 +54,7 @@ class Place:
             ("number", str(self.number)),
             ("bucket", self.bucket),
             ("folder", str(self.folder)),
+            ("ca", str(self.ca or "")),
         ):
             text = text.replace(f"{{{name}}}", value)
         return text
@@ -67,6 +76,8 @@ class Place:
             "LOCKREF_BUCKET": self.bucket,
             "LOCKREF_FOLDER": str(self.folder),
         }
+        if self.ca is not None:
+            found |= dict.fromkeys(TRUST, str(self.ca))
         for name in ("NO_PROXY", "no_proxy"):
             found[name] = ",".join(filter(None, (found.get(name, ""), "127.0.0.1", "localhost")))
         for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):

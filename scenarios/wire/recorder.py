@@ -91,10 +91,6 @@ class WireRecorder:
         """A new process of this client starts; another one than before."""
         self._lives[client] = self._lives.get(client, 0) + 1
 
-    def fault(self, client: str, at_ns: int, **said: object) -> None:
-        """Something disturbed this client."""
-        self._record(Kind.FAULT, self._stamp(client, at_ns), client, detail=detail(**said))
-
     def asked(self, client: str, exchange: Exchange) -> Asked:
         """What a request of this client is about, as far as it has come."""
         request = self.dialect.request(exchange)
@@ -120,9 +116,8 @@ class WireRecorder:
             detail=_told(asked.view, asked.request.verb),
         )  # fmt: skip
 
-    def kept_from_server(self, asked: Asked, at_ns: int, why: str) -> None:
-        """A fault kept the request from the server: it never takes effect."""
-        self.sent(asked, at_ns)
+    def unreached(self, asked: Asked, at_ns: int, why: str) -> None:
+        """A request that is on record as sent never came to the server: it never takes effect."""
         asked.is_answered = True
         self._reply_row(asked, at_ns, ObjectReply(outcome=Outcome.REJECTED, reason=why))
         with self._mutex:

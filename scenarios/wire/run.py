@@ -17,7 +17,9 @@ from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.backends import is_started_here, resolve_backend
+from scenarios.backends.readiness import RunningBackend
 from scenarios.definition.schema import CLIENTS_MAX
+from scenarios.injection.feasible import require_reachable
 from scenarios.wire.decoders import load_decoder
 from scenarios.wire.live_run import LiveRun
 from scenarios.wire.plan import clock_environment, clock_offsets_ns, plan_of
@@ -65,13 +67,14 @@ def run_wire(
     templates = read_templates(settings.templates)
     with ExitStack() as stack:
         notices: list[str] = []
-        uri, server, version = _resolved(backend, stack, notices, progress)
-        address = parse_store_uri(uri)
-        run = LiveRun(settings, names, argv, templates, plan, address, folder)
+        running, server, version = _resolved(backend, stack, notices, progress)
+        address = parse_store_uri(running.uri)
+        require_reachable(plan, address, server=running.server)
+        run = LiveRun(settings, names, argv, templates, plan, address, folder, server=running.server)
         progress(f"{settings.clients} x {Path(argv[0]).name}, at most {settings.lasting_ns / NS_PER_S:g} s on {server}")
         stack.enter_context(closing(run))
         run.contend()
-        events, runs = run.history(str(parse_store_uri(uri)))
+        events, runs = run.history(str(address))
     summary = Summary.of(judge(events, runs), events, runs)
     summary.doubts += run.doubts()
     scenario = settings.plan.name if settings.plan else "wire"
@@ -84,7 +87,7 @@ def run_wire(
         program=Path(argv[0]).name,
         server=server,
         version=version,
-        fired=run.disturber.fired,
+        fired=run.fired,
         notices=[*notices, *run.notices()],
         is_interrupted=run.is_interrupted,
     )
@@ -92,15 +95,15 @@ def run_wire(
 
 def _resolved(
     backend: str, stack: ExitStack, notices: list[str], progress: Callable[[str], None]
-) -> tuple[str, str, str]:
-    """URI, name and version of the server. One that ignores conditions is used, too, and told."""
+) -> tuple[RunningBackend, str, str]:
+    """The server, its name and version of the server. One that ignores conditions is used, too, and told."""
     if is_started_here(backend):
         progress(f"starting {backend} (the first start on a machine installs it)")
         running = stack.enter_context(resolve_backend(backend))
         upstream(parse_store_uri(running.uri))
         if running.measured is not None:
             notices += [f"the store {finding.sentence}" for finding in running.measured.ignored]
-        return running.uri, running.name, running.version
+        return running, running.name, running.version
     address = parse_store_uri(backend) if ":" in backend else None
     if address is None:
         # Raises the error that names the backends.
@@ -116,7 +119,7 @@ def _resolved(
         notices += [
             f"the store {finding.sentence}" for finding in (running.measured.ignored if running.measured else ())
         ]
-    return backend, str(address), ""
+    return RunningBackend(name=str(address), uri=backend), str(address), ""
 
 
 def _require_answer(uri: str, address: StoreAddress) -> None:

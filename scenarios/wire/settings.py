@@ -24,6 +24,7 @@ class WireSettings:
     lasting_ns: what still runs then is ended. validity_ns: how long a record without a stamp promises the lock; None
     takes the longest promise that was seen. handover_ns: how soon a waiter must have a free lock.
     drift_bound_ns: how far two clocks may differ (β). is_shown: the program's output goes to standard error.
+    is_tls: the endpoints speak TLS.
     """
 
     argv: tuple[str, ...]
@@ -39,3 +40,4 @@ class WireSettings:
     drift_bound_ns: int = NS_PER_S // 2
     seed: int = 0
     is_shown: bool = False
+    is_tls: bool = False

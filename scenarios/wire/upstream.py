@@ -1,7 +1,7 @@
 """The servers that can stand behind the wire, and how each is spoken to.
 
-The bytes go through unmodified, so the server must take a request that names our endpoint as its host, and must speak
-plain HTTP. Both hold for servers on this machine. They do not hold for a cloud, whose signature covers the host.
+The bytes go through unmodified, because a signature covers them. So the server must take a request that names our
+endpoint as its host. Servers that take buckets from the path do; a cloud does not. TLS may be spoken on either side.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from lockref.errors import CapabilityMissing
 from lockref.stores.uri import StoreAddress
+from scenarios.injection.lane import Upstream, upstream_of
 from scenarios.wire.gcs import GcsDialect
 from scenarios.wire.objects import Dialect
 from scenarios.wire.s3 import S3Dialect
@@ -19,18 +20,22 @@ from scenarios.wire.s3 import S3Dialect
 DIALECTS: Final[Mapping[str, Callable[[], Dialect]]] = {"s3": S3Dialect, "gs": GcsDialect}
 """By the scheme of a store's address."""
 
+_CLOUDS: Final = ("amazonaws.com", "amazonaws.com.cn", "googleapis.com", "windows.net")
 
-def upstream(address: StoreAddress) -> tuple[str, int]:
-    """Host and port of a server that takes bytes that were meant for another address.
 
-    Errors: CapabilityMissing for a service that speaks no HTTP, for a cloud and for TLS.
+def upstream(address: StoreAddress) -> Upstream:
+    """The server, which takes bytes that were meant for another address.
+
+    Errors: CapabilityMissing for a service that is not read here, and for a cloud; ConfigError for another form of
+    endpoint.
     """
     if address.scheme not in DIALECTS:
-        raise CapabilityMissing(f"{address} is not spoken to by S3 or GCS over HTTP; the wire reads these two")
-    parts = urlsplit(address.endpoint)
-    if parts.scheme != "http" or not parts.hostname:
+        able = " and ".join(f"{scheme}:" for scheme in DIALECTS)
+        raise CapabilityMissing(f"{address} speaks a protocol that the wire does not read; it reads {able}")
+    host = urlsplit(address.endpoint).hostname or ""
+    if not host or host.endswith(_CLOUDS):
         raise CapabilityMissing(
-            f"{address} cannot stand behind the wire: bytes are forwarded unmodified, and a signature covers the host; "
-            "name a server that speaks plain HTTP, with ?endpoint=http://HOST:PORT"
+            f"{address} cannot stand behind the wire: bytes are forwarded unmodified, and a cloud tells buckets by the "
+            "host; name a server that takes buckets from the path, with ?endpoint=http[s]://HOST:PORT"
         )
-    return parts.hostname, parts.port or 80
+    return upstream_of(address.endpoint)

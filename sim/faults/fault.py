@@ -76,7 +76,8 @@ class Trigger(Model):
 
     Without `op` or `service` any counts. Counting starts with the run and goes on through restarts. after, before: only
     requests that are made in that span of true time are counted at all. Locks renew and look as often as they like, so
-    the third renewal is no instant; the first one after 6 s is.
+    the third renewal is no instant; the first one after 6 s is. applied: only requests that the service applied are
+    counted, where they reach the cut, which has to be c2, c3 or c4 then: "the first acquire that was granted".
     """
 
     client: NodeName
@@ -86,6 +87,18 @@ class Trigger(Model):
     service: ServiceName | None = None
     after_ns: Duration | None = None
     before_ns: Duration | None = None
+    applied: bool = False
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Trigger:
+        if self.applied and self.cut in ("c0", "c1"):
+            raise ValueError(f"has 'applied', which nobody knows at {self.cut}; expected one of c2, c3, c4 as 'cut'")
+        return self
+
+    @property
+    def counts_when_made(self) -> bool:
+        """True if requests are counted by the instant at which they are made."""
+        return self.has_window and not self.applied
 
     @property
     def has_window(self) -> bool:
@@ -233,6 +246,8 @@ class RequestFault(Fault):
             self.at_ns is not None or self.for_ns is not None or self.nth is not None or self.times is not None
         ):
             raise ValueError("has 'when', which names one request; 'at_ns', 'for_ns', 'nth' and 'times' do not apply")
+        if self.when is not None and self.when.applied:
+            raise ValueError("strikes a request on its way, when nobody knows whether it will be applied")
         return self
 
     @classmethod

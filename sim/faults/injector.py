@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeGuard
 
 from lockref.errors import ConfigError
+from lockref.stores.port import Outcome
 from sim.faults.counts import ArmedFault, FaultCounts
 from sim.faults.fault import CUTS, Cut, Fault, RequestFault, StateFault, Trigger
 from sim.kernel.streams import derive
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from sim.services.service import Refusal
 
 _UNIT = 2.0**64
+# Python 3.11 takes long to find a member of an enumeration; this one is asked for with every request.
+_APPLIED = Outcome.APPLIED
 
 
 class Injector:
@@ -50,7 +53,7 @@ class Injector:
         self._is_counting = any(
             fault.when is not None or getattr(fault, "probability", 1.0) < 1.0 for fault in plan.faults
         )
-        self._windowed = [s for s in self.armed if s.fault.when is not None and s.fault.when.has_window]
+        self._windowed = [s for s in self.armed if s.fault.when is not None and s.fault.when.counts_when_made]
         for state in self._states:
             if state.fault.when is not None:
                 self._triggers[state.fault.when.cut].append(state)
@@ -139,6 +142,7 @@ class Injector:
         if in_flight.struck:
             for armed in in_flight.struck.values():
                 armed.fault.on_applied(armed, in_flight, reply)
+        in_flight.is_applied = reply.outcome is _APPLIED
         if self._triggers["c2"]:
             self._reach("c2", in_flight)
         return self._refusal(in_flight, "c2") if in_flight.struck else None
@@ -221,6 +225,12 @@ class Injector:
         ):
             return False
         armed.armed += 1
+        if trigger.applied:
+            # Known once the service has acted, so these are counted where they strike.
+            if not in_flight.is_applied or not trigger.is_open(self._around.kernel.now_ns):
+                return False
+            armed.passed += 1
+            return armed.passed == trigger.nth
         if trigger.has_window:
             return armed.chosen is in_flight
         return in_flight.ordinals[(trigger.service is None) + 2 * (trigger.op is None)] == trigger.nth
@@ -244,6 +254,7 @@ class Injector:
             trigger = armed.fault.when
             is_healed = self._counts.is_healed
             if trigger and not is_healed and self._is_reached(armed, trigger, in_flight):
+                in_flight.set_off += (armed.fault.id,)
                 self._strike(armed)
 
     def _refusal(self, in_flight: InFlight, cut: Cut) -> Refusal | None:

@@ -30,9 +30,9 @@ class InFlight:
     """
 
     __slots__ = (
-        "applications", "client", "drip_ns", "epoch", "hosted", "is_over", "is_reply_lost", "is_request_lost", "op",
-        "ordinals", "process", "reply", "request", "resend_ns", "retry_after_ns", "service", "stale_ns", "struck",
-        "task", "to_client_ns", "to_service_ns", "usual_to_client_ns",
+        "applications", "client", "drip_ns", "epoch", "hosted", "is_applied", "is_over", "is_reply_lost",
+        "is_request_lost", "op", "ordinals", "process", "reply", "request", "resend_ns", "retry_after_ns", "service",
+        "set_off", "stale_ns", "struck", "task", "to_client_ns", "to_service_ns", "usual_to_client_ns",
     )  # fmt: skip
 
     def __init__(self, process: Process, task: Task, hosted: HostedService, request: Request, draw: Draw) -> None:
@@ -54,6 +54,9 @@ class InFlight:
         # the faults that strike it, by kind. Their type is the injector's own: faults know requests, not the reverse.
         self.ordinals = (0, 0, 0, 0)
         self.struck: dict[str, Any] = {}
+        # The ids of the faults that waited for this request, and whether the service has applied it.
+        self.set_off: tuple[str, ...] = ()
+        self.is_applied = False
         self.stale_ns = 0
         # How much of the way back its reply comes in pieces; only a real connection has any.
         self.drip_ns = 0

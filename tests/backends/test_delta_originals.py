@@ -12,7 +12,7 @@ from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.backends.environments import lock_file
-from scenarios.backends.faultproxy import FaultProxy
+from scenarios.injection.faultproxy import FaultProxy
 from scenarios.peers.delta.__main__ import ALL
 from scenarios.peers.delta.findings import Experiment, appends, committed, not_acquirable
 from scenarios.peers.delta.lake import Lake

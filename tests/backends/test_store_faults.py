@@ -13,7 +13,7 @@ import pytest
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
-from scenarios.backends.faultproxy import FaultProxy
+from scenarios.injection.faultproxy import FaultProxy
 from sim.faults.answers import Error
 from sim.faults.network import Delay, LoseReply
 from tests.backends.conftest import on

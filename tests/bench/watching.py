@@ -6,22 +6,34 @@ endpoint in turn, so that both meet the same machine.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import multiprocessing
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+
+import psutil
 
 from lockref.history import Recorder
 from lockref.runtime import ThreadRuntime
 from lockref.stores.uri import parse_store_uri
 from scenarios.backends import start_backend
-from scenarios.backends.observer import Direction
+from scenarios.injection.lane import Upstream, upstream_of
+from scenarios.injection.observer import Direction
+from scenarios.injection.routes import through
 from scenarios.wire.decoders import load_decoder
+from scenarios.wire.endpoints import Endpoints
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.s3 import S3Dialect
-from scenarios.wire.tap import ClientEndpoint, Tap
+from scenarios.wire.tap import Tap
 from scenarios.wire.upstream import upstream
+from sim.faults.plan import EMPTY_PLAN
 from tests.bench.figures import Figure, Spread
+from tests.bench.wire import OVERHEAD_AIM, RATE_AIM, p50_s, per_core_second
 
 REQUESTS = 2000
 LOOPS = 5
@@ -45,24 +57,56 @@ print(*(statistics.median(own[50:]) for own in took))
 """
 
 
-def _tap() -> Tap:
-    recorder = WireRecorder(
+def _wire() -> WireRecorder:
+    return WireRecorder(
         Recorder(), S3Dialect(), load_decoder("auto"), protects=(), runtime=ThreadRuntime(), clock_offsets_ns={}
     )
-    return Tap("n1", recorder, None)
 
 
 def _exchanges_per_s() -> float:
     """Of processor time: reading, decoding and recording one write of a lock record and its answer."""
-    tap, now = _tap(), time.monotonic_ns
+    tap, now = Tap("n1", _wire()), time.monotonic_ns
     tap.opened(1, now())
     began = time.process_time()
     for _ in range(REQUESTS):
-        tap.choose(1, _PUT)
         tap.forwarded(1, Direction.REQUEST, _PUT, now())
-        tap.received(1, _DONE, now())
         tap.forwarded(1, Direction.REPLY, _DONE, now())
     return REQUESTS / (time.process_time() - began)
+
+
+@contextlib.contextmanager
+def _endpoints(server: Upstream) -> Iterator[Endpoints]:
+    """One client's endpoint without faults."""
+    with Endpoints(
+        EMPTY_PLAN, seed=1, clients=("n1",), upstream=server, scheme="s3", wire=_wire(), recorder=Recorder(),
+        runtime=ThreadRuntime(), store=None, tls=None,
+    ) as endpoints:  # fmt: skip
+        yield endpoints
+
+
+def _serve(server: Upstream, control: Connection) -> None:
+    """An endpoint in a process of its own, as `lockref wire` is one, until the control says so."""
+    with _endpoints(server) as endpoints:
+        control.send(endpoints.address("n1"))
+        control.recv()
+
+
+@contextlib.contextmanager
+def _served(server: Upstream) -> Iterator[tuple[str, psutil.Process]]:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(server, there), daemon=True)
+    process.start()
+    try:
+        yield here.recv(), psutil.Process(process.pid)
+    finally:
+        here.send(None)
+        process.join(10)
+        process.kill()
+
+
+def _port(endpoint: str) -> int:
+    return int(endpoint.rpartition(":")[2])
 
 
 def _medians_s(ports: tuple[int, int]) -> tuple[float, float]:
@@ -72,15 +116,28 @@ def _medians_s(ports: tuple[int, int]) -> tuple[float, float]:
 
 
 def measure() -> list[Figure]:
-    """Processor time of the reader, and latency through an endpoint beside latency without one."""
+    """Processor time of the reader, requests for each second of one core, and what a request and an SDK's request take
+    through an endpoint beside what they take without one."""
     rates = Spread(tuple(_exchanges_per_s() for _ in range(LOOPS)))
     with start_backend("ministack") as running:
-        server = upstream(parse_store_uri(running.uri))
-        with ClientEndpoint(server, _tap()) as endpoint:
-            pairs = [_medians_s((server[1], endpoint.port)) for _ in range(LOOPS)]
-    added = Spread(tuple((through - direct) * 1e6 for direct, through in pairs))
-    ratio = statistics.median(through / direct for direct, through in pairs)
+        address = parse_store_uri(running.uri)
+        server = upstream(address)
+        with _served(server) as (endpoint, _):
+            pairs = [_medians_s((server.port, _port(endpoint))) for _ in range(LOOPS)]
+            by_sdk = [p50_s(running.uri, through(running.uri, endpoint)) for _ in range(LOOPS + 1)][1:]
+    added = Spread(tuple((passed - direct) * 1e6 for direct, passed in pairs))
+    ratio = statistics.median(passed / direct for direct, passed in pairs)
+    of_sdk = Spread(tuple(passed / direct for direct, passed in by_sdk))
+    per_core = asyncio.run(per_core_second(lambda at: _served(upstream_of(at)), request=_PUT))
     return [
         Figure.of("wire: exchanges read and recorded, of CPU", rates, "1/s", aim="> 2000", is_met=rates.median > 2000),
-        Figure.of(f"wire: added to a request at p50 (x {ratio:.2f})", added, "us"),
-    ]
+        Figure.of(
+            "wire: requests through an endpoint, recorded", per_core, "/s/core", aim=f">= {RATE_AIM:,}",
+            is_met=per_core.median >= RATE_AIM, note="requests for each second of the process' time",
+        ),
+        Figure.of(f"wire: added to a bare request at p50 (x {ratio:.2f})", added, "us"),
+        Figure.of(
+            "wire: an SDK's requests through an endpoint, p50", of_sdk, "× direct", aim=f"<= {OVERHEAD_AIM}",
+            is_met=of_sdk.median <= OVERHEAD_AIM,
+        ),
+    ]  # fmt: skip

@@ -11,7 +11,9 @@ import contextlib
 import multiprocessing
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from multiprocessing.connection import Connection
 
 import psutil
@@ -67,7 +69,7 @@ def lane_before(endpoint: str, *, is_in_hand: bool = False) -> Iterator[tuple[st
         process.kill()
 
 
-def _p50_s(*uris: str) -> list[float]:
+def p50_s(*uris: str) -> list[float]:
     """The medians of writes and reads by each address, one request after the other and by each address in turn."""
     took: list[list[float]] = [[] for _ in uris]
     with contextlib.ExitStack() as stack:
@@ -85,7 +87,7 @@ def _p50_s(*uris: str) -> list[float]:
 
 def _overhead() -> Figure:
     with start_backend("ministack") as running, lane_before(parse_store_uri(running.uri).endpoint) as (endpoint, _):
-        rounds = [_p50_s(running.uri, through(running.uri, endpoint)) for _ in range(ROUNDS + 1)][1:]
+        rounds = [p50_s(running.uri, through(running.uri, endpoint)) for _ in range(ROUNDS + 1)][1:]
     ratio = Spread(tuple(laned / direct for direct, laned in rounds))
     direct_ms = 1e3 * statistics.median(direct for direct, _ in rounds)
     return Figure.of(
@@ -98,36 +100,41 @@ def _overhead() -> Figure:
     )
 
 
-async def _answer_for_ever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
-        while await reader.readuntil(b"\r\n\r\n"):
-            writer.write(_ANSWER)
-    writer.close()
-
-
-async def _load(port: int, requests: int) -> None:
+async def _load(port: int, requests: int, request: bytes) -> None:
     """So many requests on a few connections that stay."""
 
     async def ask() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(requests // CONNECTIONS):
-            writer.write(_REQUEST)
+            writer.write(request)
             await reader.readexactly(len(_ANSWER))
         writer.close()
 
     await asyncio.gather(*(ask() for _ in range(CONNECTIONS)))
 
 
-async def _per_core_second(is_in_hand: bool) -> Spread:
-    server = await asyncio.start_server(_answer_for_ever, "127.0.0.1", 0)
+async def _answer_for_ever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body_bytes: int) -> None:
+    with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
+        while await reader.readuntil(b"\r\n\r\n"):
+            await reader.readexactly(body_bytes)
+            writer.write(_ANSWER)
+    writer.close()
+
+
+async def per_core_second(
+    before: Callable[[str], AbstractContextManager[tuple[str, psutil.Process]]], *, request: bytes = _REQUEST
+) -> Spread:
+    """Requests for each second of processor time of what `before` puts before a server at an address."""
+    body_bytes = len(request.partition(b"\r\n\r\n")[2])
+    server = await asyncio.start_server(partial(_answer_for_ever, body_bytes=body_bytes), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    with lane_before(f"http://127.0.0.1:{port}", is_in_hand=is_in_hand) as (endpoint, process):
+    with before(f"http://127.0.0.1:{port}") as (endpoint, process):
         rates = []
         for _ in range(4):
-            before = process.cpu_times()
-            await _load(int(endpoint.rpartition(":")[2]), LOAD)
-            after = process.cpu_times()
-            rates.append(LOAD / (after.user + after.system - before.user - before.system))
+            began = process.cpu_times()
+            await _load(int(endpoint.rpartition(":")[2]), LOAD, request)
+            ended = process.cpu_times()
+            rates.append(LOAD / (ended.user + ended.system - began.user - began.system))
     server.close()
     # The first round opens the connections.
     return Spread(tuple(rates[1:]))
@@ -136,7 +143,7 @@ async def _per_core_second(is_in_hand: bool) -> Spread:
 def measure() -> list[Figure]:
     figures = [_overhead()]
     for name, is_in_hand in (("passing", False), ("in hand, struck by nothing", True)):
-        rate = asyncio.run(_per_core_second(is_in_hand))
+        rate = asyncio.run(per_core_second(partial(lane_before, is_in_hand=is_in_hand)))
         figures.append(
             Figure.of(
                 f"lane, requests {name}",

@@ -14,18 +14,43 @@ from pathlib import Path
 import pytest
 
 from lockref.errors import ConfigError
-from scenarios.backends.observer import Direction
 from scenarios.injection.answers import refusal
 from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.http_messages import Head
 from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream, let_pass, upstream_of
-from tests.unit.test_faultproxy import Watcher
+from scenarios.injection.observer import Direction
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PUT = b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
 CHUNKED = b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n2;x=y\r\ndy\r\n0\r\n\r\n"
 GET = b"GET /b/k HTTP/1.1\r\nHost: h\r\n\r\n"
 HEAD = b"HEAD /b/k HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+class Watcher:
+    """An observer that keeps what it is told; `is_over` when the client's connection is."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, ...]] = []
+        self.instants: list[int] = []
+        self.is_over = threading.Event()
+
+    def opened(self, connection: int, at_ns: int) -> None:
+        self._note(at_ns, "opened", connection)
+
+    def forwarded(self, connection: int, direction: Direction, data: bytes, at_ns: int) -> None:
+        self._note(at_ns, direction, connection, data)
+
+    def closed(self, connection: int, at_ns: int) -> None:
+        self._note(at_ns, "closed", connection)
+        self.is_over.set()
+
+    def _note(self, at_ns: int, *what: object) -> None:
+        self.instants.append(at_ns)
+        self.seen.append(what)
+
+    def bytes_of(self, direction: Direction) -> bytes:
+        return b"".join(each[2] for each in self.seen if each[0] is direction)
 
 
 class Server:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from scenarios.backends.faultproxy import FaultProxy
+from scenarios.injection.faultproxy import FaultProxy
 from scenarios.peers.delta.findings import ANSWER_S, HOUR_NS, Experiment, await_strike
 from scenarios.peers.delta.lake import REGION
 from scenarios.peers.delta.originals import in_its_python

@@ -15,7 +15,7 @@ from typing import Any, Final
 from lockref.dynamodb.item import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.table import VERSION, Attribute, flag, text
 from lockref.runtime import NS_PER_S
-from scenarios.backends.faultproxy import FaultProxy
+from scenarios.injection.faultproxy import FaultProxy
 from scenarios.peers.delta.lake import UNSAFE, LabelledLog, Lake, lock_options
 from scenarios.peers.process import Peer
 from sim.faults.network import Delay, LoseRequest

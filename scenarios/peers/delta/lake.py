@@ -20,7 +20,7 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.aws import aws_client
 from lockref.stores.uri import parse_store_uri
 from scenarios.backends import start_backend
-from scenarios.backends.faultproxy import FaultProxy
+from scenarios.injection.faultproxy import FaultProxy
 from scenarios.peers.delta.originals import in_its_python
 from scenarios.peers.process import Peer
 from scenarios.workloads.delta.log_rows import FILE_NAME, TABLE_PATH, LogRows, open_rows

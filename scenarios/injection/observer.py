@@ -1,0 +1,29 @@
+"""Whoever watches what goes through a lane: every piece of bytes."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+
+class Direction(Enum):
+    """Which way bytes went."""
+
+    REQUEST = "request"  # From the client to the server.
+    REPLY = "reply"  # To the client; an answer that the lane itself gave, too.
+
+
+class Observer(Protocol):
+    """Whoever watches a lane. Called on the lane's own thread, so it must be quick and must not raise.
+
+    connection: a number of the client's connection, unique in its lane, from 1. at_ns: the host's monotonic clock.
+    """
+
+    def opened(self, connection: int, at_ns: int) -> None:
+        """A client has connected."""
+
+    def forwarded(self, connection: int, direction: Direction, data: bytes, at_ns: int) -> None:
+        """These bytes are handed on, unmodified, no earlier than `at_ns`. How they are cut means nothing."""
+
+    def closed(self, connection: int, at_ns: int) -> None:
+        """The client's connection is over, whoever ended it."""

@@ -1,0 +1,240 @@
+"""The endpoints of a run's clients, and its plan at work on what passes there.
+
+Each client has a lane of its own before the server. Where the plan strikes requests, each request is read whole, told
+to the recorder, and taken past the simulator's injector, as a request of our own clients is in
+`scenarios.injection.session`; what it does to a lock is told by the record that it carries. Where the plan strikes
+none, bytes pass as they come, and a tap reads a copy of them.
+
+Of the cut points, c0 lies where a request has come to its endpoint, and c4 where its whole answer has gone to its
+client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self, final
+
+from lockref.history import Op, Recorder
+from lockref.ports import Reply, Request
+from lockref.provider import DEFAULT_STORE
+from lockref.runtime import ThreadRuntime
+from lockref.stores.port import Outcome
+from scenarios.injection.answers import refusal
+from scenarios.injection.at_work import PlanAtWork
+from scenarios.injection.certificates import Authority
+from scenarios.injection.http_messages import Answer, BadMessage, Head
+from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream
+from scenarios.injection.real_time import Handle, RealStore
+from scenarios.wire.conversation import Conversation
+from scenarios.wire.recorder import Asked, WireRecorder
+from scenarios.wire.strikes import Strikes
+from scenarios.wire.tap import Tap
+from scenarios.workloads.resource import RESOURCE
+from sim.faults.fault import Fault, RequestFault
+from sim.faults.network import Partition
+from sim.faults.plan import FaultPlan
+from sim.services.request import InFlight
+
+
+@final
+class Endpoints:
+    """One endpoint for each client. A context manager.
+
+    plan: without what a program is started with, such as clocks. scheme: of the store's URI; refusals are in its words.
+    tls: the endpoints speak TLS under a certificate of this authority; None for plain HTTP.
+    """
+
+    def __init__(
+        self,
+        plan: FaultPlan,
+        *,
+        seed: int,
+        clients: Sequence[str],
+        upstream: Upstream,
+        scheme: str,
+        wire: WireRecorder,
+        recorder: Recorder,
+        runtime: ThreadRuntime,
+        store: RealStore | None,
+        tls: Authority | None,
+    ) -> None:
+        self.work = PlanAtWork(
+            plan, seed=seed, clients=clients, store=store, recorder=recorder, runtime=runtime
+        )  # fmt: skip
+        self._wire = wire
+        self._scheme = scheme
+        self._runtime = runtime
+        self._reads_whole = any(_strikes_requests(fault) for fault in plan.faults)
+        self.strikes = Strikes()
+        self.taps = {name: Tap(name, wire) for name in clients}
+        server = tls.server if tls else None
+        self._lanes = {
+            name: Lane(upstream, partial(self._choose, name), observer=self._watching(name), tls=server)
+            for name in clients
+        }
+
+    def _watching(self, client: str) -> Tap | None:
+        """Who reads what passes. A request that is read whole is told by whoever carries it."""
+        return None if self._reads_whole else self.taps[client]
+
+    def __enter__(self) -> Self:
+        self.work.start()
+        for lane in self._lanes.values():
+            self.work.call(lane.open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.work.call(self._close())
+        self.work.stop()
+
+    def address(self, client: str) -> str:
+        """Where this client connects instead of to the server."""
+        return self._lanes[client].endpoint
+
+    def handles(self, handles: Mapping[str, Handle]) -> None:
+        """The processes of the clients, for faults that strike them."""
+        for name, handle in handles.items():
+            self.work.nodes[name].handle = handle
+
+    async def _close(self) -> None:
+        for lane in self._lanes.values():
+            await lane.close()
+
+    # One request.
+
+    def _choose(self, client: str, _head: Head) -> Conduct | None:
+        return partial(self._conduct, client) if self._reads_whole else None
+
+    async def _conduct(self, client: str, exchange: Exchange) -> None:
+        try:
+            await self._carry(client, exchange)
+        except (OSError, BadMessage):
+            # The server gives no answer; the lane tells the client.
+            raise
+        except Exception as error:
+            self.work.fail(error)
+            raise
+
+    async def _carry(self, client: str, exchange: Exchange) -> None:
+        carriage, node = self.work.carriage, self.work.nodes[client]
+        sending = _Sending(self._wire, self.taps[client], self._runtime, client, exchange)
+        process = node.process
+        in_flight = carriage.depart(node, sending.request())
+        # A process that is stopped or killed at c0 has not sent this request yet.
+        await node.while_held()
+        if not node.is_up or node.process is not process:
+            sending.kept("its process was killed before the request left")
+            self.strikes.note(in_flight, sending.outcome)
+            exchange.reset()
+            return
+        carriage.leave(in_flight)
+        try:
+            delivered = await carriage.carry(in_flight, sending.apply, _reply_of)
+        except (OSError, BadMessage):
+            self.strikes.note(in_flight, sending.outcome)
+            raise
+        if not sending.times:
+            sending.kept(f"kept from the server by {_whom(in_flight)}")
+        if delivered.answer is None and delivered.refusal in (None, (None, "timeout")):
+            self.strikes.note(in_flight, f"{sending.outcome}; the client hears nothing")
+            await exchange.silence()
+            in_flight.is_over = True
+            return
+        if delivered.answer is not None:
+            heard = str(delivered.answer.status)
+            await exchange.hear(delivered.answer, drip_ns=delivered.drip_ns)
+        else:
+            assert delivered.refusal is not None, "what is neither answered nor refused was lost"
+            heard = await self._refuse(exchange, *delivered.refusal)
+        carriage.arrive(in_flight)
+        self.strikes.note(in_flight, f"{sending.outcome}; the client hears {heard}")
+
+    async def _refuse(self, exchange: Exchange, status: int | None, reason: str) -> str:
+        """What the client hears in the server's place, in words."""
+        if status is None:
+            exchange.reset()
+            return "a reset"
+        await exchange.answer(refusal(self._scheme, status, reason))
+        return f"{status} in its place"
+
+
+class _Sending:
+    """A request on its way to the server, once or more often. times: how often it was sent.
+
+    Each sending is a request of its own in the record, because the server got each.
+    """
+
+    def __init__(self, wire: WireRecorder, tap: Tap, runtime: ThreadRuntime, client: str, exchange: Exchange) -> None:
+        self._wire = wire
+        self._tap = tap
+        self._runtime = runtime
+        self._client = client
+        self._exchange = exchange
+        self._talk, self._asked = self._read()
+        self.times = 0
+        self.outcome = "it never reached the server"
+
+    def _read(self) -> tuple[Conversation, Asked | None]:
+        talk = Conversation()
+        talk.from_client(self._exchange.head.raw + self._exchange.body, self._runtime.monotonic_ns())
+        self._tap.unreadable = self._tap.unreadable or talk.unreadable
+        return talk, None if talk.current is None else self._wire.asked(self._client, talk.current)
+
+    def request(self) -> Request:
+        """The request as a plan knows it. To delete a lock's object is to release the lock."""
+        asked = self._asked
+        if asked is None:
+            return Request(self._client, DEFAULT_STORE, self._exchange.head.method.decode("ascii", "replace"), "")
+        op = Op.RELEASE if asked.op is Op.DELETE and asked.is_lock else asked.op
+        service = RESOURCE.name if self._wire.is_protected(asked.request.key) else DEFAULT_STORE
+        return Request(self._client, service, asked.request.verb, asked.request.key, op=op)
+
+    async def apply(self) -> Answer:
+        """Send it and hear the server's answer, both on record. Raises OSError and BadMessage."""
+        if self.times:
+            self._talk, self._asked = self._read()
+        self.times += 1
+        if self._asked is None:
+            return await self._exchange.apply()
+        self._wire.sent(self._asked, self._runtime.monotonic_ns())
+        try:
+            answer = await self._exchange.apply()
+        except ConnectionRefusedError:
+            self._wire.unreached(self._asked, self._runtime.monotonic_ns(), "nobody listened at the server's address")
+            self.outcome = "nobody listened at the server's address"
+            raise
+        except (OSError, BadMessage):
+            self.outcome = "the server gave no answer"
+            raise
+        self._talk.from_server(answer.raw, self._runtime.monotonic_ns())
+        if not answer.keeps_connection:
+            self._talk.server_closed(self._runtime.monotonic_ns())
+        self._tap.unreadable = self._tap.unreadable or self._talk.unreadable
+        if self._asked.exchange.answered_ns is not None:
+            said = self._wire.answered(self._asked, self._runtime.monotonic_ns())
+            self.outcome = f"the server answered {answer.status} ({said.outcome.name.lower()})"
+        return answer
+
+    def kept(self, why: str) -> None:
+        """It never reaches the server."""
+        if self._asked is not None:
+            now_ns = self._runtime.monotonic_ns()
+            self._wire.sent(self._asked, now_ns)
+            self._wire.unreached(self._asked, now_ns, why)
+
+
+def _strikes_requests(fault: Fault) -> bool:
+    return isinstance(fault, RequestFault | Partition) or fault.when is not None
+
+
+def _whom(in_flight: InFlight) -> str:
+    return " and ".join(armed.fault.id for armed in in_flight.struck.values()) or "a partition"
+
+
+def _reply_of(answer: Answer) -> Reply:
+    """What a server's answer says to faults: whether it has applied the request."""
+    return Reply(Outcome.APPLIED if 200 <= answer.status < 300 else Outcome.REJECTED, status=answer.status)

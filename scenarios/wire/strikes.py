@@ -1,0 +1,49 @@
+"""Which requests each fault of a plan struck, and what came of each, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, final
+
+from sim.faults.plan import FaultPlan
+from sim.services.request import InFlight
+
+TOLD_MAX: Final = 3
+"""Requests that are told of each fault; the others are counted."""
+
+
+@final
+class Strikes:
+    """What each fault did to requests, in order."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, list[str]] = {}
+
+    def note(self, in_flight: InFlight, outcome: str) -> None:
+        """A request whose way is over. outcome: what came of it."""
+        struck = [armed.fault.id for armed in in_flight.struck.values()]
+        for fault_id in dict.fromkeys([*struck, *in_flight.set_off]):
+            request = in_flight.request
+            what = " ".join(filter(None, (in_flight.client, in_flight.op, request.verb, request.key)))
+            self._told.setdefault(fault_id, []).append(f"{what}: {outcome}")
+
+    def told(self, plan: FaultPlan, counts: Mapping[str, tuple[int, int, int]]) -> Iterator[str]:
+        """A sentence for each fault of the plan: how often it struck whom, or that it did not come about, and why.
+
+        counts: by fault id, how often it was armed, fired and mattered.
+        """
+        for fault in plan.faults:
+            armed, fired, mattered = counts[fault.id]
+            name = fault.id if fault.id.startswith(fault.kind) else f"{fault.id} ({fault.kind})"
+            if not fired:
+                is_for_requests = fault.is_request_fault or fault.when is not None
+                why = f"of {armed} that it could have struck it struck none"
+                if not armed:
+                    why = "no request was of its kind" if is_for_requests else "the run ended before"
+                yield f"{name} did not come about: {why}"
+                continue
+            requests = self._told.get(fault.id, [])
+            what = f": {'; '.join(requests[:TOLD_MAX])}" if requests else ""
+            more = f" and {len(requests) - TOLD_MAX} more" if len(requests) > TOLD_MAX else ""
+            nothing = "" if mattered else ", which changed nothing"
+            yield f"{name} struck {fired}×{nothing}{what}{more}"
