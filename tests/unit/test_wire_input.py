@@ -25,10 +25,10 @@ def said(capsys, *arguments: str) -> tuple[int, str]:
         (("--", "no-such-program"), 2, "'no-such-program' was not found"),
         (("--", "/etc/passwd"), 2, "is no file that can be run"),
         (("--backend", "ministak", "--", "true"), 2, "Did you mean 'ministack'"),
-        (("--backend", "memory:", "--", "true"), 5, "S3 or GCS over HTTP"),
-        (("--backend", "s3://bucket", "--", "true"), 5, "a signature covers the host"),
-        (("--backend", "s3://bucket?endpoint=https://127.0.0.1:1", "--", "true"), 5, "plain HTTP"),
-        (("--backend", "dynamodb://table", "--", "true"), 5, "S3 or GCS over HTTP"),
+        (("--backend", "memory:", "--", "true"), 5, "a protocol that the wire does not read"),
+        (("--backend", "s3://bucket", "--", "true"), 5, "a cloud tells buckets by the host"),
+        (("--backend", "s3://bucket?endpoint=https://s3.amazonaws.com", "--", "true"), 5, "a cloud tells buckets"),
+        (("--backend", "dynamodb://table", "--", "true"), 5, "a protocol that the wire does not read"),
         (("--decoder", "tofu", "--", "true"), 2, "decoder 'tofu' is not known"),
         (("--plan", "e99", "--", "true"), 2, "e99"),
         (("--plan", "e05", "--clients", "1", "--", "true"), 2, "names client n2"),
@@ -49,9 +49,9 @@ def test_what_cannot_be_is_refused_at_once(arguments, code, words, tmp_path, mon
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("{kind: ignore_conditions, at: 1s}", "cannot be done below HTTP"),
-        ("{kind: pause, client: n1, at: 1s, for: 1s, task: heartbeat}", "stops the whole process"),
-        ("{kind: step, client: n1, at: 1s, by: 1s}", "simulated world only"),
+        ("{kind: ignore_conditions, at: 1s}", "a real store does not lie"),
+        ("{kind: pause, client: n1, at: 1s, for: 1s, task: heartbeat}", "single threads of a process"),
+        ("{kind: step, client: n1, at: 1s, by: 1s}", "set for one process alone"),
         ("{kind: offset, client: n1, at: 1s, by: 1s}", "from its start only"),
     ],
 )
