@@ -57,13 +57,13 @@ def command(
     from lockref.lab.loading import load_provider
     from reports.formats.exit_codes import worst
     from reports.html.evaluation import side_by_side, write_evaluation
-    from scenarios.backends import require_known
+    from scenarios.backends import require_objects
     from scenarios.definition.load import load_scenario
     from scenarios.runs import provenance
 
     console = Console(ctx.obj, as_json=as_json)
     for store in stores:
-        require_known(store)
+        require_objects(store)
     asked = Asked(
         load_provider(provider),
         whole_numbers(crowds, "--contenders"),
@@ -119,6 +119,7 @@ class Asked:
 
         self._console.say(f"\n{store}", style="head")
         found: dict[str, Any] = {"store": store, "probe": None, "contention": [], "faults": [], "ended": ""}
+        found["asks_faults"] = bool(self._faults)
         codes = []
         try:
             found["probe"], code = self._probed(store, folder)

@@ -57,12 +57,15 @@ def command(
     from lockref.cli.options import duration_ns
     from reports.formats import fingerprint as told
     from reports.formats.exit_codes import worst
+    from scenarios.backends import require_objects
     from scenarios.probe import gate
 
     console = Console(ctx.obj, as_json=as_json)
     required, for_ns = gate.parse_required(require), duration_ns(lasting, "--for")
     if len(stores) > 1 and (endpoints or output):
         raise ConfigError("--endpoint and --output are about one store; probe the stores one after the other")
+    for store in stores:
+        require_objects(store)
     if dry_run:
         return _dry_run(console, stores, endpoints, rounds)
     documents, codes = [], []
@@ -123,7 +126,8 @@ def _dry_run(console: Console, stores: tuple[str, ...], endpoints: tuple[str, ..
     for store in stores:
         count = 1 if is_started_here(store) else len(addresses_of(store, endpoints))
         most[store] = most_requests(count, rounds=rounds)
-        console.say(f"{store}: at most {sum(most[store].values()):,} requests, and those that remove what was made")
+        console.say(f"{store}: at most {sum(most[store].values()):,} requests, second tries included")
+        console.say("  beside them: those that remove what was made, and what the store throttles")
         for clause, number in most[store].items():
             console.say(f"  {clause:<4} {number:>7,}")
     if console.as_json:

@@ -28,8 +28,12 @@ from reports.comparison.differences import (
 )
 from reports.comparison.subjects import STRETCHES, Figure, Share, Subject
 
-Apart = Literal["reference", "apart", "not_apart", "unknown"]
-"""unknown: one of the two has no interval. not_apart: the interval of the difference holds "none"."""
+Apart = Literal["reference", "apart", "not_apart", "unknown", "unlike"]
+"""unknown: one of the two has no interval. not_apart: the interval of the difference holds "none". unlike: the two were
+asked different things, so neither is better."""
+
+ASKED: Final = ("world", "scenario")
+"""Facts that say what a run was asked. Runs that differ in one of them stand side by side, and neither is better."""
 
 
 class _Part(BaseModel):
@@ -77,11 +81,15 @@ class Column(_Part):
 
 
 class Comparison(_Part):
-    """The whole document, `comparison.json`. differs: the facts in which the subjects are not alike."""
+    """The whole document, `comparison.json`. differs: the facts in which the subjects are not alike.
+
+    unlike: the columns, counted from 0, of what was asked something else than the first.
+    """
 
     format: Literal["lockref.comparison/1"] = "lockref.comparison/1"
     columns: list[Column]
     differs: list[str] = Field(default_factory=list)
+    unlike: list[int] = Field(default_factory=list)
     rows: list[Row]
 
     def write(self, path: Path) -> Path:
@@ -94,14 +102,30 @@ def compare(subjects: Sequence[Subject]) -> Comparison:
     if len(subjects) < 2:
         raise ConfigError(f"{len(subjects)} given to compare: name at least two runs, or a run with several parts")
     facts = dict.fromkeys(name for subject in subjects for name in subject.facts)
+    unlike = [place for place, subject in enumerate(subjects) if _asked(subject) != _asked(subjects[0])]
+    rows = [*_clause_rows(subjects), *_figure_rows(subjects)]
+    for row in rows:
+        for place in unlike:
+            row.cells[place] = _undecided(row.cells[place])
     return Comparison(
         columns=[
             Column(title=one.title, path=str(one.path), verdict=one.verdict, statement=one.statement, facts=one.facts)
             for one in subjects
         ],
         differs=[name for name in facts if len({subject.facts.get(name, "") for subject in subjects}) > 1],
-        rows=[*_clause_rows(subjects), *_figure_rows(subjects)],
+        unlike=unlike,
+        rows=rows,
     )
+
+
+def _asked(subject: Subject) -> tuple[str, ...]:
+    return tuple(subject.facts.get(name, "") for name in ASKED)
+
+
+def _undecided(cell: Cell) -> Cell:
+    """The same figure, beside nothing."""
+    bare = {"apart": "unlike", "difference_low": None, "difference_high": None, "is_better": None}
+    return cell.model_copy(update=bare)
 
 
 def _clause_rows(subjects: Sequence[Subject]) -> list[Row]:

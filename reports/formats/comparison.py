@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.checks.spec import CLAUSES
-from reports.comparison.comparison import Cell, Comparison, Row
+from reports.comparison.comparison import ASKED, Cell, Comparison, Row
 from reports.comparison.subjects import UNSERVED
 from reports.formats.text import duration, short
 
@@ -28,6 +28,8 @@ def told(row: Row, cell: Cell) -> str:
 
 def difference(row: Row, cell: Cell) -> str:
     """How far a cell is from the reference, or that the difference may be chance."""
+    if cell.apart == "unlike":
+        return ""
     if cell.apart in ("reference", "unknown"):
         return "" if cell.apart == "reference" or cell.value is None else "not known"
     if cell.apart == "not_apart":
@@ -57,20 +59,32 @@ def heading(comparison: Comparison) -> list[str]:
 
 
 def notices(comparison: Comparison) -> list[str]:
-    """What a reader must know before a difference is put down to the lock or the store."""
-    told_of = [
+    """What a reader must know before a difference is put down to the lock or the store: warnings, then the facts."""
+    told_of = []
+    if comparison.unlike:
+        which = ", ".join(str(place + 1) for place in comparison.unlike)
+        told_of.append(
+            f"{which} was asked something else than 1 ({' or '.join(ASKED)}): nothing here says which is better"
+        )
+    told_of += [_never_served(row, place) for row in comparison.rows if row.name == UNSERVED
+                for place, cell in enumerate(row.cells) if cell.broken]  # fmt: skip
+    if len([name for name in comparison.differs if name not in ("commit", "world")]) > 1:
+        told_of.append("the runs differ in more than one fact: a difference may come from any of them")
+    told_of += [
         f"{name}: {' | '.join(column.facts.get(name, '–') for column in comparison.columns)}"
         for name in comparison.differs
     ]
-    if any(row.name == UNSERVED and any(cell.broken for cell in row.cells) for row in comparison.rows):
-        told_of.append(
-            "waits and hand-offs are those of calls that were granted: a client that was never served has none"
-        )
-    if len([name for name in comparison.differs if name not in ("commit", "world")]) > 1:
-        told_of.append("the runs differ in more than one fact: a difference may come from any of them")
     if not comparison.differs:
         told_of.append("the runs are of one kind: what differs between them is chance, or the machine")
     return told_of
+
+
+def _never_served(row: Row, place: int) -> str:
+    cell = row.cells[place]
+    return (
+        f"{place + 1}: {cell.broken:,} of {cell.judged:,} clients that asked were never served. Waits and hand-offs "
+        "leave them out, so they look shorter than they are"
+    )
 
 
 def unbroken(comparison: Comparison) -> list[str]:
@@ -95,7 +109,7 @@ def terminal_table(comparison: Comparison) -> Table:
     return table
 
 
-_STYLES: Final = {"not_apart": "dim"}
+_STYLES: Final = {"not_apart": "dim", "unlike": "dim"}
 
 
 def _shown(row: Row, cell: Cell) -> Text:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from reports.checks.verdicts import counted
 from reports.formats.text import duration, short
 
 MARKS: Final = {
@@ -20,7 +21,13 @@ MARKS: Final = {
 }
 """A verdict's sign, and how it is printed."""
 
-QUANTILES: Final = (("p50", "p50_ns"), ("p90", "p90_ns"), ("p99", "p99_ns"), ("p99.9", "p999_ns"))
+QUANTILES: Final = (("p50", "p50_ns", 4), ("p90", "p90_ns", 20), ("p99", "p99_ns", 200), ("p99.9", "p999_ns", 2_000))
+"""Word, name in the document, and the fewest requests: with fewer, not even two of them lie beyond the quantile."""
+
+TOO_FEW: Final = "too few"
+
+LEGEND: Final = ", ".join(f"{mark} {verdict.replace('_', ' ')}" for verdict, (mark, _) in MARKS.items())
+"""What each sign says."""
 
 _CLAUSE_MAX: Final = 160
 _KINDS: Final = ("unsafe", "not_answered", "deviations", "unsupported")
@@ -55,13 +62,15 @@ def rate(clause: Mapping[str, Any]) -> str:
     if not found or not found["rounds"]:
         return ""
     if not found["faulty"]:
-        return f"0 of {found['rounds']:,} rounds: at most {found['high']:.1%} at 95 %"
-    return f"{found['faulty']:,} of {found['rounds']:,} rounds: {found['low']:.1%} to {found['high']:.1%} at 95 %"
+        return f"0 of {counted(found['rounds'], 'round')}: at most {found['high']:.1%} at 95 %"
+    return (
+        f"{found['faulty']:,} of {counted(found['rounds'], 'round')}: {found['low']:.1%} to {found['high']:.1%} at 95 %"
+    )
 
 
 def terminal_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Lines and their styles."""
-    lines = [(title(document), "head")]
+    lines = [(title(document), "head"), (LEGEND, "dim")]
     for clause, found in document["clauses"].items():
         mark, style = MARKS[found["verdict"]]
         how = rate(found)
@@ -77,7 +86,7 @@ def terminal_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     for kind, found in document["latency"].items():
         lines.append((f"  {kind:<26} {latency(found)}", "dim"))
     lines.append(
-        (f"{document['requests']:,} requests in {duration(document['lasted_ns'])}, probe version "
+        (f"{requests(document)} in {duration(document['lasted_ns'])}, probe version "
          f"{document['probe_version']}", "dim")
     )  # fmt: skip
     if document["ended"]:
@@ -92,8 +101,18 @@ def terminal_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def latency(found: Mapping[str, int]) -> str:
     """Quantiles of one kind of request."""
-    told = [f"{word} {duration(found[name])}" for word, name in QUANTILES]
-    return f"{', '.join(told)} of {found['requests']:,}"
+    told = [f"{word} {value}" for (word, _, _), value in zip(QUANTILES, quantiles(found), strict=True)]
+    return f"{', '.join(told)}; {requests(found)}"
+
+
+def quantiles(found: Mapping[str, int]) -> list[str]:
+    """Each of QUANTILES, in its order, or that there were too few requests for it."""
+    return [duration(found[name]) if found["requests"] >= least else TOO_FEW for _, name, least in QUANTILES]
+
+
+def requests(found: Mapping[str, Any]) -> str:
+    """How many there were, for people."""
+    return counted(found["requests"], "request")
 
 
 def residue_lines(document: Mapping[str, Any]) -> list[str]:
@@ -103,7 +122,7 @@ def residue_lines(document: Mapping[str, Any]) -> list[str]:
         return []
     return [
         f"not everything was removed ({short(str(residue['reason']), 120)}): look below {residue['prefix']}/ and "
-        f"delete what is there, at least {len(residue['left'])} objects or uploads"
+        f"delete what is there: at least {len(residue['left'])}, unfinished uploads included"
     ]
 
 
@@ -116,7 +135,7 @@ def _section(document: Mapping[str, Any]) -> str:
     lines = [
         f"## {_cell(title(document))}: {words(document['verdict'])}", "",
         f"Probed {document['date_utc']} by {document['client']}, probe version {document['probe_version']}: "
-        f"{document['requests']:,} requests in {duration(document['lasted_ns'])}.", "",
+        f"{requests(document)} in {duration(document['lasted_ns'])}.", "",
         "| clause | asked | verdict | seen |", "|---|---|---|---|",
     ]  # fmt: skip
     for clause, found in document["clauses"].items():
@@ -129,8 +148,7 @@ def _section(document: Mapping[str, Any]) -> str:
     if document["latency"]:
         lines += ["", "| request, sent alone | p50 | p90 | p99 | p99.9 | how many |", "|---|---|---|---|---|---|"]
         for kind, found in document["latency"].items():
-            told = " | ".join(duration(found[name]) for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns"))
-            lines.append(f"| {kind} | {told} | {found['requests']:,} |")
+            lines.append(f"| {kind} | {' | '.join(quantiles(found))} | {found['requests']:,} |")
     for text in residue_lines(document):
         lines += ["", text]
     if document["ended"]:

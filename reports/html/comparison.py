@@ -10,6 +10,7 @@ from lockref.atomic_files import write_atomically
 from reports.comparison.comparison import Comparison
 from reports.formats.comparison import difference, heading, notices, told, unbroken
 from reports.formats.text import short
+from reports.html.fingerprint import BADGES
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> Path:
@@ -21,7 +22,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters.update(short=short)
+    environment.filters.update(short=short, badge=lambda word: BADGES.get(word, "not_applicable"))
     text = environment.get_template("comparison.html.j2").render(
         comparison=comparison,
         headings=heading(comparison),

@@ -62,6 +62,8 @@ def _part(store: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "has_fingerprint": store["probe"] is not None,
         "contention": store["contention"],
+        "no_contention": "not reached" if store["ended"] else "not asked",
+        "no_faults": "not reached" if store["ended"] and store["asks_faults"] else "not asked",
         "faults": store["faults"],
     }
 

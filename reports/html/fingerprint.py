@@ -31,7 +31,8 @@ def page_of(documents: Sequence[Mapping[str, Any]]) -> str:
         lstrip_blocks=True,
     )
     template = environment.get_template("fingerprint.html.j2")
-    return template.render(parts=[_part(document) for document in documents], witness_head=_WITNESS)
+    parts = [_part(document) for document in documents]
+    return template.render(parts=parts, legend=told.LEGEND, witness_head=_WITNESS)
 
 
 def _part(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,15 +47,12 @@ def _part(document: Mapping[str, Any]) -> dict[str, Any]:
         "date": document["date_utc"],
         "client": document["client"],
         "version": document["probe_version"],
-        "requests": f"{document['requests']:,}",
+        "requests": told.requests(document),
         "lasted": duration(document["lasted_ns"]),
         "notices": notices,
         "designs": [each | {"style": BADGES[each["verdict"]]} for each in document["designs"].values()],
         "clauses": [_clause(name, clause) for name, clause in document["clauses"].items()],
-        "latency": [
-            [kind, *(duration(found[name]) for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns")), found["requests"]]
-            for kind, found in document["latency"].items()
-        ],
+        "latency": [[kind, *told.quantiles(found), found["requests"]] for kind, found in document["latency"].items()],
     }
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.pins import BACKENDS, Backend
 from scenarios.backends.readiness import RunningBackend
-from scenarios.backends.start import is_started_here, require_known, resolve_backend, start_backend, table_uri
+from scenarios.backends.start import (
+    is_started_here,
+    require_known,
+    require_objects,
+    resolve_backend,
+    start_backend,
+    table_uri,
+)
 from scenarios.backends.status import BackendStatus, backend_status
 
 __all__ = [
@@ -17,6 +24,7 @@ __all__ = [
     "docker_engine",
     "is_started_here",
     "require_known",
+    "require_objects",
     "resolve_backend",
     "start_backend",
     "table_uri",

@@ -181,6 +181,15 @@ def require_known(name_or_uri: str) -> None:
         raise _unknown(name_or_uri)
 
 
+def require_objects(name_or_uri: str) -> None:
+    """Raise as `require_known` does, and CapabilityMissing for what keeps no objects, before anything is started."""
+    require_known(name_or_uri)
+    if name_or_uri in ZOOKEEPERS or name_or_uri.startswith(f"{SCHEME}:"):
+        raise CapabilityMissing(
+            f"{name_or_uri} keeps no objects that could be probed; take one of {', '.join(BACKENDS)}, or a store's URI"
+        )
+
+
 def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, naming: Naming | None = None) -> str:
     """The URI of a table on a server of ours, which is made if it is not there yet.
 

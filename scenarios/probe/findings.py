@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from lockref.stores.probe.clauses import CLAUSES, Condition
-from reports.checks.measures.confidence import bound_95, wilson_95
+from reports.checks.measures.confidence import share_95
 from scenarios.probe.calls import Answer, Call
 
 WITNESSES_MAX: Final = 24
@@ -46,7 +46,7 @@ class Rate:
 
     def facts(self) -> dict[str, object]:
         """For the fingerprint. low, high: of the share of faulty rounds, at 95 %."""
-        low, high = wilson_95(self.faulty, self.rounds) if self.faulty else (0.0, bound_95(self.rounds))
+        low, high = share_95(self.faulty, self.rounds)
         return {
             "name": self.name, "racers": self.racers, "rounds": self.rounds, "faulty": self.faulty, "void": self.void,
             "winners_max": self.winners_max, "low": round(low, 6), "high": round(high, 6),
@@ -125,7 +125,7 @@ class Finding:
         judged, faulty = sum(rate.rounds for rate in self.rates), sum(rate.faulty for rate in self.rates)
         total: dict[str, object] | None = None
         if self.rates:
-            low, high = wilson_95(faulty, judged) if faulty else (0.0, bound_95(judged))
+            low, high = share_95(faulty, judged)
             total = {
                 "rounds": judged, "faulty": faulty, "share": round(faulty / judged, 6) if judged else None,
                 "low": round(low, 6), "high": round(high, 6), "races": rates,

@@ -21,14 +21,12 @@ from scenarios.probe.findings import Finding
 from scenarios.probe.opening import open_endpoint
 from scenarios.probe.session import ROUNDS_MAX, OutOfTime, Session, Unanswered
 from scenarios.probe.spread import Racers, places_of
-from scenarios.probe.steps import Step, steps_for
+from scenarios.probe.steps import TRIES, Step, steps_for
 
 if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress
 
 FOR_NS_DEFAULT: Final = 25 * NS_PER_S
-_TRIES: Final = 2
-"""A clause whose answer was lost is asked once more, on fresh keys."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,12 +143,12 @@ def _ask_all(session: Session, steps: Sequence[Step], done: Probed, progress: Ca
 
 def _ask(session: Session, step: Step, findings: dict[str, Finding], end_ns: int) -> None:
     """Put one clause, once more if an answer was lost. What was proven unsafe in a lost try stays."""
-    for tries in range(1, _TRIES + 1):
+    for tries in range(1, TRIES + 1):
         finding = findings[step.clause]
         try:
             step.run(session, finding, end_ns)
         except Unanswered as error:
-            if tries == _TRIES or finding.unsafe:
+            if tries == TRIES or finding.unsafe:
                 finding.note(finding.unanswered, str(error))
                 return
             if not step.is_again:

@@ -44,6 +44,7 @@ def test_an_evaluation_keeps_what_it_found(
     folder = tmp_path / ".lockref/runs/latest"
     page = (folder / "evaluation.html").read_text()
     assert "How fast, and for how many?" in page
+    assert "Faults on the wire: not asked." in page
     assert (folder / "store-1/fingerprint.html").exists()
     assert (folder / "store-1/contenders-4/results.json").exists()
 
@@ -77,6 +78,8 @@ def test_a_store_that_does_not_answer_costs_nothing_of_the_others(
     document = json.loads((tmp_path / ".lockref/runs/latest/evaluation.json").read_text())
     assert document["stores"][0]["contention"][0]["verdict"] == "held"
     assert document["stores"][1]["ended"]
+    page = (tmp_path / ".lockref/runs/latest/evaluation.html").read_text()
+    assert "Contention: not reached." in page
     assert nobody in (tmp_path / ".lockref/runs/latest/evaluation.html").read_text().replace("&#39;", "'")
 
 

@@ -22,8 +22,8 @@ from reports.comparison.differences import (
     resampled,
     share_difference,
 )
-from reports.comparison.subjects import STRETCHES, Figure, Share, Subject, fingerprint_subject
-from reports.formats.comparison import difference, told
+from reports.comparison.subjects import STRETCHES, UNSERVED, Figure, Share, Subject, fingerprint_subject
+from reports.formats.comparison import difference, notices, told
 
 
 def subject(
@@ -150,6 +150,29 @@ def test_a_figure_that_one_subject_lacks_is_not_told_apart():
 def test_the_facts_that_differ_are_named():
     found = compare([subject("a", provider="hudi", scenario="e08"), subject("b", provider="hardened", scenario="e08")])
     assert found.differs == ["provider"]
+
+
+def test_what_was_asked_something_else_is_neither_better_nor_worse():
+    """Another scenario or another world: both stand there, the warning comes first, and no cell takes sides."""
+    waits = np.random.default_rng(4).exponential(1e6, size=600)
+    first = subject("a", broken=13, waits=waits, provider="hudi", scenario="e08")
+    other = subject("b", waits=3 * waits, provider="hardened", scenario="u01")
+    found = compare([first, other])
+    assert found.unlike == [1]
+    assert {row.cells[1].is_better for row in found.rows} == {None}
+    assert [difference(row, row.cells[1]) for row in found.rows] == ["", ""]
+    assert notices(found)[0].startswith("2 was asked something else than 1")
+
+
+def test_a_client_that_was_never_served_is_warned_of_before_any_fact():
+    """Its wait is in no quantile, so the others look quicker than they are."""
+    served = subject("a", clients="8")
+    starved = subject("b", clients="16")
+    starved.shares[UNSERVED] = Share(verdict="", broken=3, judged=16)
+    served.shares[UNSERVED] = Share(verdict="", broken=0, judged=8)
+    told_of = notices(compare([served, starved]))
+    assert told_of[0].startswith("2: 3 of 16 clients that asked were never served")
+    assert told_of[1] == "clients: 8 | 16"
 
 
 def fingerprint(endpoint: str, **verdicts: str) -> dict[str, Any]:

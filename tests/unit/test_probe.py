@@ -226,6 +226,8 @@ def test_what_cannot_be_removed_is_told_with_its_prefix(capsys: pytest.CaptureFi
     [
         (["ftp://bucket"], "scheme 'ftp' is not known"),
         (["s3://user:word@bucket"], "holds credentials"),
+        (["nosuch"], "one of ministack, moto"),
+        (["ministak"], "Did you mean 'ministack'?"),
         (["memory:", "--endpoint", "http://127.0.0.1:1"], "has no endpoints"),
         (["s3://bucket", "--endpoint", "127.0.0.1:1"], "is not of the form"),
         (["memory:", "--for", "0s"], "expected a duration"),
@@ -253,7 +255,10 @@ def test_all_forms_of_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     """Terminal, Markdown, page and file say the same; the page asks for nothing outside."""
     files = ["--output", "store.json", "--markdown", "store.md", "--page", "store.html"]
     assert run(["probe", "memory:", *FEW, *files]) == 0
-    assert "✓ conforming" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "✓ conforming" in printed
+    assert "– unsupported, ? not answered" in printed, "each sign is told"
+    assert "p99.9 too few" in printed
     assert json.loads(Path("store.json").read_text())["verdict"] == "conforming"
     assert "| C1 | a create of an object that exists | ✓ conforming |" in Path("store.md").read_text()
     page = Path("store.html").read_text()

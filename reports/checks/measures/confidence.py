@@ -18,6 +18,11 @@ def bound_95(runs: int) -> float:
     return min(1.0, 3.0 / runs) if runs > 0 else 1.0
 
 
+def share_95(faulty: int, rounds: int) -> tuple[float, float]:
+    """The 95 % interval of a share of rounds: from 0 to `bound_95` without a faulty round, else Wilson's."""
+    return wilson_95(faulty, rounds) if faulty else (0.0, bound_95(rounds))
+
+
 def wilson_95(violated: int, runs: int) -> tuple[float, float]:
     """Wilson's 95 % interval of the rate after `violated` of `runs`. Units: shares. (0.0, 1.0) for no runs."""
     if not 0 <= violated <= runs:
