@@ -12,10 +12,12 @@ import contextlib
 import hashlib
 import ssl
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
+from urllib.parse import parse_qsl, urlsplit
 
 MEETING_S: Final = 0.5
 MEETING_OF_KINDS_S: Final = 10.0  # The other kind always comes: this ends only a test that hangs.
@@ -32,6 +34,28 @@ FLAWS: Final = (
     "lost release",
 )
 Object = tuple[bytes, str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it came. path: without the query."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer in the place of the bucket's own. error: S3's word for it. drip_s: a pause before each of its bytes."""
+
+    status: int
+    error: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    drip_s: float = 0.0
 
 
 @dataclass
@@ -51,6 +75,13 @@ class Bucket:
     met: dict[tuple[str, str], int] = field(default_factory=dict)
     passed: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     requests: list[tuple[str, str, int]] = field(default_factory=list)
+
+    date_offset_s: int = 0
+    """What its clock is ahead of this machine's."""
+
+    def intercept(self, asked: Asked) -> Told | None:
+        """Another answer, for servers with requests or lies of their own. None: as the bucket has it."""
+        return None
 
     def has(self, flaw: str, key: str) -> bool:
         return self.flaw == flaw and self.only in key
@@ -131,7 +162,41 @@ def serving(bucket: Bucket, *, context: ssl.SSLContext | None = None) -> Iterato
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string((timestamp or time.time()) + bucket.date_offset_s)
+
+        def _intercepted(self) -> bytes | None:
+            """The body of the request; None where the answer went out already."""
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            parts = urlsplit(self.path)
+            query = dict(parse_qsl(parts.query, keep_blank_values=True))
+            told = bucket.intercept(Asked(self.command, parts.path, query, self.headers, body))
+            if told is None:
+                return body
+            bucket.requests.append((self.command, self.path, told.status))
+            inner = told.body
+            if told.error:
+                inner = f"<Error><Code>{told.error}</Code><Message>no</Message></Error>".encode()
+            self.send_response(told.status)
+            for name, value in told.headers.items():
+                self.send_header(name, value)
+            if told.status != 204:
+                self.send_header("Content-Length", str(len(inner)))
+            self.end_headers()
+            for place in range(len(inner)) if told.drip_s else ():
+                time.sleep(told.drip_s)
+                self.wfile.write(inner[place : place + 1])
+            if not told.drip_s:
+                self.wfile.write(inner)
+            return None
+
+        def do_POST(self) -> None:
+            if self._intercepted() is not None:
+                self._answer(501, error="NotImplemented")
+
         def do_GET(self) -> None:
+            if self._intercepted() is None:
+                return
             found = bucket.get(self.path)
             if found is None:
                 self._answer(404, error="NoSuchKey")
@@ -139,7 +204,11 @@ def serving(bucket: Bucket, *, context: ssl.SSLContext | None = None) -> Iterato
                 self._answer(200, etag=found[1], body=found[0])
 
         def do_PUT(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if (body := self._intercepted()) is None:
+                return
+            if "x-amz-copy-source" in self.headers:
+                self._answer(501, error="NotImplemented")
+                return
             status, etag = bucket.put(
                 self.path,
                 body,
@@ -149,6 +218,8 @@ def serving(bucket: Bucket, *, context: ssl.SSLContext | None = None) -> Iterato
             self._answer(status, etag=etag, error={412: "PreconditionFailed", 404: "NoSuchKey"}.get(status, ""))
 
         def do_DELETE(self) -> None:
+            if self._intercepted() is None:
+                return
             status = bucket.delete(self.path, if_match=self.headers.get("If-Match", ""))
             errors = {412: "PreconditionFailed", 404: "NoSuchKey", 501: "NotImplemented"}
             self._answer(status, error=errors.get(status, ""))

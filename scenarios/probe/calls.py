@@ -107,6 +107,11 @@ class Answer:
         return self.outcome is Outcome.PRECONDITION_FAILED
 
     @property
+    def looks_done(self) -> bool:
+        """A client takes the status for a success, whatever the body says."""
+        return self.is_applied or (self.status is not None and 200 <= self.status < 300 and not self.is_refused)
+
+    @property
     def is_absent(self) -> bool:
         """Of a read: there is no such object."""
         return self.is_refused and self.is_missing

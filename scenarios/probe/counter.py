@@ -62,7 +62,7 @@ def counter(session: Session, finding: Finding, end_ns: int) -> None:
         finding.note(finding.unanswered, "no increment was confirmed in time")
     else:
         finding.kept += 1
-    session.remove(key)
+    session.clear(key)
 
 
 def _worker(session: Session, key: str, number: int, work: _Work, stop: Event, end_ns: int) -> Callable[[], None]:

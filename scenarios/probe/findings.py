@@ -31,11 +31,12 @@ class Verdict(StrEnum):
 class Rate:
     """A race: rounds that could be judged, those that show a fault, those that say nothing (void).
 
-    racers: at the most; racing: now, as fewer take part where a round takes long. winners_max: in one round. fault:
-    what the first faulty round showed.
+    part: `create` or `replace`, of such races. racers: at the most; racing: now, as fewer take part where a round takes
+    long. winners_max: in one round. fault: what the first faulty round showed.
     """
 
     name: str
+    part: str = ""
     racers: int = 0
     racing: int = 0
     rounds: int = 0
@@ -45,12 +46,21 @@ class Rate:
     fault: str = ""
 
     def facts(self) -> dict[str, object]:
-        """For the fingerprint. low, high: of the share of faulty rounds, at 95 %."""
-        low, high = share_95(self.faulty, self.rounds)
+        """For the fingerprint."""
         return {
             "name": self.name, "racers": self.racers, "rounds": self.rounds, "faulty": self.faulty, "void": self.void,
-            "winners_max": self.winners_max, "low": round(low, 6), "high": round(high, 6),
+            "winners_max": self.winners_max, "low": round(self.low, 6), "high": round(self.high, 6),
         }  # fmt: skip
+
+    @property
+    def low(self) -> float:
+        """The least share of faulty rounds at 95 %."""
+        return share_95(self.faulty, self.rounds)[0]
+
+    @property
+    def high(self) -> float:
+        """The largest share of faulty rounds at 95 %."""
+        return share_95(self.faulty, self.rounds)[1]
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "lockref-fingerprint"
 FORMAT_VERSION: Final = 1
-PROBE_VERSION: Final = 1
+PROBE_VERSION: Final = 2
 """Rises with every change of what the probe asks or how it judges."""
 
 QUANTILES: Final = (("p50_ns", 0.50), ("p90_ns", 0.90), ("p99_ns", 0.99), ("p999_ns", 0.999))

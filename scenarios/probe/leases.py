@@ -39,7 +39,7 @@ def _identity(session: Session) -> str:
 def _broken(session: Session, key: str) -> None:
     """End whatever lease there is: an object under one cannot be removed."""
     session.send(_call(key, "break", lease_break_period="0"))
-    session.remove(key)
+    session.clear(key)
 
 
 def _round(session: Session, finding: Finding) -> None:

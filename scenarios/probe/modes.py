@@ -175,4 +175,4 @@ def _mode_round(mode: WriteMode, session: Session, finding: Finding, rate: Rate,
             call = final
         calls.append(call)
     races.judge(session, finding, rate, calls, session.race(calls), before=None)
-    session.remove(key)
+    session.clear(key)

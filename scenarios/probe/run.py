@@ -19,6 +19,7 @@ from scenarios.probe.calls import ANYTHING, PUT, READ, Call
 from scenarios.probe.cleanup import Residue, remove_all
 from scenarios.probe.findings import Finding
 from scenarios.probe.opening import open_endpoint
+from scenarios.probe.races import require_apart
 from scenarios.probe.session import ROUNDS_MAX, OutOfTime, Session, Unanswered
 from scenarios.probe.spread import Racers, places_of
 from scenarios.probe.steps import TRIES, Step, steps_for
@@ -77,10 +78,11 @@ def probe(
         except BackendUnavailable as error:
             done.ended, done.is_gone = str(error), True
         else:
-            session = Session(
-                stores, address=str(addresses[0]), end_ns=began_ns + for_ns, rounds_max=rounds, runtime=runtime
-            )
+            # Loading an SDK is no time of the store's.
+            end_ns = runtime.monotonic_ns() + for_ns
+            session = Session(stores, address=str(addresses[0]), end_ns=end_ns, rounds_max=rounds, runtime=runtime)
             _ask_and_remove(session, done, only, progress)
+    require_apart(done.findings)
     done.lasted_ns = runtime.monotonic_ns() - began_ns
     _explain_silence(done)
     return done

@@ -28,7 +28,9 @@ def create(session: Session, finding: Finding) -> None:
     again = Call(verb=PUT, key=key, body=session.body("again"), none_match=ANYTHING)
     words, expected = finding.condition.words, session.store.dialect.refusals.exists
     refused(session, finding, again, words=words, expected=expected, body=body)
-    session.remove(key)
+    if not session.clear(key):
+        finding.facts["made_again"] = "not asked: deletes are refused"
+        return
     body = session.body("new")
     session.make(key, body)
     finding.kept += 1
@@ -67,12 +69,12 @@ def replace_absent(session: Session, finding: Finding) -> None:
     """C5: a replacement of what is not there fails, and makes nothing."""
     key = session.key("absent")
     version = session.make(key, session.body())
-    session.remove(key)
     expected = session.store.dialect.refusals.absent
-    call = Call(verb=PUT, key=key, body=session.body("ghost"), match=version)
-    refused(session, finding, call, words=finding.condition.words, expected=expected, body=None)
     never = Call(verb=PUT, key=session.key("never"), body=session.body("ghost"), match=version)
     refused(session, finding, never, words="a replacement of an object that never was", expected=expected, body=None)
+    session.remove(key)
+    call = Call(verb=PUT, key=key, body=session.body("ghost"), match=version)
+    refused(session, finding, call, words=finding.condition.words, expected=expected, body=None)
 
 
 def replace_recreated(session: Session, finding: Finding) -> None:
@@ -86,7 +88,13 @@ def replace_recreated(session: Session, finding: Finding) -> None:
     if finding.unsafe:
         session.remove(key)
     body = session.body("again")
-    session.make(key, body)
+    create = Call(verb=PUT, key=key, body=body, none_match=ANYTHING)
+    again = session.ask(create)
+    finding.saw(create, again, note="a create after a delete")
+    if not again.is_applied:
+        # The object can never be made again: bad for whoever waits, and nobody's grant.
+        finding.note(finding.deviations, f"a create after a delete: answered {again.words}")
+        return
     late = Call(verb=PUT, key=key, body=session.body("late"), match=old)
     words = "the version from before a delete and a new create"
     refused(session, finding, late, words=words, expected=refusals.stale, body=body)
@@ -228,6 +236,9 @@ def overwrite(session: Session, finding: Finding) -> None:
     call = Call(verb=PUT, key=key, body=body)
     answer = session.ask(call)
     finding.saw(call, answer, note="a write without a condition")
+    if answer.outcome is Outcome.REJECTED:
+        finding.has_no(f"the store takes no write without a condition ({answer.words})")
+        return
     if not answer.is_applied:
         raise Unanswered(f"a write without a condition: {answer.words}")
     if answer.version == first:

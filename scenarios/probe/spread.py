@@ -190,7 +190,7 @@ def over_endpoints(session: Session, finding: Finding, end_ns: int) -> None:
         finding.part = ("create", "replace")[part]
         races.repeat(
             session, finding, functools.partial(round_, spread=True), end_ns=until_ns,
-            name=f"{name} over {len(session.stores)} endpoints",
+            name=f"{name} over {len(session.stores)} endpoints", part=finding.part,
         )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def by_processes(session: Session, finding: Finding, end_ns: int, *, racers: Rac
         finding.part = ("create", "replace")[part]
         races.repeat(
             session, finding, functools.partial(_round, racers, absent), end_ns=until_ns,
-            name=f"{name} from {racers.count} processes",
+            name=f"{name} from {racers.count} processes", part=finding.part,
         )  # fmt: skip
 
 
@@ -232,7 +232,7 @@ def _round(racers: Racers, absent: bool, session: Session, finding: Finding, rat
         raise Unanswered(f"a race from several processes: {error}") from error
     session.counted(calls, answers)
     races.judge(session, finding, rate, calls, answers, before=before)
-    session.remove(key)
+    session.clear(key)
 
 
 assert ANSWER_TIMEOUT_S * NS_PER_S > exchange.REQUEST_TIMEOUT_NS, "a process waits for its store first"

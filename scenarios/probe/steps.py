@@ -59,12 +59,12 @@ def _timeless(run: Callable[[Session, Finding], None]) -> Callable[[Session, Fin
 
 def _create_race(session: Session, finding: Finding, end_ns: int) -> None:
     races.held_up(session, finding, absent=True)
-    races.repeat(session, finding, races.create_round, name="creates", end_ns=end_ns)
+    races.repeat(session, finding, races.create_round, name="creates", end_ns=end_ns, part="create")
 
 
 def _replace_race(session: Session, finding: Finding, end_ns: int) -> None:
     races.held_up(session, finding, absent=False)
-    races.repeat(session, finding, races.replace_round, name="replacements", end_ns=end_ns)
+    races.repeat(session, finding, races.replace_round, name="replacements", end_ns=end_ns, part="replace")
 
 
 def _delete_race(session: Session, finding: Finding, end_ns: int, *, findings: dict[str, Finding]) -> None:
@@ -83,7 +83,7 @@ def _node_stopped(_session: Session, finding: Finding, _end_ns: int) -> None:
 
 def steps_for(endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int) -> list[Step]:
     """The steps in their order. endpoints: how many there are. rounds: of each race at most."""
-    third = max(1, rounds // 3)
+    third = max(min(races.ROUNDS_MIN, rounds), rounds // 3)
     races_of_modes = 2 * 2 * third * (8 * 3 + 8)
     return [
         Step(clause="C24", run=_timeless(pace.clock), weight=0.2, requests_max=2),
@@ -154,7 +154,7 @@ def steps_for(endpoints: int, findings: dict[str, Finding], racers: Racers, *, r
 
 
 def most_requests(endpoints: int, *, rounds: int = ROUNDS_MAX) -> dict[str, int]:
-    """At most so many requests for each clause, second tries included, without those that clean up or were throttled."""
+    """At most so many requests for each clause, with second tries, without those that clean up or were throttled."""
     findings = {clause: Finding(condition) for clause, condition in CLAUSES.items()}
     most = dict.fromkeys(CLAUSES, 0)
     for step in steps_for(endpoints, findings, spread.Racers([]), rounds=rounds):

@@ -27,7 +27,7 @@ def test_an_evaluation_keeps_what_it_found(
             "--probe-for",
             "100s",
             "--rounds",
-            "3",
+            "4",
             "--no-faults",
             "--json",
         ]
@@ -57,7 +57,7 @@ def test_no_lock_is_put_on_a_store_that_proved_unsafe(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     with serving(Bucket(flaw="stale replacement")) as uri:
-        asked = ["--contenders", "1", "--for", "2s", "--probe-for", "100s", "--rounds", "3", "--json"]
+        asked = ["--contenders", "1", "--for", "2s", "--probe-for", "100s", "--rounds", "4", "--json"]
         assert run(["evaluate", uri, *asked]) == 1
     [store] = json.loads(capsys.readouterr().out)["stores"]
     assert store["contention"] == []

@@ -12,7 +12,7 @@ from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import CLAUSES
 from scenarios.probe import races, spread
 from scenarios.probe.calls import PUT, Answer, Call
-from scenarios.probe.findings import Finding, Rate
+from scenarios.probe.findings import Finding, Rate, Verdict
 from scenarios.probe.session import Unanswered
 
 REFUSED = Answer(outcome=Outcome.PRECONDITION_FAILED, status=412)
@@ -46,6 +46,37 @@ def test_a_race_without_a_winner(answers: list[Answer], left: bytes | None, faul
     finding, rate = Finding(CLAUSES["C3"]), Rate(name="replacements")
     races.judge(Shows(left), finding, rate, CALLS, answers, before=b"start")  # type: ignore[arg-type]
     assert (rate.faulty, rate.void) == (faulty, void)
+
+
+def raced(faulty: int, rounds: int, part: str = "replace") -> Rate:
+    return Rate(name=f"{part}s", part=part, rounds=rounds, faulty=faulty)
+
+
+@pytest.mark.parametrize(
+    ("clean", "leaky", "is_open"),
+    [
+        (raced(0, 28, "create"), raced(4, 42), True),
+        (raced(0, 300, "create"), raced(4, 42), False),
+        (raced(0, 60, "create"), raced(0, 60), False),
+    ],
+)
+def test_a_clean_race_beside_a_leaky_one_needs_rounds(clean: Rate, leaky: Rate, is_open: bool) -> None:
+    """C2 beside C3: 3/28 may be what 4 of 42 is, 3/300 is not; and two clean races say nothing of each other."""
+    findings = {clause: Finding(CLAUSES[clause], kept=1) for clause in ("C1", "C2", "C3", "C4", "C16")}
+    findings["C2"].rates.append(clean)
+    findings["C3"].rates.append(leaky)
+    races.require_apart(findings)
+    assert findings["C2"].verdict is (Verdict.NOT_ANSWERED if is_open else Verdict.CONFORMING)
+
+
+def test_a_condition_that_is_never_read_says_nothing_of_other_races() -> None:
+    """K6: where replacements ignore their condition, all of them win, and a clean race of creates stays clean."""
+    findings = {clause: Finding(CLAUSES[clause], kept=1) for clause in ("C1", "C2", "C3", "C4", "C16")}
+    findings["C4"].unsafe.append("accepted a stale one")
+    findings["C2"].rates.append(raced(0, 6, "create"))
+    findings["C3"].rates.append(raced(2, 12))
+    races.require_apart(findings)
+    assert findings["C2"].verdict is Verdict.CONFORMING
 
 
 class Process:

@@ -47,6 +47,7 @@ _ALL: Final = (
         words="simultaneous creates of one object",
         harm="two clients create the record at the same time, and both hold the lock",
         is_quick=True,
+        question=2,
     ),
     Condition(
         clause="C4",
@@ -61,6 +62,7 @@ _ALL: Final = (
         words="simultaneous replacements of one version",
         harm="two clients take over the same lapsed record, and both hold the lock",
         is_quick=True,
+        question=2,
     ),
     Condition(
         clause="C5",
@@ -142,6 +144,7 @@ _ALL: Final = (
         name="spread_race",
         words="C2 and C3 from several processes, over every endpoint",
         harm="clients of two endpoints of one store both get the lock",
+        question=2,
     ),
     Condition(
         clause="C17",
