@@ -12,6 +12,7 @@ from lockref.errors import BackendUnavailable, ConfigError
 
 if TYPE_CHECKING:
     from lockref.cli.console import Console
+    from scenarios.probe.stopped_node import Node
 
 
 @click.command(name="probe")
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the fingerprint, as JSON.")
 @click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Write it as Markdown.")
 @click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="Write it as a page, in one HTML file.")
+@click.option("--stop-node", default="", metavar="COMMAND", help="Stops a node of the store, for C17.")
+@click.option("--start-node", default="", metavar="COMMAND", help="Starts it again.")
 @click.option("--dry-run", is_flag=True, help="Tell how many requests it may take, and send none.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
@@ -40,6 +43,8 @@ def command(
     output: Path | None,
     markdown: Path | None,
     page: Path | None,
+    stop_node: str,
+    start_node: str,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -59,18 +64,24 @@ def command(
     from reports.formats.exit_codes import worst
     from scenarios.backends import require_objects
     from scenarios.probe import gate
+    from scenarios.probe.stopped_node import Node
 
     console = Console(ctx.obj, as_json=as_json)
     required, for_ns = gate.parse_required(require), duration_ns(lasting, "--for")
     if len(stores) > 1 and (endpoints or output):
         raise ConfigError("--endpoint and --output are about one store; probe the stores one after the other")
+    if bool(stop_node) != bool(start_node):
+        raise ConfigError("--stop-node and --start-node belong together: a node that was stopped is started again")
+    if stop_node and len(stores) > 1:
+        raise ConfigError("--stop-node is about one store; probe the stores one after the other")
+    node = Node(stop=stop_node, start=start_node) if stop_node else None
     for store in stores:
         require_objects(store)
     if dry_run:
-        return _dry_run(console, stores, endpoints, rounds)
+        return _dry_run(console, stores, endpoints, rounds, node)
     documents, codes = [], []
     for store in stores:
-        document, code = probed(console, store, endpoints, for_ns=for_ns, rounds=rounds, required=required)
+        document, code = probed(console, store, endpoints, for_ns=for_ns, rounds=rounds, required=required, node=node)
         documents.append(document)
         codes.append(code)
         if output is not None and document["requests"]:
@@ -87,7 +98,14 @@ def command(
 
 
 def probed(
-    console: Console, store: str, endpoints: tuple[str, ...], *, for_ns: int, rounds: int, required: list[str]
+    console: Console,
+    store: str,
+    endpoints: tuple[str, ...],
+    *,
+    for_ns: int,
+    rounds: int,
+    required: list[str],
+    node: Node | None = None,
 ) -> tuple[dict[str, Any], int]:
     """Probe one store and tell of it: the fingerprint, and the exit code."""
     from reports.formats import fingerprint as told
@@ -102,7 +120,7 @@ def probed(
         if is_started_here(store):
             running = stack.enter_context(start_backend(store))
             uri, name = running.uri, f"{running.name} {running.version}"
-        done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, progress=console.progress)
+        done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node, progress=console.progress)
     document = document_of(done, name=name)
     code = gate.exit_code(document, required, is_gone=done.is_gone, is_interrupted=done.is_interrupted)
     if not done.is_reached and not console.as_json and code == BackendUnavailable.exit_code:
@@ -117,7 +135,9 @@ def probed(
     return document, code
 
 
-def _dry_run(console: Console, stores: tuple[str, ...], endpoints: tuple[str, ...], rounds: int) -> int:
+def _dry_run(
+    console: Console, stores: tuple[str, ...], endpoints: tuple[str, ...], rounds: int, node: Node | None
+) -> int:
     from scenarios.backends import is_started_here
     from scenarios.probe.opening import addresses_of
     from scenarios.probe.steps import most_requests
@@ -125,7 +145,7 @@ def _dry_run(console: Console, stores: tuple[str, ...], endpoints: tuple[str, ..
     most: dict[str, dict[str, int]] = {}
     for store in stores:
         count = 1 if is_started_here(store) else len(addresses_of(store, endpoints))
-        most[store] = most_requests(count, rounds=rounds)
+        most[store] = most_requests(count, rounds=rounds, node=node)
         console.say(f"{store}: at most {sum(most[store].values()):,} requests, second tries included")
         console.say("  beside them: those that remove what was made, and what the store throttles")
         for clause, number in most[store].items():

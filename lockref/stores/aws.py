@@ -39,7 +39,7 @@ NO_ANSWER = (BotoCoreError, ResponseParserError, HTTPError)
 reads the body of an error response."""
 
 _LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
-_DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
+DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
 _LOOPBACK_REGION = "us-east-1"
 DUMMY_NOTE: Final = "no AWS credentials were found; dummy ones are sent, as the endpoint is on this machine"
 
@@ -58,13 +58,13 @@ def aws_session(endpoint: str) -> Session:
             if provider.METHOD not in _LOCAL_CREDENTIALS:
                 chain.remove(provider.METHOD)
         if core.get_credentials() is None:
-            core.set_credentials(_DUMMY_CREDENTIALS.access_key, _DUMMY_CREDENTIALS.secret_key)
+            core.set_credentials(DUMMY_CREDENTIALS.access_key, DUMMY_CREDENTIALS.secret_key)
     return Session(botocore_session=core)
 
 
 def is_dummy(session: Session) -> bool:
     credentials = session.get_credentials()
-    return credentials is not None and credentials.access_key == _DUMMY_CREDENTIALS.access_key
+    return credentials is not None and credentials.access_key == DUMMY_CREDENTIALS.access_key
 
 
 def aws_client(

@@ -13,6 +13,7 @@ import sys
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends.environments import find_uv, lock_file
+from scenarios.backends.further import FURTHER
 from scenarios.backends.node import resolve
 from scenarios.backends.pins import BACKENDS, Named, NodeNative, Packages
 from scenarios.peers.delta.originals import ORIGINALS
@@ -49,7 +50,7 @@ def main() -> int:
     uv = find_uv()
     if uv is None:
         raise BackendUnavailable("resolving needs uv; install it and try again")
-    for backend in BACKENDS.values():
+    for backend in (*BACKENDS.values(), *FURTHER.values()):
         for native in backend.natives:
             if isinstance(native, NodeNative):
                 lock_file(backend, native).write_text(resolve(backend.name, native.requirements), encoding="utf-8")

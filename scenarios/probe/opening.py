@@ -61,7 +61,8 @@ def addresses_of(uri: str, endpoints: Sequence[str] = ()) -> list[StoreAddress]:
     if address.scheme not in _DIALECTS:
         raise ConfigError(f"the store {address} has no endpoints; leave out --endpoint")
     try:
-        checked = [check_endpoint(endpoint) for endpoint in endpoints]
+        may_name_account = address.scheme in AZURE
+        checked = [check_endpoint(endpoint, may_name_account=may_name_account) for endpoint in endpoints]
     except ValueError as error:
         raise ConfigError(f"--endpoint {error}") from None
     named = [address.endpoint, *checked] if address.endpoint else checked

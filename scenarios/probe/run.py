@@ -23,6 +23,7 @@ from scenarios.probe.races import require_apart
 from scenarios.probe.session import ROUNDS_MAX, OutOfTime, Session, Unanswered
 from scenarios.probe.spread import Racers, places_of
 from scenarios.probe.steps import TRIES, Step, steps_for
+from scenarios.probe.stopped_node import Node
 
 if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress
@@ -59,12 +60,13 @@ def probe(
     for_ns: int = FOR_NS_DEFAULT,
     rounds: int = ROUNDS_MAX,
     only: Collection[str] = (),
+    node: Node | None = None,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> Probed:
     """Ask the store every clause, in about `for_ns`; removing what was made is not part of that.
 
     addresses: of one store, by each endpoint. rounds: of each race at most. only: clauses; default all. The others are
-    not answered then.
+    not answered then. node: of the store, to be stopped for C17.
     Errors: ConfigError for a store that cannot be opened; CapabilityMissing for what holds no objects. A store that
     does not answer, or refuses even a plain write, is no error but `is_gone`.
     """
@@ -81,14 +83,16 @@ def probe(
             # Loading an SDK is no time of the store's.
             end_ns = runtime.monotonic_ns() + for_ns
             session = Session(stores, address=str(addresses[0]), end_ns=end_ns, rounds_max=rounds, runtime=runtime)
-            _ask_and_remove(session, done, only, progress)
+            _ask_and_remove(session, done, only, node, progress)
     require_apart(done.findings)
     done.lasted_ns = runtime.monotonic_ns() - began_ns
     _explain_silence(done)
     return done
 
 
-def _ask_and_remove(session: Session, done: Probed, only: Collection[str], progress: Callable[[str], None]) -> None:
+def _ask_and_remove(
+    session: Session, done: Probed, only: Collection[str], node: Node | None, progress: Callable[[str], None]
+) -> None:
     done.durations, done.servers = session.durations, session.servers
     try:
         _reach(session)
@@ -96,7 +100,7 @@ def _ask_and_remove(session: Session, done: Probed, only: Collection[str], progr
         # They are ended before anything is removed: what they have on its way would land afterwards.
         places = places_of(session, done.addresses) if not only or "C16" in only else []
         with Racers(places) as racers:
-            steps = steps_for(len(session.stores), done.findings, racers, rounds=session.rounds_max)
+            steps = steps_for(len(session.stores), done.findings, racers, rounds=session.rounds_max, node=node)
             _ask_all(session, [step for step in steps if not only or step.clause in only], done, progress)
     except OutOfTime:
         done.ended = "its time was over"

@@ -14,6 +14,7 @@ from lockref.stores.probe.clauses import CLAUSES
 from scenarios.probe import counter, leases, lost_replies, modes, pace, races, reading, sequential, spread, versioned
 from scenarios.probe.findings import Finding, Verdict
 from scenarios.probe.session import ROUNDS_MAX, Session
+from scenarios.probe.stopped_node import Node, node_stopped
 
 if TYPE_CHECKING:
     from scenarios.probe.spread import Racers
@@ -77,12 +78,10 @@ def _delete_race(session: Session, finding: Finding, end_ns: int, *, findings: d
     races.repeat(session, finding, races.mixed_round, name="deletes beside replacements", end_ns=end_ns)
 
 
-def _node_stopped(_session: Session, finding: Finding, _end_ns: int) -> None:
-    finding.note(finding.unanswered, "not asked: a node would have to be stopped by whoever runs the store")
-
-
-def steps_for(endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int) -> list[Step]:
-    """The steps in their order. endpoints: how many there are. rounds: of each race at most."""
+def steps_for(
+    endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int, node: Node | None = None
+) -> list[Step]:
+    """The steps in their order. endpoints: how many there are. rounds: of each race at most. node: to be stopped."""
     third = max(min(races.ROUNDS_MIN, rounds), rounds // 3)
     races_of_modes = 2 * 2 * third * (8 * 3 + 8)
     return [
@@ -149,14 +148,21 @@ def steps_for(endpoints: int, findings: dict[str, Finding], racers: Racers, *, r
         Step(clause="C13", run=modes.race_modes, weight=4, requests_max=races_of_modes, again_max=0, is_again=True),
         Step(clause="C15", run=modes.race_modes, weight=1, requests_max=races_of_modes, again_max=0, is_again=True),
         Step(clause="C22", run=pace.write_rate, weight=5, requests_max=len(pace.RATES_PER_S) * (3 * pace.WRITES + 1)),
-        Step(clause="C17", run=_node_stopped, weight=0, requests_max=0),
+        # Last: a node that does not come back costs no other clause its answer.
+        Step(
+            clause="C17",
+            run=functools.partial(node_stopped, node=node),
+            weight=4 if node else 0,
+            requests_max=2 * third * RACE_REQUESTS + 4 * endpoints + 4 if node else 0,
+            again_max=0,
+        ),
     ]
 
 
-def most_requests(endpoints: int, *, rounds: int = ROUNDS_MAX) -> dict[str, int]:
+def most_requests(endpoints: int, *, rounds: int = ROUNDS_MAX, node: Node | None = None) -> dict[str, int]:
     """At most so many requests for each clause, with second tries, without those that clean up or were throttled."""
     findings = {clause: Finding(condition) for clause, condition in CLAUSES.items()}
     most = dict.fromkeys(CLAUSES, 0)
-    for step in steps_for(endpoints, findings, spread.Racers([]), rounds=rounds):
+    for step in steps_for(endpoints, findings, spread.Racers([]), rounds=rounds, node=node):
         most[step.clause] += step.requests_in_all
     return most
