@@ -20,7 +20,7 @@ from scenarios.probe.stopped_node import Node
 ASKED = ("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C11", "C16", "C18", "C19", "C20", "C21", "C23")
 LOCKS = set(ASKED) - {"C8", "C9", "C11"}
 """What a lock by compare-and-swap stands on."""
-ROUNDS = {"moto": 100}
+ROUNDS = {"moto": 40}
 """A server whose races leak in one round of fifteen needs so many to be found out each time."""
 GOOD = {"ministack", "azurite", "dynalite", "localstack", "seaweedfs", "fake-gcs-server"}
 """Servers that carry a lock by compare-and-swap."""
@@ -79,6 +79,7 @@ def test_a_good_and_a_bad_server_have_one_verdict_twice(name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1500)
 @pytest.mark.realbackend
 @pytest.mark.parametrize("name", [*BACKENDS, *FURTHER])
 def test_every_server_has_one_verdict_ten_times(name: str) -> None:
