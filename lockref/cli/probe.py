@@ -64,17 +64,13 @@ def command(
     from reports.formats.exit_codes import worst
     from scenarios.backends import require_objects
     from scenarios.probe import gate
-    from scenarios.probe.stopped_node import Node
+    from scenarios.probe.stopped_node import node_of
 
     console = Console(ctx.obj, as_json=as_json)
     required, for_ns = gate.parse_required(require), duration_ns(lasting, "--for")
-    if len(stores) > 1 and (endpoints or output):
-        raise ConfigError("--endpoint and --output are about one store; probe the stores one after the other")
-    if bool(stop_node) != bool(start_node):
-        raise ConfigError("--stop-node and --start-node belong together: a node that was stopped is started again")
-    if stop_node and len(stores) > 1:
-        raise ConfigError("--stop-node is about one store; probe the stores one after the other")
-    node = Node(stop=stop_node, start=start_node) if stop_node else None
+    if len(stores) > 1 and (endpoints or output or stop_node):
+        raise ConfigError("--endpoint, --output and --stop-node are about one store; probe one after the other")
+    node = node_of(stop_node, start_node)
     for store in stores:
         require_objects(store)
     if dry_run:

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Final
 
-from lockref.errors import BackendUnavailable
+from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from scenarios.probe import races
 from scenarios.probe.calls import ANYTHING, PUT, READ, Call
@@ -32,6 +32,13 @@ class Node:
 
     stop: str
     start: str
+
+
+def node_of(stop: str, start: str) -> Node | None:
+    """What the command line says; None for nothing. Errors: ConfigError for one command alone."""
+    if bool(stop) != bool(start):
+        raise ConfigError("--stop-node and --start-node belong together: a node that was stopped is started again")
+    return Node(stop=stop, start=start) if stop else None
 
 
 def node_stopped(session: Session, finding: Finding, end_ns: int, *, node: Node | None) -> None:
