@@ -266,11 +266,17 @@ class _Connection:
 
     async def _pass(self, head: Head) -> None:
         server = await self._to_server()
-        self.forward(Direction.REQUEST, server, head.raw)
         if head.length == 0:
+            self.forward(Direction.REQUEST, server, head.raw)
             return
+        ahead = head.raw
+        if head.expects_continue:
+            self.forward(Direction.REQUEST, server, ahead)
+            ahead = b""
         async for piece in body_pieces(self.reader, head.length):
-            self.forward(Direction.REQUEST, server, piece)
+            # The head goes with what comes of the body: one segment, which wakes the server once.
+            self.forward(Direction.REQUEST, server, ahead + piece)
+            ahead = b""
             await server.drain()
 
     async def _to_server(self) -> asyncio.StreamWriter:

@@ -1,21 +1,22 @@
 """HTTP as it passes: requests and answers, read from a copy of the bytes of one connection.
 
-The bytes themselves go on unmodified; nobody waits for this. h11 finds where a message begins and ends, for both sides.
-Of a message only what a history may hold is kept: method, path, the values of a few named query parameters and headers,
-and the body. Everything else (signatures, tokens, cookies, presigned parameters) is dropped here, before anybody else
-sees it, so that no later mistake can write it down.
+The bytes themselves go on unmodified; nobody waits for this. `framing` finds where a message begins and ends, for both
+sides. Of a message only what a history may hold is kept: method, path, the values of a few named query parameters and
+headers, and the body. Everything else (signatures, tokens, cookies, presigned parameters) is dropped here, before
+anybody else sees it, so that no later mistake can write it down.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
-import h11
+from scenarios.injection.http_messages import BadMessage
+from scenarios.wire.framing import Framing, Messages
 
 BODY_KEPT_MAX: Final = 1 << 20
 """Bytes of a body that are kept; lock records and answers about them are far smaller."""
@@ -40,6 +41,12 @@ PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {"uploadId", "upload_id", "versionId
 """Of these it is also known that they were there."""
 
 _TEXT_CHARS_MAX: Final = 1024
+_REQUEST: Final = re.compile(rb"([A-Z]+) ([^ \r\n]+) HTTP/1\.[01]\r\n")
+_ANSWER: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
+_KEPT: Final = {name.encode(): name for name in HEADERS_KEPT}
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_INTERIM: Final = 200
+_BODILESS: Final = (204, 304)
 
 
 @dataclass(slots=True)
@@ -49,20 +56,22 @@ class Body:
     kept: bytes = b""
     is_whole: bool = True
     size: int = 0
-    _hash: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=8))
+    _hash: hashlib.blake2b | None = None
 
     def add(self, data: bytes) -> None:
         """These bytes came."""
-        self._hash.update(data)
         self.size += len(data)
-        if len(self.kept) + len(data) <= BODY_KEPT_MAX:
+        if self._hash is None and self.size <= BODY_KEPT_MAX:
             self.kept += data
-        else:
-            self.is_whole = False
+            return
+        self.is_whole = False
+        if self._hash is None:
+            self._hash = hashlib.blake2b(self.kept, digest_size=8)
+        self._hash.update(data)
 
     @property
     def digest(self) -> str:
-        return self._hash.hexdigest()
+        return (self._hash or hashlib.blake2b(self.kept, digest_size=8)).hexdigest()
 
 
 @dataclass(slots=True)
@@ -91,9 +100,35 @@ class Exchange:
     is_delivered: bool = False
 
 
-def _kept_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    named = ((name.decode("ascii", "replace").lower(), value) for name, value in headers)
-    return {name: value.decode("latin-1")[:_TEXT_CHARS_MAX] for name, value in named if name in HEADERS_KEPT}
+@dataclass(slots=True)
+class _Fields:
+    """The header fields of one message: those that are kept, and those that say where its body ends."""
+
+    kept: dict[str, str]
+    length: int | None
+    is_chunked: bool
+
+
+def _fields(raw: bytes) -> _Fields:
+    """Raises BadMessage for a line that is no field, and for two lengths that differ."""
+    kept: dict[str, str] = {}
+    lengths: set[bytes] = set()
+    is_chunked = False
+    for line in raw.split(b"\r\n")[1:-2]:
+        name, colon, value = line.partition(b":")
+        if not colon:
+            raise BadMessage("a header field has no colon")
+        name, value = name.lower(), value.strip()
+        if name in _FRAMING:
+            if name == b"content-length":
+                lengths.add(value)
+            else:
+                is_chunked = value.lower().endswith(b"chunked")
+        elif name in _KEPT:
+            kept[_KEPT[name]] = value.decode("latin-1")[:_TEXT_CHARS_MAX]
+    if len(lengths) > 1 or not all(length.isdigit() for length in lengths):
+        raise BadMessage("the length of a body is not one number")
+    return _Fields(kept, int(lengths.pop()) if lengths else None, is_chunked)
 
 
 def _kept_parameters(query: str) -> dict[str, str]:
@@ -112,18 +147,19 @@ class Conversation:
     """
 
     def __init__(self) -> None:
-        self._server = h11.Connection(h11.SERVER)  # It reads what the client says,
-        self._client = h11.Connection(h11.CLIENT)  # and this one what the server answers.
+        self._requests = Messages(self._request, self._asked, self._request_end)
+        self._answers = Messages(self._answer, self._answered, self._answer_end)
+        self._at_ns = 0
         self.current: Exchange | None = None
         self.unreadable = ""
 
     def from_client(self, data: bytes, at_ns: int) -> None:
         """The client sent these bytes."""
-        self._read(self._server, data, self._request_event, at_ns)
+        self._read(self._requests, data, at_ns)
 
     def from_server(self, data: bytes, at_ns: int) -> None:
         """The server sent these bytes."""
-        self._read(self._client, data, self._answer_event, at_ns)
+        self._read(self._answers, data, at_ns)
 
     def server_closed(self, at_ns: int) -> None:
         """Nothing more comes from the server; an answer without a length ends here.
@@ -133,67 +169,67 @@ class Conversation:
         exchange = self.current
         if self.unreadable or exchange is None or not exchange.status or exchange.answered_ns is not None:
             return
-        with contextlib.suppress(h11.RemoteProtocolError):
-            self._client.receive_data(b"")
-            while not isinstance(event := self._client.next_event(), h11.ConnectionClosed | type):
-                self._answer_event(event, at_ns)
-        if exchange.answered_ns is None:
-            exchange.answer.is_whole = False
-            exchange.answered_ns = at_ns
+        exchange.answer.is_whole = exchange.answer.is_whole and self._answers.ends_by_close
+        exchange.answered_ns = at_ns
 
-    def _read(self, reader: h11.Connection, data: bytes, take: Callable[[h11.Event, int], None], at_ns: int) -> None:
+    def _read(self, messages: Messages, data: bytes, at_ns: int) -> None:
         if self.unreadable:
             return
+        self._at_ns = at_ns
         try:
-            reader.receive_data(data)
-            while True:
-                event = reader.next_event()
-                if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
-                    return
-                take(event, at_ns)  # type: ignore[arg-type]
-        except (h11.ProtocolError, UnicodeDecodeError) as error:
-            self.unreadable = f"no HTTP/1.1 that can be followed ({type(error).__name__})"
+            messages.feed(data)
+        except BadMessage as error:
+            self.unreadable = f"no HTTP/1.1 that can be followed ({error})"
 
-    def _request_event(self, event: h11.Event, at_ns: int) -> None:
-        # What one side said is repeated to the reader of the other side: it must know the method to find where the
-        # answer ends. The bytes that this makes go nowhere.
-        if isinstance(event, h11.Request):
-            target = event.target.decode("ascii", "replace")
-            lengths = [value for name, value in event.headers if name == b"content-length"]
-            path, _, query = target.partition("?")
-            self.current = Exchange(
-                method=event.method.decode("ascii", "replace"),
-                path=unquote(path),
-                parameters=_kept_parameters(query),
-                headers=_kept_headers(event.headers),
-                asked_ns=at_ns,
-                length=int(lengths[0]) if lengths else 0,
-            )
-            self._client.send(h11.Request(method=event.method, target=b"/", headers=[(b"Host", b"-")]))
-        elif isinstance(event, h11.Data) and self.current is not None:
-            self.current.body.add(bytes(event.data))
-        elif isinstance(event, h11.EndOfMessage) and self.current is not None:
-            self._client.send(h11.EndOfMessage())
-            self.current.is_complete = True
+    def _request(self, raw: bytes) -> Framing | int:
+        line = _REQUEST.match(raw)
+        if line is None:
+            raise BadMessage("a request does not begin with a request line")
+        fields = _fields(raw)
+        path, _, query = line[2].decode("ascii", "replace").partition("?")
+        self.current = Exchange(
+            method=line[1].decode("ascii"),
+            path=unquote(path),
+            parameters=_kept_parameters(query) if query else {},
+            headers=fields.kept,
+            asked_ns=self._at_ns,
+            length=fields.length or 0,
+        )
+        return Framing.CHUNKED if fields.is_chunked else fields.length or 0
 
-    def _answer_event(self, event: h11.Event, at_ns: int) -> None:
+    def _asked(self, data: bytes) -> None:
+        assert self.current is not None, "a body follows its head"
+        self.current.body.add(data)
+
+    def _request_end(self) -> bool:
+        assert self.current is not None, "an end follows its head"
+        self.current.is_complete = True
+        # The next request is read once this one was answered.
+        return self.current.answered_ns is not None
+
+    def _answer(self, raw: bytes) -> Framing | int:
+        line = _ANSWER.match(raw)
         exchange = self.current
-        if exchange is None:
-            return
-        if isinstance(event, h11.Response):
-            exchange.status = event.status_code
-            exchange.answer_headers = _kept_headers(event.headers)
-            self._server.send(h11.Response(status_code=event.status_code, headers=list(event.headers)))
-        elif isinstance(event, h11.Data):
-            exchange.answer.add(bytes(event.data))
-            self._server.send(h11.Data(data=bytes(event.data)))
-        elif isinstance(event, h11.EndOfMessage):
-            self._server.send(h11.EndOfMessage())
-            exchange.answered_ns = at_ns
-            self._next_cycle()
+        if line is None or exchange is None or exchange.answered_ns is not None:
+            raise BadMessage("an answer has no status line, or no request")
+        status = int(line[1])
+        if status < _INTERIM:
+            return Framing.INTERIM
+        fields = _fields(raw)
+        exchange.status, exchange.answer_headers = status, fields.kept
+        if exchange.method == "HEAD" or status in _BODILESS:
+            return 0
+        if fields.is_chunked:
+            return Framing.CHUNKED
+        return Framing.TO_THE_END if fields.length is None else fields.length
 
-    def _next_cycle(self) -> None:
-        states = (self._server.our_state, self._server.their_state, self._client.our_state, self._client.their_state)
-        if all(state is h11.DONE for state in states):
-            self._server.start_next_cycle()
-            self._client.start_next_cycle()
+    def _answered(self, data: bytes) -> None:
+        assert self.current is not None, "a body follows its head"
+        self.current.answer.add(data)
+
+    def _answer_end(self) -> bool:
+        assert self.current is not None, "an end follows its head"
+        self.current.answered_ns = self._at_ns
+        if self.current.is_complete:
+            self._requests.resume()
+        return True

@@ -195,27 +195,27 @@ class _Sending:
 
     async def apply(self) -> Answer:
         """Send it and hear the server's answer, both on record. Raises OSError and BadMessage."""
-        if self.times:
-            self._talk, self._asked = self._read()
+        # A copy may be on its way before the first one is answered: each has a conversation of its own.
+        talk, asked = self._read() if self.times else (self._talk, self._asked)
         self.times += 1
-        if self._asked is None:
+        if asked is None:
             return await self._exchange.apply()
-        self._wire.sent(self._asked, self._runtime.monotonic_ns())
+        self._wire.sent(asked, self._runtime.monotonic_ns())
         try:
             answer = await self._exchange.apply()
         except ConnectionRefusedError:
-            self._wire.unreached(self._asked, self._runtime.monotonic_ns(), "nobody listened at the server's address")
             self.outcome = "nobody listened at the server's address"
+            self._wire.unreached(asked, self._runtime.monotonic_ns(), self.outcome)
             raise
         except (OSError, BadMessage):
             self.outcome = "the server gave no answer"
             raise
-        self._talk.from_server(answer.raw, self._runtime.monotonic_ns())
+        talk.from_server(answer.raw, self._runtime.monotonic_ns())
         if not answer.keeps_connection:
-            self._talk.server_closed(self._runtime.monotonic_ns())
-        self._tap.unreadable = self._tap.unreadable or self._talk.unreadable
-        if self._asked.exchange.answered_ns is not None:
-            said = self._wire.answered(self._asked, self._runtime.monotonic_ns())
+            talk.server_closed(self._runtime.monotonic_ns())
+        self._tap.unreadable = self._tap.unreadable or talk.unreadable
+        if asked.exchange.answered_ns is not None:
+            said = self._wire.answered(asked, self._runtime.monotonic_ns())
             self.outcome = f"the server answered {answer.status} ({said.outcome.name.lower()})"
         return answer
 

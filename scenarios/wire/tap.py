@@ -46,6 +46,8 @@ class Tap:
         else:
             line.conversation.from_server(data, at_ns)
             self._note_answer(line, at_ns)
+            # A request that came before the answer to the one ahead of it is read now.
+            self._note_sent(line, at_ns)
 
     def closed(self, connection: int, at_ns: int) -> None:
         """See `Observer`."""
@@ -63,7 +65,8 @@ class Tap:
         self._recorder.sent(line.asked, at_ns)
 
     def _note_answer(self, line: _Line, at_ns: int) -> None:
-        exchange = line.conversation.current
+        is_known = line.asked is not None and not line.asked.is_answered
+        exchange = line.asked.exchange if line.asked is not None and is_known else line.conversation.current
         if exchange is None or exchange.answered_ns is None:
             return
         if exchange.forwarded_ns is None:

@@ -112,6 +112,37 @@ def test_of_a_large_body_the_digest_stays():
     assert digests[0] != digests[1]
 
 
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_chunks_and_what_follows_them_are_told_apart_however_they_are_cut(size):
+    """The framing of chunks is no body, and a request that came too early is read after the answer before it."""
+    talk = Conversation()
+    asked = b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n2;x=y\r\ndy\r\n0\r\nt: 1\r\n\r\n"
+    both = asked + b"GET /b/next HTTP/1.1\r\nHost: h\r\n\r\n"
+    for begin in range(0, len(both), size):
+        talk.from_client(both[begin : begin + size], 1)
+    first = talk.current
+    assert first is not None
+    assert (first.path, first.body.kept, first.is_complete) == ("/b/k", b"body", True)
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+    for begin in range(0, len(answer), size):
+        talk.from_server(answer[begin : begin + size], 2)
+    assert (first.status, first.answer.kept, first.answered_ns) == (200, b"ok", 2)
+    assert talk.current is not None
+    assert (talk.current.path, talk.current.is_complete) == ("/b/next", True)
+    assert talk.unreadable == ""
+
+
+@pytest.mark.parametrize(
+    "request_head",
+    [b"Content-Length: 2\r\nContent-Length: 3", b"Content-Length: -1", b"Content-Length: 0x2", b"no field at all"],
+)
+def test_a_head_that_two_could_read_differently_is_not_followed(request_head):
+    """Where a body ends must not be a guess."""
+    talk = Conversation()
+    talk.from_client(b"PUT /b/k HTTP/1.1\r\n" + request_head + b"\r\n\r\n", 1)
+    assert "no HTTP" in talk.unreadable
+
+
 def test_what_is_no_http_is_told_and_left_alone():
     """A connection that speaks something else is not read, and says so."""
     talk = Conversation()
