@@ -16,7 +16,18 @@ from pathlib import Path
 from tests.bench.compare import ROWS, compare
 from tests.bench.figures import Figure
 
-PARTS = ("simulator", "checks", "lockcycle", "pipeline", "startup", "planning", "rebalancing", "wire", "watching")
+PARTS = (
+    "simulator",
+    "checks",
+    "lockcycle",
+    "pipeline",
+    "startup",
+    "planning",
+    "rebalancing",
+    "wire",
+    "watching",
+    "probing",
+)
 RESULTS = Path(".lockref/bench.json")
 COMPARED = Path(".lockref/bench-before.json")
 
