@@ -115,7 +115,7 @@ def test_a_shown_contention_runs(
 def test_a_shown_probe_runs(
     document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
 ) -> None:
-    """`probe` commands ask a real server, in so few rounds as can be an answer; other addresses and names give way to that of ours."""
+    """`probe` commands ask a real server, in four rounds; other addresses and names give way to that of ours."""
     stores = [argument for argument in _shortened(command)[1:] if ":" in argument or argument in BACKENDS]
     arguments = [argument for argument in _shortened(command) if argument not in stores]
     code = run([*arguments, ministack_uri, "--rounds", "4", "--for", "100s"])
