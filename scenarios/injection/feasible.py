@@ -121,6 +121,12 @@ def announced_clients(plan: FaultPlan) -> frozenset[str]:
     )
 
 
+def struck_processes(plan: FaultPlan) -> frozenset[str]:
+    """Who needs a process of its own: whom the plan stops or kills, and whose requests it waits for."""
+    struck = {fault.client for fault in plan.faults if isinstance(fault, Pause | Crash)}
+    return frozenset(struck | {fault.when.client for fault in plan.faults if fault.when is not None})
+
+
 def restarted_clients(plan: FaultPlan) -> frozenset[str]:
     """The clients of which a crash is followed by another process."""
     return frozenset(

@@ -9,7 +9,7 @@ application.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -179,6 +179,11 @@ RESOURCE = ResourceKind()
 RESOURCE_TIMEOUT_NS = 2 * NS_PER_S
 
 
+def resource_services(locks: Sequence[str]) -> dict[str, str]:
+    """By lock, the name of the service that it protects. locks: of one process; what each protects is its own."""
+    return {lock: f"{RESOURCE.name}-{number}" if number > 1 else RESOURCE.name for number, lock in enumerate(locks, 1)}
+
+
 class NoResource:
     """In the place of a resource, for a workload whose clients go to a store of their own."""
 
@@ -194,26 +199,45 @@ class NoResource:
 
 
 class LocalChannel:
-    """The resource in the same process, for real threads.
+    """The resources of a run in the same process, for real threads. hosts: by service.
 
     Each request is atomic, as at a server. What the list and the counter leave
     open is the gap between a read and the write based on it; that gap is the
     lock's to protect.
     """
 
-    __slots__ = ("_host", "_mutex", "client", "service")
+    __slots__ = ("_hosts", "_mutex", "client", "service")
 
     capabilities = None
 
-    def __init__(self, host: ResourceHost, mutex: Mutex) -> None:
-        self._host = host
+    def __init__(self, hosts: Mapping[str, ResourceHost], mutex: Mutex) -> None:
+        self._hosts = hosts
         self._mutex = mutex
         self.client = ""
         self.service = RESOURCE.name
 
     def send(self, request: Request, _timeout_ns: int) -> Reply:
         with self._mutex:
-            return Reply(_OUTCOME_APPLIED, body=self._host.handle(request))
+            return Reply(_OUTCOME_APPLIED, body=self._hosts[request.service].handle(request))
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+class OfOneLock:
+    """The way of a process to all its resources, as the client of one lock has it. service: what the lock protects."""
+
+    __slots__ = ("_shared", "client", "service")
+
+    capabilities = None
+
+    def __init__(self, shared: Channel, service: str) -> None:
+        self._shared = shared
+        self.client = shared.client
+        self.service = service
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        return self._shared.send(request, timeout_ns)
+
+    def close(self) -> None:
+        """Nothing: the way is shared."""

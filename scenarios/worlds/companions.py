@@ -1,106 +1,209 @@
 """The nodes of a real run that are no clients, such as the controller that assigns the lock.
 
-They live in the process that asked for the run, each as a task with services of its own, and end with the run.
+They live in the process that asked for the run, each as a task with services of its own, and end with the run. Where
+the run's plan stops or kills one, all of them have processes of their own (`NodeTask` in a worker).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from lockref.errors import ConfigError, LockrefError
+from lockref.coordination.place import coordination_channel
+from lockref.errors import BackendUnavailable, ConfigError, LockrefError
 from lockref.history import Recorder
 from lockref.lab.loading import load_program
 from lockref.lab.recording import Journal, host_stamp, recorded_port
 from lockref.ports import Channel, PortKind
 from lockref.provider import ClosableProgram, LockContext, LockSettings, StateDecoder
-from lockref.runtime import Task, ThreadRuntime
+from lockref.runtime import NS_PER_S, Task, ThreadRuntime
+from lockref.stores.uri import parse_store_uri
 from scenarios.definition.schema import DeclaredNode
+from scenarios.injection.announcing import Announcements, AnnouncingChannel
+from scenarios.worlds.mixture import Mixture, node_options
+from scenarios.worlds.threads import Job
 
-PATIENCE_NS = 10_000_000_000
+PATIENCE_NS = 10 * NS_PER_S
 """How long a program that was closed may take to return."""
 
 
-class Companions:
-    """A context in which the nodes work. What one of them raises is raised on the way out, or by `raise_failure`.
-
-    channel: to the service of a run, for one node. decode: what its states say about locks. first_number: of the
-    requests that the nodes make.
-    """
+class _Node:
+    """A node's program, made and not yet running. Errors: ConfigError for one that cannot be made, or not be ended."""
 
     def __init__(
         self,
-        nodes: Mapping[str, DeclaredNode],
+        name: str,
+        declared: DeclaredNode,
         *,
         settings: LockSettings,
-        channel: Callable[[str], Channel],
+        channel: Callable[[], Channel],
         decode: StateDecoder,
-        recorder: Recorder,
+        journal: Journal,
         runtime: ThreadRuntime,
-        first_number: int,
     ) -> None:
-        self._nodes = nodes
-        self._settings = settings
-        self._channel = channel
-        self._decode = decode
-        self._recorder = recorder
-        self._runtime = runtime
-        self._numbers = itertools.count(first_number)
-        self._programs: dict[str, ClosableProgram] = {}
-        self._tasks: dict[str, Task] = {}
-        self._failures: list[LockrefError] = []
-
-    def __enter__(self) -> Companions:
-        for name, declared in self._nodes.items():
-            program = load_program(declared.program)(self._context(name, declared))
-            if not isinstance(program, ClosableProgram):
-                raise ConfigError(f"node {name!r}: its program has no close(), so no real run can end it")
-            self._programs[name] = program
-            self._tasks[name] = self._runtime.spawn(lambda name=name: self._run(name), name=name)  # type: ignore[misc]
-        return self
-
-    def _context(self, name: str, declared: DeclaredNode) -> LockContext:
-        stamp = host_stamp(self._runtime)
-        journal = Journal(self._recorder, node=name, stamp=stamp, numbers=self._numbers)
+        self.name = name
+        self.failure: LockrefError | None = None
+        self.longest_timeout_ns = 0
 
         def open_port(kind: PortKind[Any], timeout_ns: int, _service: str) -> Any:
-            return recorded_port(kind, self._channel(name), timeout_ns, journal=journal, decode=self._decode)
+            self.longest_timeout_ns = max(self.longest_timeout_ns, timeout_ns)
+            return recorded_port(kind, channel(), timeout_ns, journal=journal, decode=decode)
 
         def no_store(_timeout_ns: int) -> Any:
             raise ConfigError(
                 f"node {name!r} opens an object store; a node of a real run opens the service of the lock"
             )
 
-        return LockContext(
-            runtime=self._runtime,
-            open_store=no_store,
-            open_port=open_port,
-            settings=replace(self._settings, options=declared.options),
+        program = load_program(declared.program)(
+            LockContext(runtime=runtime, open_store=no_store, open_port=open_port, settings=settings)
         )
+        if not isinstance(program, ClosableProgram):
+            raise ConfigError(f"node {name!r}: its program has no close(), so no real run can end it")
+        self.program = program
 
-    def _run(self, name: str) -> None:
+    def run(self) -> None:
+        """Until the program ends; what it raises is kept."""
         try:
-            self._programs[name].run()
+            self.program.run()
         except LockrefError as error:
-            self._failures.append(error)
+            self.failure = error
         except Exception as error:  # noqa: BLE001 - a stranger's program may raise anything
             words = " ".join(str(error).split())
-            self._failures.append(ConfigError(f"node {name!r}: its program raised {type(error).__name__}: {words}"))
+            self.failure = ConfigError(f"node {self.name!r}: its program raised {type(error).__name__}: {words}")
 
-    def raise_failure(self) -> None:
-        """What a node's program raised."""
-        if self._failures:
-            raise self._failures[0]
+
+class Companions:
+    """A context in which the nodes work. What one of them raises is raised on the way out.
+
+    settings: of a node. channel: to the service of a run, for one node. decode: what its states say about locks.
+    first_number: of the requests that the nodes make.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, DeclaredNode],
+        *,
+        settings: Callable[[DeclaredNode], LockSettings],
+        channel: Callable[[str], Channel],
+        decode: StateDecoder,
+        recorder: Recorder,
+        runtime: ThreadRuntime,
+        first_number: int,
+    ) -> None:
+        self._declared = nodes
+        self._settings = settings
+        self._channel = channel
+        self._decode = decode
+        self._recorder = recorder
+        self._runtime = runtime
+        self._numbers = itertools.count(first_number)
+        self._nodes: list[tuple[_Node, Task]] = []
+
+    def __enter__(self) -> Companions:
+        for name, declared in self._declared.items():
+            stamp = host_stamp(self._runtime)
+            node = _Node(
+                name,
+                declared,
+                settings=self._settings(declared),
+                channel=lambda name=name: self._channel(name),  # type: ignore[misc]
+                decode=self._decode,
+                journal=Journal(self._recorder, node=name, stamp=stamp, numbers=self._numbers),
+                runtime=self._runtime,
+            )
+            self._nodes.append((node, self._runtime.spawn(node.run, name=name)))
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for program in self._programs.values():
-            program.close()
-        for task in self._tasks.values():
+        for node, _ in self._nodes:
+            node.program.close()
+        for _, task in self._nodes:
             task.join(PATIENCE_NS)
         if kind is None:
-            self.raise_failure()
+            for failure in self._failures():
+                raise failure
+
+    def _failures(self) -> Iterator[LockrefError]:
+        return (node.failure for node, _ in self._nodes if node.failure is not None)
+
+
+class NodeTask:
+    """A node in a worker process of its own, which a plan may stop and kill. job: with one name, the node's.
+
+    Its life is that of `ClientThreads`: gather, go, finish.
+    """
+
+    def __init__(self, job: Job, *, recorder: Recorder, runtime: ThreadRuntime) -> None:
+        declared = job.node
+        assert declared is not None, "the job of a node says which program it is"
+        [self._name] = job.names
+        self._runtime = runtime
+        self._task: Task | None = None
+        address = parse_store_uri(job.store_uri)
+        mixture = Mixture(job.scenario, job.spec)
+        stamp = host_stamp(runtime)
+        port = job.routes.announce_port
+        announcements = Announcements(port, runtime.mutex()) if port else None
+
+        def channel() -> Channel:
+            direct = coordination_channel(address, client=self._name)
+            return direct if announcements is None else AnnouncingChannel(direct, announcements, self._name)
+
+        def made() -> _Node:
+            return _Node(
+                self._name,
+                declared,
+                settings=replace(
+                    job.drawn.lock_settings(job.scenario.lock, key=job.key),
+                    options=node_options(job.scenario.workload, job.key, declared),
+                ),
+                channel=channel,
+                decode=mixture.decode,
+                journal=Journal(recorder, node=self._name, stamp=stamp, numbers=itertools.count(job.first_number)),
+                runtime=runtime,
+            )
+
+        self._make = made
+        self._node: _Node | None = None
+
+    @property
+    def request_timeout_ns(self) -> int:
+        """The longest that the program asked for."""
+        return 0 if self._node is None else self._node.longest_timeout_ns
+
+    def gather(self) -> None:
+        """Make the program. Errors: as `_Node`."""
+        self._node = self._make()
+
+    def go(self, _begun_ns: int = 0) -> None:
+        """Let it run."""
+        assert self._node is not None, "it was gathered"
+        self._task = self._runtime.spawn(self._node.run, name=self._name)
+
+    def finish(self, is_over: Callable[[], object]) -> tuple[str, ...]:
+        """Wait until the run is over, and end the program; nobody is unfinished, for a node has no last call.
+
+        is_over: returns when all clients have ended. Errors: what the program raised; BackendUnavailable where it does
+        not end.
+        """
+        node, task = self._node, self._task
+        assert node is not None, "it was gathered"
+        assert task is not None, "it was let go"
+        is_over()
+        node.program.close()
+        task.join(PATIENCE_NS)
+        if node.failure is not None:
+            raise node.failure
+        if task.is_alive():
+            patience_s = PATIENCE_NS // NS_PER_S
+            raise BackendUnavailable(f"node {self._name!r} did not end within {patience_s} s of its close()")
+        return ()
+
+    def unfinished(self) -> tuple[str, ...]:
+        """Nobody: see `finish`."""
+        return ()

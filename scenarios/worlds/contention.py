@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lockref.coordination.session import COORDINATION
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
 from lockref.stores.uri import open_store, parse_store_uri
@@ -27,6 +28,7 @@ from scenarios.worlds.real import RealOutcome, require_counts, require_feasible,
 from sim.faults.plan import FaultPlan
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
+ONE_MACHINE_NOTICE = "a real ZooKeeper, on one machine: this says nothing of the latency of a network, or of its disks"
 
 CLIENTS_DEFAULT = 64
 DURATION_DEFAULT_NS = 10 * NS_PER_S
@@ -104,7 +106,7 @@ def contend_on(
     Errors: what `run_real` and `resolve_backend` raise.
     """
     left_out = [] if plan is not None else left_out_notices(scenario, seed)
-    plan = require_feasible(scenario, seed=seed, plan=plan)
+    plan = require_feasible(scenario, seed=seed, plan=plan, stands_on=spec.stands_on)
     is_struck = bool(plan.faults) or scenario.disturbs
     if clients is None:
         clients = scenario.clients if is_struck else CLIENTS_DEFAULT
@@ -149,7 +151,7 @@ def contend_on(
             f"{len(outcome.unfinished)} clients had not returned from their last call when the run was cut off"
         )
     if is_ours:
-        run_notices.append(EMULATOR_NOTICE)
+        run_notices.append(ONE_MACHINE_NOTICE if spec.stands_on == COORDINATION.name else EMULATOR_NOTICE)
     return Contention(
         outcome=outcome,
         summary=Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs),

@@ -54,7 +54,7 @@ def injection_of(
         journal = Journal(recorder, node=OPERATOR, stamp=host_stamp(runtime), numbers=itertools.count(number))
         with closing(open_store(first.store_uri, request_timeout_ns=OPERATOR_TIMEOUT_NS)) as store:
             own = recorded_store(store, journal=journal, decode=decode)
-            yield RealStore(DEFAULT_STORE, own, [first.key], server=server)
+            yield RealStore(DEFAULT_STORE, own, first.scenario.workload.lock_names(first.key), server=server)
 
     with (
         operated() as store,

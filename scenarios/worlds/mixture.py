@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from lockref.lab.loading import ProviderSpec, load_provider, program_stands_on
 from lockref.provider import StateDecoder
-from scenarios.definition.schema import DeclaredNode, Scenario
+from scenarios.definition.schema import DeclaredNode, Scenario, Workload
 
 CONTROLLER = "controller"
 """The node of a lock's companion, where the scenario declares no nodes."""
@@ -96,6 +96,16 @@ class Mixture:
         """Raise ConfigError if any client's lock cannot live in a simulation."""
         for spec in (self.under_test, *self._others.values()):
             spec.require_virtual_time()
+
+
+def node_options(workload: Workload, key: str, declared: DeclaredNode) -> dict[str, str]:
+    """What the program of a node is told: the names of the locks where there are several, and what is declared.
+
+    key: of the first lock.
+    """
+    locks = workload.lock_names(key)
+    several = {"locks": ",".join(locks)} if len(locks) > 1 else {}
+    return {**several, **declared.options}
 
 
 def inapplicable(scenario: Scenario, under_test: ProviderSpec) -> str:

@@ -42,6 +42,7 @@ from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, 
 from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks.situations import STRUCK
@@ -50,16 +51,16 @@ from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.draw import Draws, draw_scenario
 from scenarios.definition.fault_plan import draw_plan, written_faults
 from scenarios.definition.schema import CLIENTS_MAX, Scenario
-from scenarios.injection.feasible import require_possible, require_reachable
+from scenarios.injection.feasible import require_possible, require_reachable, struck_processes
 from scenarios.injection.session import Injection
 from scenarios.workloads import DELTA_LOG, RESOURCES
 from scenarios.workloads.delta.landings import settle
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
-from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost
+from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost, resource_services
 from scenarios.worlds.companions import Companions
 from scenarios.worlds.injected import injected_workers, injection_of
-from scenarios.worlds.mixture import Mixture
+from scenarios.worlds.mixture import Mixture, node_options
 from scenarios.worlds.threads import LOG_TIMEOUT_NS, ClientThreads, Job
 from scenarios.worlds.workers import LostWorker, Reports, Workers
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
@@ -114,11 +115,9 @@ def run_real(
     BackendUnavailable if the store does not answer.
     KeyboardInterrupt while the clients contend cuts the run off.
     """
-    if scenario.workload.locks > 1:
-        raise CapabilityMissing(f"{scenario.name} has several locks in one process; only a simulation has those")
     count = scenario.clients if clients is None else clients
     mixture = Mixture(scenario, spec)
-    plan = require_feasible(scenario, seed=seed, plan=plan)
+    plan = require_feasible(scenario, seed=seed, plan=plan, stands_on=mixture.stands_on)
     shared_uri = _usable(scenario, store_uri, plan, clients=count, processes=processes, server=server)
     is_log = scenario.workload.kind == DELTA_LOG
     if is_log and places is None:
@@ -145,6 +144,12 @@ def run_real(
         )
         for part in range(processes)
     ]
+    has_struck_nodes = not struck_processes(plan).isdisjoint(mixture.nodes)
+    if has_struck_nodes:
+        jobs += [
+            replace(jobs[0], names=(name,), node=node, first_number=1 + part * REQUESTS_PER_PROCESS)
+            for part, (name, node) in enumerate(mixture.nodes.items(), processes)
+        ]
     row: dict[str, object] = {
         **drawn.run_row(scenario, spec, clients=count, lock=key),
         "run": 0,
@@ -161,8 +166,10 @@ def run_real(
     with _recording(folder) as (kept, spool):
         recorder = SpoolRecorder(spool, 0)
         companions = Companions(
-            mixture.nodes,
-            settings=drawn.lock_settings(scenario.lock, key=key),
+            {} if has_struck_nodes else mixture.nodes,
+            settings=lambda node: replace(
+                drawn.lock_settings(scenario.lock, key=key), options=node_options(scenario.workload, key, node)
+            ),
             channel=lambda node: coordination_channel(parse_store_uri(shared_uri), client=node),
             decode=mixture.decode,
             recorder=recorder,
@@ -228,9 +235,13 @@ def _resource(job: Job, recorder: SpoolRecorder, runtime: ThreadRuntime) -> Chan
     """What the clients of all processes share."""
     if job.scenario.workload.kind == DELTA_LOG:
         return NoResource()
-    resource = RESOURCES[job.scenario.workload.kind]()
-    host = ResourceHost(resource, recorder=recorder, true_ns=runtime.monotonic_ns, lock=job.key)
-    return LocalChannel(host, runtime.mutex())
+    workload = job.scenario.workload
+    made = RESOURCES[workload.kind]
+    hosts = {
+        service: ResourceHost(made(), recorder=recorder, true_ns=runtime.monotonic_ns, lock=lock)
+        for lock, service in resource_services(workload.lock_names(job.key)).items()
+    }
+    return LocalChannel(hosts, runtime.mutex())
 
 
 def _settle(places: LogPlaces, tables: Iterable[str], recorder: SpoolRecorder, spool: Path) -> None:
@@ -325,10 +336,13 @@ def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:
             recorder.event(Kind.FAULT, (worker.at_ns, ABSENT, ABSENT, ""), client, detail=fault)
 
 
-def require_feasible(scenario: Scenario, *, seed: int = 0, plan: FaultPlan | None = None) -> FaultPlan:
+def require_feasible(
+    scenario: Scenario, *, seed: int = 0, plan: FaultPlan | None = None, stands_on: str = OBJECT_STORE.name
+) -> FaultPlan:
     """The plan of a real run, known before any server is started.
 
-    plan: in the place of what the seed draws.
+    plan: in the place of what the seed draws. stands_on: the kind of service that the lock is made for; only one with
+    sessions has nodes that are no clients.
     Raises ConfigError for faults, services or nodes that no real run has; CapabilityMissing where processes cannot be
     stopped.
     """
@@ -343,7 +357,7 @@ def require_feasible(scenario: Scenario, *, seed: int = 0, plan: FaultPlan | Non
                 if name != DEFAULT_STORE and not (is_log and service.kind == TABLE.name)
             ],
         ),
-        ("nodes", list(scenario.nodes)),
+        ("nodes", [] if stands_on == COORDINATION.name else list(scenario.nodes)),
     ):
         if names:
             raise ConfigError(

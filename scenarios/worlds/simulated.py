@@ -35,11 +35,11 @@ from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.log_service import DeltaLogService
 from scenarios.workloads.delta.places import lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
-from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected, ResourceHost
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected, ResourceHost, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.forking import inherited
-from scenarios.worlds.mixture import Mixture
+from scenarios.worlds.mixture import Mixture, node_options
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
 from sim.faults.plan import FaultPlan
 from sim.kernel.kernel import Budget
@@ -110,9 +110,7 @@ class _Laboratory:
         self.reads_first = False
         # By lock, the service that it protects.
         locks = scenario.workload.lock_names(self.settings.key)
-        self._resources = {
-            lock: f"{RESOURCE.name}-{number}" if number > 1 else RESOURCE.name for number, lock in enumerate(locks, 1)
-        }
+        self._resources = resource_services(locks)
         if scenario.workload.kind == DELTA_LOG:
             world.add(RESOURCE.name, DeltaLogService(world.recorder), decode=None)
         else:
@@ -219,8 +217,7 @@ class _Laboratory:
     def _serve(self, node: Node, declared: DeclaredNode) -> None:
         """A node that is no client: its program runs until the run ends; a restart makes it anew."""
         program = load_program(declared.program)
-        several = {"locks": ",".join(self._resources)} if len(self._resources) > 1 else {}
-        settings = replace(self.settings, options={**several, **declared.options})
+        settings = replace(self.settings, options=node_options(self.scenario.workload, self.settings.key, declared))
 
         def serve() -> None:
             ports = _Ports(self, node)

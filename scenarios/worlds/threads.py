@@ -25,7 +25,7 @@ from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.definition.draw import DrawnScenario, profile_of
-from scenarios.definition.schema import Scenario
+from scenarios.definition.schema import DeclaredNode, Scenario
 from scenarios.injection.announcing import Announcements, AnnouncingChannel, RoutedChannel
 from scenarios.injection.routes import Routes, through
 from scenarios.workloads import DELTA_LOG, reads_first
@@ -35,7 +35,7 @@ from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.log_rows import open_rows
 from scenarios.workloads.delta.places import LogPlaces, lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
-from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, Protected, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.client_process import ClientProcess, Surroundings
 from scenarios.worlds.mixture import Mixture
@@ -59,7 +59,7 @@ class Job:
     """What one process is to do; crosses to worker processes by pickling.
 
     places: of the logs, where the clients commit to such. routes: how its only client reaches the store, in a run with
-    a fault plan.
+    a fault plan. node: the program of a process that is no client; its only name is the node's.
     """
 
     scenario: Scenario
@@ -73,6 +73,7 @@ class Job:
     places: LogPlaces | None = None
     routes: Routes = field(default_factory=Routes)
     incarnation: int = 1
+    node: DeclaredNode | None = None
 
 
 def process_stream(seed: int, label: str, client: str, incarnation: int) -> Stream:
@@ -176,12 +177,13 @@ class ClientThreads:
                 self._channels[asked] = opened(min(POOL_MAX, 2 * len(self.job.names)))
             return self._channels[asked]
 
-    def _resource(self, name: str, journal: Journal) -> Protected:
+    def _resource(self, name: str, journal: Journal, lock: str) -> Protected:
         """One client's way to what its lock protects."""
         job, runtime = self.job, self.runtime
         workload, places = job.scenario.workload, job.places
         if workload.kind != DELTA_LOG:
-            return RESOURCE.over(self.resource, RESOURCE_TIMEOUT_NS)
+            service = resource_services(workload.lock_names(job.key))[lock]
+            return RESOURCE.over(OfOneLock(self.resource, service), RESOURCE_TIMEOUT_NS)
         assert places is not None, "a run with a Delta log says where that is"
         objects = self._shared(
             "log",
@@ -275,7 +277,7 @@ class ClientThreads:
             settings=job.drawn.lock_settings(job.scenario.lock, key=lock_key_of(job.scenario.workload, name, job.key)),
             open_store=lambda timeout_ns: open_port(OBJECT_STORE, timeout_ns, ""),
             open_port=open_port,
-            open_resource=lambda _lock: self._resource(name, journal),
+            open_resource=lambda lock: self._resource(name, journal, lock),
             reads_first=reads_first(job.scenario.workload.kind),
             recorder=self.recorder,
             stamp=stamp,

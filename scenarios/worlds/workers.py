@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -22,6 +22,7 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.injection.session import Injection
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
+from scenarios.worlds.companions import NodeTask
 from scenarios.worlds.orphans import end_with_parent
 from scenarios.worlds.threads import GRACE_S, LOOK_NS, START_TIMEOUT_NS, ClientThreads, Job
 
@@ -57,7 +58,8 @@ class _PipeChannel:
 def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Connection) -> None:
     """A worker process: gather, report ready, wait for the start, run, say who had not finished.
 
-    What it records is in the spool at once, so nothing is handed over.
+    The process of a node runs until it is told that the clients have ended. What it records is in the spool at once,
+    so nothing is handed over.
     """
     # A terminal's Ctrl-C reaches every process; the one that was asked for the run passes it on in its own time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -67,9 +69,12 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     faulthandler.enable()
     end_with_parent()
     runtime = ThreadRuntime()
-    threads = ClientThreads(
-        job, recorder=SpoolRecorder(spool, part), resource=_PipeChannel(resource, runtime), runtime=runtime
-    )
+    recorder = SpoolRecorder(spool, part)
+    threads: ClientThreads | NodeTask
+    if job.node is None:
+        threads = ClientThreads(job, recorder=recorder, resource=_PipeChannel(resource, runtime), runtime=runtime)
+    else:
+        threads = NodeTask(job, recorder=recorder, runtime=runtime)
     try:
         with redirect_stdout(sys.stderr):
             threads.gather()
@@ -77,7 +82,10 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
             start_ns = int(control.recv())
             threads.go(max(0, runtime.monotonic_ns() - start_ns))
             try:
-                unfinished = threads.finish(start_ns)
+                if isinstance(threads, NodeTask):
+                    unfinished = threads.finish(control.recv)
+                else:
+                    unfinished = threads.finish(start_ns)
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             except KeyboardInterrupt:
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -277,7 +285,7 @@ class Workers:
                 reports.lost.append(self._lost(number))
         pending = set(self._controls) - {worker.number for worker in reports.lost}
         ends_ns = start_ns + self._jobs[0].drawn.duration_ns + 4 * GRACE_S * NS_PER_S
-        while pending or self._is_expecting:
+        while self._clients(pending) or self._is_expecting:
             with self._mutex:
                 pending |= set(self._added)
                 self._added.clear()
@@ -300,22 +308,43 @@ class Workers:
                     process.terminate()
                 continue
             if not answered:
-                if not pending:
-                    break
-                reports.lost += [self._lost(number, "fell silent and was killed") for number in sorted(pending)]
+                silent = self._clients(pending)
+                pending -= set(silent)
+                reports.lost += [self._lost(number, "fell silent and was killed") for number in silent]
                 break
             for number in [number for number in sorted(pending) if self._controls[number] in answered]:
                 pending.remove(number)
-                try:
-                    message = _raised(self._controls[number].recv())
-                except (EOFError, OSError):
-                    if number not in self._felled:
-                        reports.lost.append(self._lost(number))
-                    continue
-                assert isinstance(message, tuple), "a worker answers with names and a timeout"
-                reports.unfinished += message[0]
-                reports.request_timeout_ns = max(reports.request_timeout_ns, message[1])
+                self._hear(number)
+        self._end_nodes(sorted(pending))
         return reports
+
+    def _clients(self, numbers: Collection[int]) -> list[int]:
+        """Those of these processes that are clients'."""
+        return [number for number in sorted(numbers) if self._jobs[number - 1].node is None]
+
+    def _hear(self, number: int) -> None:
+        """The last word of a process. Errors: what it raised."""
+        reports = self._reports
+        try:
+            message = _raised(self._controls[number].recv())
+        except (EOFError, OSError):
+            if number not in self._felled:
+                reports.lost.append(self._lost(number))
+            return
+        assert isinstance(message, tuple), "a worker answers with names and a timeout"
+        reports.unfinished += message[0]
+        reports.request_timeout_ns = max(reports.request_timeout_ns, message[1])
+
+    def _end_nodes(self, numbers: Sequence[int]) -> None:
+        """Tell the nodes that the clients have ended, and wait for them. Errors: what one of them raised."""
+        for number in numbers:
+            with suppress(OSError):
+                self._controls[number].send(None)
+        for number in numbers:
+            if self._controls[number].poll(GRACE_S):
+                self._hear(number)
+            else:
+                self._reports.lost.append(self._lost(number, "did not end and was killed"))
 
     @property
     def _is_expecting(self) -> bool:

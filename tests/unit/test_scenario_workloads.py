@@ -131,7 +131,7 @@ def live(lock: ScriptedLock, profile: ClientProfile = PROFILE, life: object = lo
         stamp=host_stamp(runtime),
         next_number=itertools.count(1).__next__,
         provider=lock,
-        resource=RESOURCE.over(LocalChannel(host, runtime.mutex()), RESOURCE_TIMEOUT_NS),
+        resource=RESOURCE.over(LocalChannel({RESOURCE.name: host}, runtime.mutex()), RESOURCE_TIMEOUT_NS),
         reads_first=False,
         lock="k",
     )
@@ -238,7 +238,7 @@ def test_a_close_by_another_task_gives_nothing_back_of_its_own() -> None:
             stamp=host_stamp(runtime),
             next_number=number,
             provider=lock,
-            resource=RESOURCE.over(LocalChannel(host, runtime.mutex()), RESOURCE_TIMEOUT_NS),
+            resource=RESOURCE.over(LocalChannel({RESOURCE.name: host}, runtime.mutex()), RESOURCE_TIMEOUT_NS),
             reads_first=False,
             lock="k",
             shares_provider=True,
@@ -280,7 +280,11 @@ def _client(recorder: Recorder, lock: ScriptedLock) -> Client:
         provider=lock,
         resource=RESOURCE.over(
             LocalChannel(
-                ResourceHost(FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k"),
+                {
+                    RESOURCE.name: ResourceHost(
+                        FencedRegister(), recorder=recorder, true_ns=runtime.monotonic_ns, lock="k"
+                    )
+                },
                 runtime.mutex(),
             ),
             RESOURCE_TIMEOUT_NS,
