@@ -82,7 +82,7 @@ def summarised_results(
         stored = store_failure(found) if store_failure else None
         shown = stored.shown if stored else None
         finding = shown.finding if shown else found
-        begin_ns, timeline = _picture(shown) if shown else (0, None)
+        begin_ns, timeline = _picture(shown) if shown else (finding.begin_ns, None)
         failure = Failure(
             id=stored.id if stored else f"{found.clause}-{found.run}",
             clause=finding.clause,

@@ -27,7 +27,7 @@ from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from scenarios.backends import resolve_backend
 from scenarios.backends.zookeeper import ZooKeeperServers, started_zookeeper, unavailable
-from scenarios.definition.load import load_scenario
+from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import run_real
 from tests.coordination_scripts import SCRIPTS, STEPS, Scene, Script, random_script
 from tests.sim.test_coordination_service import scene_of
@@ -241,6 +241,53 @@ def test_locks_contend_on_a_real_server(provider: str, zookeeper: ZooKeeperServe
     assert clauses["S2"] == ("not_applicable" if provider == "helix-lock" else "held")
     with session_on(zookeeper.hosts) as session:
         assert [name for name in session.children("/").body if name.startswith("lockref-")] == []
+
+
+FAILOVER = """
+version: 1
+name: failover
+clients: 2
+duration: 9s
+nodes:
+  controller: {program: "lockref.helix.lock:ControllerNode"}
+  standby: {program: "lockref.helix.lock:ControllerNode"}
+lock: {validity: 2s}
+workload: {life: members, locks: 3, cycles: 4, hold: 300ms, writes: 3, wait: 6s}
+faults:
+  - {kind: crash, client: controller, at: 2s, restart_after: 1s}
+  - {kind: crash, client: standby, at: 5s, restart_after: 1s}
+"""
+
+
+def test_controllers_are_killed_while_locks_move(zookeeper: ZooKeeperServers):
+    """Each controller is a process, and each is killed once: whichever led, the other leads on.
+
+    Three locks, each judged by itself; both controllers' second processes have written.
+    """
+    with resolve_backend(zookeeper.uri, stands_on=COORDINATION.name) as running:
+        outcome = run_real(parse_scenario(FAILOVER), load_provider("helix"), running.uri, processes=2)
+    assert [fired for _, fired, _ in outcome.fault_counts.values()] == [1, 1]
+    assert (outcome.unfinished, outcome.lost) == ((), ())
+    rows = outcome.events.to_pylist()
+    assert len({row["lock"] for row in rows if row["kind"] == "effect"}) == 3
+    begin_ns = min(row["at_ns"] for row in rows)
+    for name, killed_ns in (("controller", 2 * NS_PER_S), ("standby", 5 * NS_PER_S)):
+        assert any(row["node"] == name and row["at_ns"] > begin_ns + killed_ns + NS_PER_S for row in rows)
+    clauses = decide(Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs)).clauses
+    assert {clauses[name] for name in ("S2", "S3", "S4", "S7")} == {"held"}
+
+
+@pytest.mark.long
+def test_several_locks_under_faults_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The catalogue's clusters of four locks, with pauses and kills of clients and controllers as signals."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("z05-several-locks", "z11-several-locks-failover"):
+        code = lockref(["bench", name, "--backend", "zookeeper", "--provider", "helix", "--json"])
+        said = json.loads(capsys.readouterr().out)
+        assert code == 0, said
+        assert said["verdict"] == "held"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.errors import CapabilityMissing, ConfigError
+from lockref.errors import ConfigError
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from reports.checks import judge
@@ -44,7 +44,22 @@ def test_several_locks_need_a_life_that_has_a_task_for_each():
         parse_scenario("version: 1\nname: x\nworkload: {locks: 2}\n", file="x.yaml")
 
 
-def test_a_real_run_has_one_lock():
-    """Said before anything is started."""
-    with pytest.raises(CapabilityMissing, match="several locks in one process; only a simulation has those"):
-        run_real(load_scenario(NAME), load_provider("hardened"), "memory:")
+CALM = """
+version: 1
+name: calm
+clients: 2
+lock: {validity: 4s, renew_every: 400ms, poll_every: 100ms}
+duration: 1s
+workload: {life: members, locks: 3, cycles: 1, hold: 50ms, wait: 5s}
+"""
+
+
+def test_every_lock_of_a_real_run_protects_its_own():
+    """Threads of this process: each lock is granted to both clients in turn, and has effects of its own."""
+    outcome = run_real(parse_scenario(CALM), load_provider("hardened"), "memory:")
+    rows = outcome.events.to_pylist()
+    granted = {(row["node"], row["lock"]) for row in rows if row["kind"] == "believed"}
+    assert len({lock for _, lock in granted}) == 3
+    assert {row["lock"] for row in rows if row["kind"] == "effect"} == {lock for _, lock in granted}
+    verdicts = {row["clause"]: row["verdict"] for row in judge(outcome.events, outcome.runs).verdicts.to_pylist()}
+    assert {verdicts[clause] for clause in ("S2", "S3", "S4", "S7")} == {"held"}
