@@ -106,6 +106,19 @@ def test_a_write_counts_at_the_instant_that_suits_it(sent, answered, verdict):
     assert h.verdict("S4")["verdict"] == verdict
 
 
+def test_two_writes_while_a_takeover_is_under_way_accuse_nobody():
+    """S4: the takeover is answered at 12.5 s; until then either client may be the holder, in whatever order they write.
+
+    n2 writes first, then n1: the order of their grants says nothing where each held the lock when it wrote.
+    """
+    h = Wire()
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.write("n2", Op.ACQUIRE, sent=ns(12), replied=ns(12.5), owner="owner-n2", valid_until=ns(22))
+    h.works("n2", 12.1)
+    h.works("n1", 12.2)
+    assert h.verdict("S4")["verdict"] == HELD
+
+
 def test_a_lapsed_grant_that_nobody_took_still_guards():
     """S4: a lease that ran out is its holder's until somebody takes it (E7)."""
     h = Wire()
@@ -154,6 +167,40 @@ def test_a_waiter_of_a_free_lock_is_seen_by_its_requests(last, verdict):
     for at in (4.0, 5.0, last):
         h.refused("n2", at)
     assert h.verdict("L3")["verdict"] == verdict
+
+
+def test_who_only_gives_back_does_not_wait():
+    """L3: a client that tries in vain to remove a record, every second, never asked for the lock."""
+    h = Wire(end_ns=ns(60))
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.gives_back("n1", 3)
+    for at in range(4, 12):
+        h.write("n2", Op.DELETE, sent=ns(at), if_version="gone", outcome=Outcome.PRECONDITION_FAILED)
+    assert h.verdict("L3")["verdict"] == HELD
+
+
+def test_a_holder_that_looks_at_its_own_record_does_not_wait():
+    """L3: it holds the lock, and has nothing to wait for."""
+    h = Wire(end_ns=ns(60))
+    h.takes("n1", 1, on=IF_ABSENT)
+    for at in (2, 3):
+        h.looks("n1", at)
+    h.gives_back("n1", 4)
+    assert h.verdict("L3")["verdict"] == HELD
+
+
+def test_a_wait_ends_with_the_request_that_is_granted():
+    """L3: also where its answer is lost, and its record is removed before the client is heard again."""
+    h = Wire(end_ns=ns(60))
+    h.takes("n1", 1, on=IF_ABSENT)
+    h.refused("n2", 2)
+    h.gives_back("n1", 3)
+    h.event(Kind.SENT, ns(3.5), "n2", request=h.number(), op=Op.ACQUIRE, if_version=IF_ABSENT,
+            content="c2", owner="owner-n2", valid_until_ns=ns(13.5))  # fmt: skip
+    h.read("n1", ns(4) + 2, sent=ns(4), version="v-n2", content="c2", owner="owner-n2")
+    h.version = "v-n2"
+    h.gives_back("n1", 5)
+    assert h.verdict("L3")["verdict"] == HELD
 
 
 def test_who_lets_time_pass_has_stopped_waiting():

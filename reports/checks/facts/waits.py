@@ -38,6 +38,7 @@ def find_waits(case: Case, over_ns: Ints) -> Waits:
     acquires = np.flatnonzero(operations.op == Op.ACQUIRE)
     seen = np.array(list(_seen_waits(case)), dtype=np.int64).reshape(-1, 3)
     row = seen[:, 0]
+    assert bool(np.all(seen[:, 2] >= seen[:, 1])), "a wait does not end before it begins"
     return Waits(
         group=np.concatenate((events.lock_key[operations.call_row[acquires]], events.lock_key[row])),
         run=np.concatenate((operations.run[acquires], events.run[row])),
