@@ -26,12 +26,13 @@ from lockref.errors import (
     LockTimeout,
     ReleaseFailed,
 )
+from lockref.helix.application import Handlers, Listener, ParticipantSettings
 from lockref.helix.cluster import Cluster, RebalanceMode, Resource
 from lockref.helix.configured import creates
 from lockref.helix.controller import Controller, ControllerSettings
 from lockref.helix.membership import Membership
 from lockref.helix.messages import Message
-from lockref.helix.participant import Handlers, Listener, Participant, ParticipantSettings
+from lockref.helix.participant import Participant
 from lockref.helix.pipeline import Semantics
 from lockref.helix.state_model import StateModel, Transition
 from lockref.helix.views import decode_state

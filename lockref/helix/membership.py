@@ -19,7 +19,8 @@ from lockref.errors import (
     ReleaseFailed,
     StoreRejected,
 )
-from lockref.helix.participant import Listener, Participant
+from lockref.helix.application import Listener
+from lockref.helix.participant import Participant
 from lockref.runtime import NS_PER_MS, MonoNs, Runtime
 
 

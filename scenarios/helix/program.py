@@ -20,12 +20,13 @@ from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable, ConfigError, LockError, StoreRejected
 from lockref.helix import layout
+from lockref.helix.application import Handlers, Listener, ParticipantSettings
 from lockref.helix.cluster import Cluster, Instance
 from lockref.helix.configured import configured, to_apply
 from lockref.helix.controller import Controller, ControllerSettings, Pass
 from lockref.helix.measures import measure
 from lockref.helix.messages import Message
-from lockref.helix.participant import Handlers, Listener, Participant, ParticipantSettings
+from lockref.helix.participant import Participant
 from lockref.helix.pipeline import Alarm, AlarmKind
 from lockref.helix.state_model import StateModel
 from lockref.helix.zn_record import ZNRecord

@@ -129,7 +129,7 @@ def test_an_instance_that_lives_already(run: Run, operator: KazooClient, monkeyp
     """Z18: exit 2 with the session whose name it is; the other one is left alone."""
     assert run("--then", "leave")[0] == 0
     operator.create(f"{run.folder}{FIRST}", b"{}", ephemeral=True)
-    monkeypatch.setattr("lockref.helix.participant.JOIN_PATIENCE_NS", 0)
+    monkeypatch.setattr("lockref.helix.arrival.JOIN_PATIENCE_NS", 0)
     code, _, said = run("--session-timeout", "1s")
     assert code == 2
     assert f"belongs to session {operator.client_id[0]:x} and did not end within 1 s" in said

@@ -12,12 +12,13 @@ from typing import Any
 from lockref.coordination.port import Call, Stat
 from lockref.coordination.session import COORDINATION, Session
 from lockref.helix import layout
+from lockref.helix.application import Handlers, Listener, ParticipantSettings
 from lockref.helix.cluster import Cluster, RebalanceMode, Resource
 from lockref.helix.configured import creates
 from lockref.helix.controller import Controller, ControllerSettings, Pass
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK
 from lockref.helix.messages import Message
-from lockref.helix.participant import Handlers, Listener, Participant, ParticipantSettings
+from lockref.helix.participant import Participant
 from lockref.helix.pipeline import Alarm
 from lockref.helix.zn_record import ZNRecord
 from lockref.ports import PushChannel, Reply, Request

@@ -495,7 +495,7 @@ def test_a_lock_too_many_waits(monkeypatch: pytest.MonkeyPatch):
 
     def script() -> None:
         monkeypatch.setattr("lockref.helix.zn_record.RECORD_BYTES_MAX", 700)
-        monkeypatch.setattr("lockref.helix.participant.RECORD_BYTES_MAX", 700)
+        monkeypatch.setattr("lockref.helix.current_states.RECORD_BYTES_MAX", 700)
         helix.join(n1, "n1")
         for number in range(80):
             helix.send("n1", "RELEASED", "LOCKED", lock=f"{RESOURCE}_{number}")

@@ -17,11 +17,12 @@ from kazoo.client import KazooClient
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable, LockError
+from lockref.helix.application import ParticipantSettings
 from lockref.helix.cluster import Cluster
 from lockref.helix.configured import creates
 from lockref.helix.controller import Controller, ControllerSettings
 from lockref.helix.messages import Message
-from lockref.helix.participant import Participant, ParticipantSettings
+from lockref.helix.participant import Participant
 from lockref.helix.pipeline import Alarm
 from lockref.helix.rebalancers import Question, mod
 from lockref.runtime import NS_PER_S, ThreadRuntime

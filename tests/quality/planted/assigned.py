@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from lockref.helix.application import Listener, ParticipantSettings
 from lockref.helix.controller import Controller
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK, ControllerNode, HelixLock
 from lockref.helix.messages import Message
-from lockref.helix.participant import Listener, Participant, ParticipantSettings
+from lockref.helix.participant import Participant
 from lockref.helix.pipeline import Decision, Replica, Snapshot, decide
 from lockref.helix.rebalancers import Rebalancer
+from lockref.helix.transitions import Transitions
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS
 
@@ -111,19 +113,19 @@ class WorksOnAfterDisconnect(HelixLock):
 
     def _made(self, listener: Listener) -> Participant:
         participant = super()._made(listener)
-        participant._settings = replace(participant._settings, fences_itself=False)
+        participant._holdings.settings = replace(participant._holdings.settings, fences_itself=False)
         return participant
 
 
-class _Early(Participant):
+class _Early(Transitions):
     def _is_executed(self, states: Any, replica: Any, message: Message) -> bool:
         """It says first that it has given back, and stops then."""
         if message.source == states.model.top:
-            held = self._held.get(message.lock)
+            held = self._holdings.token(message.lock)
             self._write_states_early(states, replica, message)
             if held is not None:
                 self._runtime.sleep(LONG_HANDLER_NS)
-            self._give_up(message.lock)
+            self._holdings.give_up(message.lock)
             return True
         return super()._is_executed(states, replica, message)
 
@@ -137,7 +139,11 @@ class _Early(Participant):
         states.is_writing = False
 
 
+class _EarlyParticipant(Participant):
+    transitions = _Early
+
+
 class AcknowledgesBeforeItsCallbackEnds(_Variant):
     """It reports that it has given back while it still works (T14)."""
 
-    participant = _Early
+    participant = _EarlyParticipant
