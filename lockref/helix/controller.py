@@ -136,6 +136,8 @@ class Controller:
             except LockLost:
                 self._begin_anew()
             except (StoreRejected, ConfigError) as error:
+                if self._is_stopping:
+                    return
                 if not self._has_led:
                     raise
                 # It has worked before: somebody has taken a right away, or written nonsense, and may mend it.
@@ -169,11 +171,11 @@ class Controller:
                 self._term = self._elected()
             else:
                 try:
-                    event = self._pass_and_wait()
+                    is_in_doubt = self._pass_and_wait()
                 except Interrupted:
                     self._runtime.sleep(RETRY_PAUSE_NS)
-                    event = SessionState.CONNECTED
-                if event is SessionState.CONNECTED:
+                    is_in_doubt = True
+                if is_in_doubt:
                     # What happened while nobody answered was told to nobody (Z14).
                     self._asking.answered(lambda: self._session.sync())
                     self._term = self._still_leading()
@@ -236,10 +238,12 @@ class Controller:
         return ZNRecord("HISTORY", record.simple, record.maps, {"HISTORY": entries, paths.cluster: names}).to_json()
 
     def _still_leading(self) -> int | None:
-        found = self._asking.answered(lambda: self._session.exists(self._paths.leader, is_watching=True))
-        if isinstance(found.version, Stat) and found.version.owner == self._session.id:
-            return self._term
-        return self._elected()
+        return self._term if self._is_reigning() else self._elected()
+
+    def _is_reigning(self) -> bool:
+        """Is LEADER that of this reign? One of an earlier request may have landed late, after somebody else had led."""
+        found = self._asking.answered(lambda: self._session.exists(self._paths.leader, is_watching=True)).version
+        return isinstance(found, Stat) and (found.owner, found.created_zxid) == (self._session.id, self._reign_zxid)
 
     def _await_event(self, timeout_ns: int | None) -> Event | None:
         event = self._session.next_event(timeout_ns)
@@ -251,8 +255,11 @@ class Controller:
 
     # One pass.
 
-    def _pass_and_wait(self) -> Event | None:
-        """Decide until there is nothing to send, then wait for an event. Raises Interrupted, LockLost."""
+    def _pass_and_wait(self) -> bool:
+        """Decide until there is nothing to send, then wait for an event. Raises Interrupted, LockLost.
+
+        True if what came puts in doubt that it leads: it was disconnected, or LEADER was removed.
+        """
         began_ns = self._runtime.monotonic_ns()
         reading = self._read()
         snapshot = reading.snapshot
@@ -282,15 +289,13 @@ class Controller:
         took_ns = self._runtime.monotonic_ns() - began_ns
         self._on_pass(Pass(snapshot=snapshot, decision=done, sent=sent, took_ns=took_ns))
         event = self._await_event(self._settings.period_ns)
-        # Events come in crowds: one pass answers all that have arrived.
-        while event is not SessionState.CONNECTED and (more := self._session.next_event(0)) is not None:
-            self._reader.heard(more)
-            event = more
-        if event is SessionState.LOST:
-            raise LockLost("the controller's session has ended", reason="session ended")
-        if event == WatchEvent(Change.DELETED, self._paths.leader, self._session.id):
-            return SessionState.CONNECTED
-        return event
+        is_in_doubt = False
+        # Events come in crowds: one pass answers all that have arrived. Each may be the one that puts in doubt.
+        while event is not None:
+            removal = WatchEvent(Change.DELETED, self._paths.leader, self._session.id)
+            is_in_doubt |= event is SessionState.CONNECTED or event == removal
+            event = self._await_event(0)
+        return is_in_doubt
 
     def _read(self) -> Reading:
         return self._reader.read(self._book.pages, self._book.zxid)
@@ -343,9 +348,8 @@ class Controller:
 
     def _lead_on_or_stop(self, *, is_open: bool) -> None:
         """After a batch that was not confirmed. is_open: it may still land, so HISTORY changes before the next one."""
-        leader = self._asking.answered(lambda: self._session.exists(self._paths.leader, is_watching=True)).version
-        if not isinstance(leader, Stat) or (leader.owner, leader.created_zxid) != (self._session.id, self._reign_zxid):
-            self._term = self._still_leading()
+        if not self._is_reigning():
+            self._term = self._elected()
             return
         history = self._asking.answered(lambda: self._session.exists(self._paths.leader_history)).version
         # Somebody who does not lead may have written HISTORY: then no batch of ours would ever pass.

@@ -18,7 +18,6 @@ from lockref.runtime import NS_PER_S, MonoNs
 
 class _Order(NamedTuple):
     instance: str
-    session: str
     lock: str
     source: str
     target: str
@@ -29,24 +28,25 @@ class Orders:
 
     def __init__(self, period_ns: int) -> None:
         self._period_ns = period_ns
-        self._sent: dict[_Order, MonoNs] = {}
+        # When, and to which session.
+        self._sent: dict[_Order, tuple[MonoNs, str]] = {}
 
     def due(
         self, messages: Sequence[Message], snapshot: Snapshot, now_ns: MonoNs
     ) -> tuple[tuple[Message, ...], list[Alarm]]:
         """Those that may be sent now, and an alarm for each instance that does not do what it is told."""
-        for order in list(self._sent):
+        for order, (_, session) in list(self._sent.items()):
             replica = snapshot.of(order.lock).get(order.instance)
-            is_same = snapshot.live.get(order.instance) == order.session
+            is_same = snapshot.live.get(order.instance) == session
             if replica is None or replica.state != order.source or not is_same:
                 del self._sent[order]
         due: list[Message] = []
         unheeded: dict[str, list[Message]] = {}
         for message in messages:
-            since_ns = self._sent.get(_order(message))
-            if since_ns is not None:
+            sent = self._sent.get(_order(message))
+            if sent is not None:
                 unheeded.setdefault(message.instance, []).append(message)
-            if since_ns is None or now_ns - since_ns >= self._period_ns:
+            if sent is None or now_ns - sent[0] >= self._period_ns:
                 due.append(message)
         alarms = [
             Alarm(
@@ -64,8 +64,8 @@ class Orders:
         tops = {group.name: group.model.top for group in snapshot.groups}
         for message in messages:
             if message.target != tops[message.resource]:
-                self._sent[_order(message)] = now_ns
+                self._sent[_order(message)] = (now_ns, message.session)
 
 
 def _order(message: Message) -> _Order:
-    return _Order(message.instance, message.session, message.lock, message.source, message.target)
+    return _Order(message.instance, message.lock, message.source, message.target)

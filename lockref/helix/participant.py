@@ -133,6 +133,8 @@ class Participant:
             except LockLost as error:
                 self._live_anew(error.reason)
             except (StoreRejected, ConfigError) as error:
+                if self._patience.is_leaving:
+                    return
                 # Somebody has taken a right away, or written nonsense. What is held stays held; it may be mended.
                 self._listener.alarm(str(error))
                 self._runtime.sleep(self._session.timeout_ns // REFUSED_PAUSES)

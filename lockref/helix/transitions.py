@@ -130,7 +130,9 @@ class Transitions:
         self._go_on(states, replica)
 
     def _is_executed(self, states: States, replica: Replica, message: Message) -> bool:
-        """One transition (section 3, participant side). False if the message has to wait."""
+        """One transition (section 3, participant side). False if the message has to wait. Raises LockLost."""
+        # Who leaves has entered every lock as given back: what was sent meanwhile does not fit, and need not.
+        self._patience.require_session(message)
         top = states.model.top
         if replica.state not in (message.source, message.target):
             self._listener.alarm(f"{message.lock} is {replica.state}; a message wants it from {message.source}")

@@ -25,12 +25,15 @@ def shown(say: Callable[[str], None], *, is_live: bool) -> Iterator[Told]:
 
 
 def finding(phase: Phase) -> str:
-    """One sentence about what the change has cost."""
+    """What the change has cost, in one line. Locks that nobody holds come first."""
+    unheld = sum(not each for each in phase.holders.values())
+    found = [f"{unheld} of {len(phase.holders)} locks are held by nobody"] if unheld else []
     if phase.change is Change.START:
-        return f"{len(phase.holders)} locks, {phase.messages} messages, {phase.seconds:.2f} s"
-    held = sum(bool(each) for each in phase.holders.values())
-    words = (
-        f"{phase.moved} locks moved, {phase.unnecessary} of them although their holder was live; "
-        f"at least {phase.least} had to. {phase.messages} messages in {phase.passes} passes, {phase.seconds:.2f} s"
-    )
-    return words if held == len(phase.holders) else f"{words}. {len(phase.holders) - held} locks are held by nobody"
+        found.append(f"{len(phase.holders)} locks, {phase.messages} messages, {phase.seconds:.2f} s")
+    else:
+        found.append(
+            f"{phase.moved} locks moved, {phase.unnecessary} of them from holders that were live; "
+            f"to balance the load, at least {phase.least} had to move. "
+            f"{phase.messages} messages in {phase.passes} passes, {phase.seconds:.2f} s"
+        )
+    return ". ".join(found)

@@ -88,12 +88,13 @@ class Ear(Listener):
 
 
 class Helix:
-    """A world with one ZooKeeper and one configured cluster."""
+    """A world with one ZooKeeper and one configured cluster. lags_ns: of its servers; see `CoordinationService`."""
 
-    def __init__(self, *, locks: int = 1, rebalancer: str = "sticky", plan: FaultPlan = EMPTY_PLAN) -> None:
+    def __init__(self, *, locks: int = 1, rebalancer: str = "sticky", plan: FaultPlan = EMPTY_PLAN,
+                 lags_ns: tuple[int, ...] = (0,)) -> None:  # fmt: skip
         network = NetworkModel(latency_ns=(1 * NS_PER_MS, 3 * NS_PER_MS))
         self.world = World(seed=1, network=network, plan=plan)
-        self.service = CoordinationService()
+        self.service = CoordinationService(lags_ns=lags_ns)
         self.world.add("zk", self.service, decode=lambda _key, _body: ())
         resource = Resource(
             name=RESOURCE, locks=locks, replicas=1, mode=RebalanceMode.USER_DEFINED, rebalancer=rebalancer,

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from lockref.coordination.port import MULTI
+from lockref.coordination.port import CHILDREN, MULTI, SessionState, change, create, delete
+from lockref.helix.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
-from tests.sim.helix_world import PATHS, RESOURCE, Asked, Helix, paths_of
+from tests.sim.helix_world import PATHS, RESOURCE, Asked, Helix, paths_of, undisturbed
 
 LOCK = f"{RESOURCE}_0"
 
@@ -79,5 +81,107 @@ def test_who_finds_out_late_that_it_has_led_sends_nothing():
         term = helix.stat(PATHS.leader_history)
         assert term is not None
         assert f'"TERM":"{term.version}"'.encode() in (helix.body(PATHS.grants) or b"")
+
+    helix.play(script)
+
+
+def test_a_batch_is_refused_once_leader_is_removed():
+    """Z11: who was deposed by hand sends nothing, also as long as no successor has written HISTORY."""
+    helix = Helix()
+    a, _, _ = helix.participant("a")
+    controller, channel = helix.controller()
+    outcomes: list[Outcome] = []
+
+    def deposed(request: Request, ask: Asked) -> Reply:
+        if not is_batch(request):
+            return ask(request)
+        if not outcomes:
+            helix.remove(PATHS.leader)
+        reply = ask(request)
+        outcomes.append(reply.outcome)
+        return reply
+
+    def script() -> None:
+        channel.disturb = deposed
+        helix.start("controller", controller.run)
+        helix.join(a, "a")
+        helix.until(lambda: a.holds(LOCK), "it leads again, and grants")
+        assert outcomes == [Outcome.PRECONDITION_FAILED, Outcome.APPLIED]
+
+    helix.play(script)
+
+
+def test_leader_that_is_made_again_by_the_same_session_begins_another_reign():
+    """T28: a request that landed late, after a leader of another make, which may have undone what the book says."""
+    helix = Helix()
+    a, _, _ = helix.participant("a")
+    controller, _ = helix.controller()
+
+    def script() -> None:
+        helix.join(a, "a")
+        helix.start("controller", controller.run)
+        helix.until(lambda: a.holds(LOCK), "it leads")
+        leader, book = helix.stat(PATHS.leader), helix.stat(PATHS.grants)
+        assert leader is not None
+        assert book is not None
+        body, history = helix.body(PATHS.leader), ZNRecord("HISTORY").to_json()
+        again = (delete(PATHS.leader), create(PATHS.leader, body or b"", is_ephemeral=True))
+        assert helix.service._decide(leader.owner, (*again, change(PATHS.leader_history, history))).failure is None
+        helix.executed("a", "LOCKED", "DROPPED")
+        helix.until(lambda: a.holds(LOCK), "it leads on, and grants again")
+        renewed = helix.stat(PATHS.grants)
+        assert renewed is not None
+        assert renewed.created_zxid > book.created_zxid
+
+    helix.play(script)
+
+
+def test_the_removal_of_leader_is_noticed_in_a_crowd_of_events():
+    """Z14: other events follow it before the controller looks, and there is nothing to send."""
+    helix = Helix()
+    a, _, _ = helix.participant("a")
+    controller, channel = helix.controller()
+    crowds: list[str] = []
+
+    def crowd(request: Request, ask: Asked) -> Reply:
+        if not crowds and request.verb == CHILDREN:
+            crowds.append(request.key)
+            helix.remove(PATHS.leader)
+            helix.put(PATHS.instance("a").config, helix.body(PATHS.instance("a").config) or b"")
+            helix.sleep_ms(50)
+        return ask(request)
+
+    def script() -> None:
+        helix.join(a, "a")
+        helix.start("controller", controller.run)
+        helix.until(lambda: a.holds(LOCK), "it leads")
+        helix.sleep_ms(100)
+        channel.disturb = crowd
+        ideal = PATHS.ideal_state(RESOURCE)
+        helix.put(ideal, helix.body(ideal) or b"")
+        helix.until(lambda: bool(crowds), "a pass is disturbed")
+        helix.sleep_ms(1000)
+        assert helix.stat(PATHS.leader) is not None
+
+    helix.play(script)
+
+
+def test_a_leader_that_is_connected_again_sees_what_happened_meanwhile():
+    """Z14: its server follows 20 s late; without `sync` it would decide by what was before the silence."""
+    helix = Helix(lags_ns=(0, 20 * NS_PER_S))
+    a, _, _ = helix.participant("a")
+    controller, channel = helix.controller()
+
+    def script() -> None:
+        helix.join(a, "a")
+        helix.start("controller", controller.run)
+        helix.until(lambda: a.holds(LOCK), "it leads")
+        channel.disturb = lambda _request, _ask: TIMED_OUT
+        helix.until(lambda: controller._session.state is SessionState.SUSPENDED, "nobody answers it")
+        helix.put(PATHS.instance("a").config, ZNRecord("a", {"HELIX_ENABLED": "false"}).to_json())
+        seen = len(helix.passes)
+        channel.disturb = undisturbed
+        helix.until(lambda: len(helix.passes) > seen, "it decides again")
+        assert list(helix.passes[-1].snapshot.disabled) == ["a"]
 
     helix.play(script)

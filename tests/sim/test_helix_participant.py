@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lockref.coordination.port import CLOSE, MULTI, PING, Failure, SessionState, WatchEvent, failed
+from lockref.coordination.port import CHILDREN, CLOSE, GET, MULTI, PING, Failure, SessionState, WatchEvent, failed
 from lockref.errors import ConfigError, LockLost, ReleaseFailed
 from lockref.helix.lock import ALL_HANDLED
 from lockref.helix.messages import Message
@@ -533,6 +533,66 @@ def test_who_leaves_is_granted_nothing_any_more():
         helix.on("n1", n1.leave)
         assert at_closing == [(False, False)]
         assert [each[0] for each in ear.heard] == ["granted", "revoked"]
+
+    helix.play(script)
+
+
+def test_a_message_that_crosses_a_departure_raises_no_alarm():
+    """Who leaves has said that it gives everything back; the controller, too, had asked for that, a moment before."""
+    helix = Helix()
+    n1, ear, channel = helix.participant("n1")
+    crossed: list[str] = []
+
+    def read_late(request: Request, ask: Asked) -> Reply:
+        reply = ask(request)
+        if request.verb == GET and request.key.startswith(f"{N1.messages}/"):
+            helix.until(lambda: helix.stat(N1.live) is None, "it has left")
+            crossed.append(request.key)
+        elif request.verb == CLOSE:
+            helix.sleep_ms(200)
+        return reply
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.executed("n1", "RELEASED", "LOCKED")
+        channel.disturb = read_late
+        helix.send("n1", "LOCKED", "DROPPED")
+        helix.sleep_ms(50)
+        helix.on("n1", n1.leave)
+        helix.sleep_ms(500)
+        assert crossed
+        assert ear.alarms == []
+
+    helix.play(script)
+
+
+def test_a_refusal_after_a_controller_was_stopped_raises_no_alarm():
+    """It stops calmly: what its last requests meet, its connection closed, is nothing that an operator can mend."""
+    helix = Helix()
+    n1, _, _ = helix.participant("n1")
+    controller, channel = helix.controller()
+    stopped: list[bool] = []
+
+    def refused_at_the_end(request: Request, ask: Asked) -> Reply:
+        if request.verb != CHILDREN:
+            return ask(request)
+        helix.until(lambda: bool(stopped), "it is stopped")
+        return refused(request, ask)
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.start("controller", controller.run)
+        helix.until(lambda: n1.holds(LOCK), "it leads, and grants")
+        helix.sleep_ms(100)
+        channel.disturb = refused_at_the_end
+        ideal = PATHS.ideal_state(RESOURCE)
+        helix.put(ideal, helix.body(ideal) or b"")
+        helix.remove(N1.live)
+        helix.sleep_ms(50)
+        controller.stop()
+        stopped.append(True)
+        helix.sleep_ms(1000)
+        assert helix.alarms == []
 
     helix.play(script)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lockref.coordination.port import CHILDREN, CONNECT, GET, PING, SessionState
-from lockref.coordination.session import COORDINATION, Read, Session
+from lockref.coordination.port import CHILDREN, CONNECT, GET, PING, SessionState, WatchEvent
+from lockref.coordination.session import COORDINATION, Event, Read, Session
 from lockref.helix.lock import ALL_HANDLED
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
@@ -244,5 +244,68 @@ def test_a_leader_whose_session_was_found_to_be_over_leads_once_more():
         stat = helix.stat(PATHS.leader)
         assert stat is not None
         assert [stat.owner] == [each.id for each in helix.service._sessions.values() if each.client == "controller"]
+
+    helix.play(script)
+
+
+def test_what_is_queued_of_a_session_that_was_ended_is_told_to_no_later_one():
+    """Z10: a watch fired and nobody took the event before the session was ended by its client."""
+    helix = Helix()
+    session, _ = helix.session("n1")
+    runtime = helix.world.node("n1").process.runtime
+
+    def work() -> Event | None:
+        session.start(runtime, timeout_ns=SESSION_NS)
+        session.exists(PATHS.root, is_watching=True)
+        session.set(PATHS.root, b"changed")
+        runtime.sleep(NS_PER_S // 10)
+        session.end()
+        session.start(runtime, timeout_ns=SESSION_NS)
+        return session.next_event(NS_PER_S // 10)
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        assert helix.on("n1", work) is None
+
+    helix.play(script)
+
+
+def test_a_watch_of_an_earlier_session_is_told_to_no_later_one():
+    """Z10: the task that takes what is pushed was held up until the next session had begun."""
+    helix = Helix()
+    session, channel = helix.session("n1")
+    runtime = helix.world.node("n1").process.runtime
+    received, receive = [], channel.receive
+    is_second = False
+
+    def held_up(timeout_ns: int | None) -> object | None:
+        message = receive(timeout_ns)
+        if isinstance(message, WatchEvent):
+            received.append(message)
+            while not is_second:
+                runtime.sleep(NS_PER_S // 1000)
+        return message
+
+    def work() -> list[Event | None]:
+        nonlocal is_second
+        channel.receive = held_up  # type: ignore[method-assign]
+        session.start(runtime, timeout_ns=SESSION_NS)
+        session.exists(PATHS.root, is_watching=True)
+        session.set(PATHS.root, b"changed")
+        helix.until(lambda: bool(received), "the watch has fired")
+        session.end()
+        session.start(runtime, timeout_ns=SESSION_NS)
+        is_second = True
+        earlier = session.next_event(NS_PER_S // 10)
+        session.exists(PATHS.root, is_watching=True)
+        session.set(PATHS.root, b"changed again")
+        return [earlier, session.next_event(NS_PER_S // 10)]
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        earlier, own = helix.on("n1", work)
+        assert earlier is None
+        assert isinstance(own, WatchEvent), "what is pushed to the session itself is told"
+        assert own.session == session.id
 
     helix.play(script)
