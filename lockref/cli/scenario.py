@@ -12,6 +12,13 @@ from lockref.cli.options import SEED_RANGE
 
 SEEDS = range(1, 31)
 ABOUT_MAX = 400
+LEGEND = (
+    "a scenario, and what is expected of each build in it (clauses: docs/spec.md); below, what happens",
+    "  held                   no clause breaks, in any run",
+    "  held S1 S3             these clauses hold; the others are not asked about",
+    "  violated S3; held S1   S3 breaks in at least one run, S1 in none",
+)
+"""How to read `lockref scenario list`."""
 
 
 @click.group(name="scenario")
@@ -39,7 +46,8 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
             }
         )
         return
-    console.say("expected of each build (clauses: docs/spec.md)", style="dim")
+    for line in LEGEND:
+        console.say(line, style="dim")
     for path, scenario in loaded:
         expected = ", ".join(f"{build} {expectation_words(scenario.expect[build])}" for build in scenario.expect)
         console.say(f"{path.stem:<34} {expected}")

@@ -55,7 +55,9 @@ def contend_until_held(
 
 
 @pytest.mark.parametrize(
-    "address", [on("ministack"), on("localstack"), on("fake-gcs-server"), on("azurite")], indirect=True
+    "address",
+    [on("ministack"), *(on(name, pytest.mark.long) for name in ("localstack", "fake-gcs-server", "azurite"))],
+    indirect=True,
 )
 def test_two_hundred_threads_append_to_one_list(address: str) -> None:
     """S1, S3, S4: no append is lost and no two threads believe; the list ends exactly 0 to n-1."""

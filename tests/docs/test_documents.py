@@ -50,6 +50,8 @@ def _commands() -> list[tuple[str, str]]:
 COMMANDS = _commands()
 PLAIN = [case for case in COMMANDS if not NEEDS_SERVER.match(case[1]) and not NEEDS_SPARK.match(case[1])]
 SERVED = [case for case in COMMANDS if case[1].startswith("lockref bench")]
+LASTING = re.compile(r"^lockref bench (e\d|swarm|w16-helping)")
+"""What lasts as long as its scenario says; tests/backends/test_faults_on_the_wire.py carries out a shorter plan."""
 PROBED = [case for case in COMMANDS if case[1].startswith("lockref probe") and NEEDS_SERVER.match(case[1])]
 ON_THE_WIRE = [case for case in COMMANDS if case[1].startswith("lockref wire") and "docs/examples" in case[1]]
 
@@ -57,7 +59,8 @@ ON_THE_WIRE = [case for case in COMMANDS if case[1].startswith("lockref wire") a
 def test_the_documents_show_commands() -> None:
     """A change of style in the documents must not leave these tests without anything to run."""
     assert len(PLAIN) >= 8
-    assert SERVED
+    assert any(LASTING.match(command) for _, command in SERVED)
+    assert not all(LASTING.match(command) for _, command in SERVED)
 
 
 @pytest.fixture
@@ -99,7 +102,10 @@ def test_a_shown_command_runs(document: str, command: str, workplace: Path, caps
 
 @pytest.mark.realbackend
 @pytest.mark.xdist_group("ministack")
-@pytest.mark.parametrize(("document", "command"), SERVED, ids=[command for _, command in SERVED])
+@pytest.mark.parametrize(
+    ("document", "command"),
+    [pytest.param(*case, marks=[pytest.mark.long] if LASTING.match(case[1]) else [], id=case[1]) for case in SERVED],
+)
 def test_a_shown_contention_runs(
     document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
 ) -> None:
@@ -109,9 +115,21 @@ def test_a_shown_contention_runs(
     assert code in (0, 3), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
 
 
+@pytest.mark.parametrize(("document", "command"), PROBED, ids=[command for _, command in PROBED])
+def test_a_shown_probe_is_understood(
+    document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `probe` would send is counted, with every option that the document shows; a wrong one is a usage error."""
+    code = run([*shlex.split(command)[1:], "--dry-run"])
+    assert code == 0, f"{document}: `{command} --dry-run` exits {code}: {capsys.readouterr().err}"
+
+
 @pytest.mark.realbackend
 @pytest.mark.xdist_group("ministack")
-@pytest.mark.parametrize(("document", "command"), PROBED, ids=[command for _, command in PROBED])
+@pytest.mark.parametrize(
+    ("document", "command"),
+    [pytest.param(*case, marks=[] if "--output" in case[1] else [pytest.mark.long], id=case[1]) for case in PROBED],
+)
 def test_a_shown_probe_runs(
     document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
 ) -> None:

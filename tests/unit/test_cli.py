@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -167,6 +168,15 @@ def test_bad_input_is_one_clear_line(
     told = capsys.readouterr()
     assert said in told.err + told.out
     assert "Traceback" not in told.err + told.out
+
+
+def test_the_catalogue_begins_with_how_to_read_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each word that a line of the listing can have is told before the first of them."""
+    assert run(["scenario", "list"]) == 0
+    legend, listing = capsys.readouterr().out.split("a01-", 1)
+    for form in ("held", "held S1", "violated S3; held S1"):
+        assert re.search(rf"^  {form}.* {{2,}}", legend, re.MULTILINE), form
+        assert re.search(rf" {form}\b", listing), form
 
 
 @pytest.mark.parametrize("command", [["sim", "e08", "--seeds", "1"], ["bench", "--backend", "memory:", "--for", "1s"]])
