@@ -143,6 +143,7 @@ def test_a_killed_leader_costs_neither_session_nor_order(ensemble: ZooKeeperServ
         assert found.owner == session.id
 
 
+@pytest.mark.long
 def test_a_frozen_leader_is_replaced(ensemble: ZooKeeperServers):
     """T24: the others go on without it, and it does no harm after its pause; a killed server comes back."""
     leader = ensemble.leader()
