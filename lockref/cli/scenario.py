@@ -12,13 +12,6 @@ from lockref.cli.options import SEED_RANGE
 
 SEEDS = range(1, 31)
 ABOUT_MAX = 400
-LEGEND = (
-    "a scenario, and what is expected of each build in it (clauses: docs/spec.md); below, what happens",
-    "  held                   no clause breaks, in any run",
-    "  held S1 S3             these clauses hold; the others are not asked about",
-    "  violated S3; held S1   S3 breaks in at least one run, S1 in none",
-)
-"""How to read `lockref scenario list`."""
 
 
 @click.group(name="scenario")
@@ -31,7 +24,7 @@ def command() -> None:
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
     """The catalogue, with the verdict expected of each build."""
-    from scenarios.definition.expectations import expectation_words
+    from scenarios.definition.expectations import LEGEND, expectation_words
     from scenarios.definition.load import catalogue, load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
@@ -46,8 +39,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
             }
         )
         return
-    for line in LEGEND:
-        console.say(line, style="dim")
+    console.say(LEGEND, style="dim")
     for path, scenario in loaded:
         expected = ", ".join(f"{build} {expectation_words(scenario.expect[build])}" for build in scenario.expect)
         console.say(f"{path.stem:<34} {expected}")

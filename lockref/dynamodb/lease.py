@@ -369,13 +369,7 @@ class DynamoLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.unlock()
-        except LockError as unlock_error:
-            if error is None:
-                raise
-            # How the release ended must not hide how the work ended.
-            error.add_note(f"unlocking afterwards: {unlock_error}")
+        self.gated.leave(self.unlock, error)
 
     def close(self) -> None:
         """End the heartbeat and give back what is held by the calling task. See `GatedClient.close`."""

@@ -149,6 +149,18 @@ class GatedClient(Generic[R]):
             self.client.forget()
         close()
 
+    def leave(self, unlock: Callable[[], None], error: BaseException | None) -> None:
+        """The end of a `with` block, by `unlock`. How the release ended must not hide how the work ended (H24).
+
+        error: how the work ended, None if well. Raises what `unlock` raises, where that is the only error.
+        """
+        try:
+            unlock()
+        except LockError as unlock_error:
+            if error is None:
+                raise
+            error.add_note(f"unlocking afterwards: {unlock_error}")
+
     def break_off(self, tenure: Tenure[R] | None, depth: int) -> None:
         """A Ctrl-C struck the release of `tenure`. The caller has left its critical section all the same (H6)."""
         if tenure is not None and tenure is self.client.tenure and tenure.task == self.runtime.current_task():

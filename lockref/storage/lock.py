@@ -211,13 +211,7 @@ class StorageLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.unlock()
-        except LockError as unlock_error:
-            if error is None:
-                raise
-            # H24: how the release ended must not hide how the work ended.
-            error.add_note(f"unlocking afterwards: {unlock_error}")
+        self.gated.leave(self.unlock, error)
 
     # ---- the end ----
 

@@ -26,7 +26,7 @@ from lockref.stores.azure_client import BODY_BYTES_MAX, NO_ANSWER, make_client, 
 from lockref.stores.http_session import explain_silence
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
-from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
+from lockref.stores.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
 from lockref.stores.wire import Exchange, bounded
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ _FAILED = Outcome.PRECONDITION_FAILED
 _NEVER: Final = "it cannot be written as a lock object"
 
 WRITE_OUTCOMES: tuple[StatusRow, ...] = (
-    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
-    StatusRow(status=412, outcome=_FAILED, why="the object is not what the condition says"),
+    *OBJECT_STORES,
     StatusRow(
         status=412,
         code="LeaseIdMissing",
@@ -50,7 +49,6 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
         why="somebody has a lease of Azure's on the object; break it, or wait until it ends",
     ),
     StatusRow(status=409, code="BlobAlreadyExists", outcome=_FAILED, why="the object is there already"),
-    StatusRow(status=409, outcome=Outcome.CONFLICT, why="a concurrent request got in the way; try again"),
     StatusRow(status=409, code="ContainerDisabled", outcome=Outcome.REJECTED, why="the container is disabled"),
     StatusRow(
         status=409,
@@ -78,8 +76,6 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     StatusRow(status=404, outcome=Outcome.REJECTED, why="something other than the object is missing"),
     StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down"),
     StatusRow(status=503, code="ServerBusy", outcome=Outcome.THROTTLED, why="too many requests; slow down"),
-    StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
-    StatusRow(status=401, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
     StatusRow(
         status=403,
         code="AuthenticationFailed",
@@ -89,8 +85,6 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check roles, token and firewall"),
     StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
     StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
-    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
-    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
 )
 """Every answer of Azure (conditional-writes.md, section 1; Azure's "Blob Storage error codes") and what it means for
 a write. Of OperationTimedOut, a 500, Azure itself says that the write may have landed."""

@@ -28,7 +28,7 @@ from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.http_session import bound_connections, explain_silence
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
-from lockref.stores.statuses import StatusRow, classify, read_reply, write_reply
+from lockref.stores.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
 from lockref.stores.wire import Exchange, bounded
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ NO_SUCH_OBJECT: Final = "noSuchObject"
 NO_SUCH_BUCKET: Final = "noSuchBucket"
 
 WRITE_OUTCOMES: tuple[StatusRow, ...] = (
-    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
-    StatusRow(status=412, outcome=Outcome.PRECONDITION_FAILED, why="the object is not what the condition says"),
+    *OBJECT_STORES,
     # The service has one reason, notFound, for both; the two codes are ours (see `_code`).
     StatusRow(
         status=404,
@@ -57,15 +56,10 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
         why="there is no such object",
     ),
     StatusRow(status=404, code=NO_SUCH_BUCKET, outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
-    StatusRow(status=409, outcome=Outcome.CONFLICT, why="a concurrent request got in the way; try again"),
     StatusRow(status=429, outcome=Outcome.THROTTLED, why="more than one write per second on an object; slow down"),
-    StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
-    StatusRow(status=401, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
     StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check credentials and bucket policy"),
     StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
     StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
-    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
-    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
 )
 """Every answer of GCS (conditional-writes.md, section 1) and what it means for a write."""
 

@@ -26,7 +26,7 @@ from botocore.handlers import add_expect_header
 from lockref.stores.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, explain, is_dummy, status_and_code
 from lockref.stores.keys import check_key
 from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
-from lockref.stores.statuses import REASON_CHARS_MAX, StatusRow, classify, read_reply, write_reply
+from lockref.stores.statuses import OBJECT_STORES, REASON_CHARS_MAX, StatusRow, classify, read_reply, write_reply
 from lockref.stores.wire import Exchange, bounded
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 CAPABILITIES = StoreCapabilities(dialect="s3", versions_repeat=True, conditional_delete=True)
 
 WRITE_OUTCOMES: tuple[StatusRow, ...] = (
-    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
-    StatusRow(status=412, outcome=Outcome.PRECONDITION_FAILED, why="the object is not what the condition says"),
+    *OBJECT_STORES,
     StatusRow(
         status=404,
         code="NoSuchKey",
@@ -50,11 +49,9 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     StatusRow(status=404, code="404", outcome=Outcome.PRECONDITION_FAILED, missing=True, why="there is no such object"),
     StatusRow(status=404, code="NoSuchBucket", outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
     StatusRow(status=404, outcome=Outcome.REJECTED, why="something other than the object is missing"),
-    StatusRow(status=409, outcome=Outcome.CONFLICT, why="a concurrent request got in the way; try again"),
     StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down"),
     StatusRow(status=503, code="SlowDown", outcome=Outcome.THROTTLED, why="too many requests; slow down"),
     StatusRow(status=400, code="RequestTimeout", outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
-    StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
     StatusRow(
         status=400,
         code="AuthorizationHeaderMalformed",
@@ -67,12 +64,9 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
         outcome=Outcome.REJECTED,
         why="this machine's clock is too far from the server's; set it right",
     ),
-    StatusRow(status=401, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
     StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check credentials and bucket policy"),
     StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this condition"),
     StatusRow(status=3, outcome=Outcome.REJECTED, why="the bucket lives elsewhere; name its region or endpoint"),
-    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
-    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
 )
 """Every answer of S3 (conditional-writes.md, section 1) and what it means for a write."""
 

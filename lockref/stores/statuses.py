@@ -45,6 +45,17 @@ class StatusRow:
         return 0
 
 
+OBJECT_STORES: Final = (
+    StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
+    StatusRow(status=412, outcome=Outcome.PRECONDITION_FAILED, why="the object is not what the condition says"),
+    StatusRow(status=409, outcome=Outcome.CONFLICT, why="a concurrent request got in the way; try again"),
+    StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
+    StatusRow(status=401, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
+    StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
+    StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
+)
+"""What the object stores of all clouds mean alike. A cloud's own code for one of these statuses decides before."""
+
 UNFORESEEN: Final = StatusRow(status=0, outcome=Outcome.AMBIGUOUS, why="a status that no row covers")
 
 

@@ -123,7 +123,7 @@ def ensure_environment(program: Named, packages: Packages | NodeNative, interpre
     folder = _folder(program, packages, interpreter)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(folder.with_name(f"{folder.name}.lock")):
+        with one_at_a_time(folder.with_name(f"{folder.name}.lock")):
             if not (folder / _MARKER).exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 _build(program, packages, interpreter, folder)
@@ -149,7 +149,8 @@ def _folder(program: Named, packages: Packages | NodeNative, interpreter: Interp
 
 
 @contextlib.contextmanager
-def _one_at_a_time(lock: Path) -> Iterator[None]:
+def one_at_a_time(lock: Path) -> Iterator[None]:
+    """Processes that make the same thing do so one after the other. lock: a file beside it. Raises OSError."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

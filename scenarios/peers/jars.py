@@ -9,10 +9,8 @@ download.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Final
 
 from lockref.errors import CapabilityMissing
 from lockref.java import JavaHome
+from scenarios.backends.environments import backend_cache, one_at_a_time
 
 DOWNLOAD_TIMEOUT_S: Final = 240
 _LOG_LINES = 5
@@ -41,8 +40,7 @@ class Jar:
 
 def jar_cache() -> Path:
     """The folder of fetched jars: below LOCKREF_CACHE, or ~/.cache/lockref."""
-    root = os.environ.get("LOCKREF_CACHE")
-    return (Path(root) if root else Path.home() / ".cache" / "lockref") / "jars"
+    return backend_cache().with_name("jars")
 
 
 def pyspark_jars() -> Path:
@@ -69,8 +67,7 @@ def fetch(jar: Jar, *, java: JavaHome) -> Path:
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{jar.file_name}.lock").open("w") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
+        with one_at_a_time(folder / f"{jar.file_name}.lock"):
             if not (target.is_file() and _digest(target) == jar.sha256):
                 _download(jar, folder, java)
     except OSError as error:

@@ -6,7 +6,6 @@ Jars and program are kept in the cache of the servers.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ from typing import Final
 
 from lockref.errors import BackendUnavailable
 from lockref.java import JavaHome, search_java
-from scenarios.backends.environments import backend_cache
+from scenarios.backends.environments import backend_cache, one_at_a_time
 
 BUILD_TIMEOUT_S: Final = 600
 
@@ -55,8 +54,7 @@ class JavaProgram:
         built = folder / "built"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / "lock").open("w") as gate:
-                fcntl.flock(gate, fcntl.LOCK_EX)
+            with one_at_a_time(folder / "lock"):
                 if not built.is_dir():
                     self._build(search.home, folder, built)
         except OSError as error:

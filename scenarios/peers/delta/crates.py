@@ -7,7 +7,6 @@ made here by changing one line of the released source.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import re
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends.environments import backend_cache
+from scenarios.backends.environments import backend_cache, one_at_a_time
 
 BUILD_TIMEOUT_S: Final = 1200  # The SDK below the crate takes a minute on two idle cores.
 CRATE_DIGESTS: Final = {
@@ -47,8 +46,7 @@ def crate_driver() -> Path:
     program = folder / _PROGRAM
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
+        with one_at_a_time(folder / "lock"):
             if not program.is_file():
                 _build(cargo, folder, program)
     except OSError as error:

@@ -7,7 +7,6 @@ program, because Litestream's own command does not offer it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends.environments import backend_cache
+from scenarios.backends.environments import backend_cache, one_at_a_time
 from scenarios.backends.pins import Packages
 from scenarios.peers.delta.originals import Original
 
@@ -101,8 +100,7 @@ def _built(name: str, program: str, package: str, source: Callable[[Path], Path]
     made = folder / program
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
+        with one_at_a_time(folder / "lock"):
             if not made.is_file():
                 with tempfile.TemporaryDirectory(dir=folder) as scratch:
                     work = Path(scratch)
