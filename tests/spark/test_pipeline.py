@@ -111,7 +111,7 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
     ("scenario", "provider", "clauses"),
     [
         ("w16-unconditional-puts", "dynamodb-lock-0.6.1", {"DL1", "DL4"}),
-        ("b05-time-to-live", "dynamodb-lock-0.6.1", {"S3"}),
+        pytest.param("b05-time-to-live", "dynamodb-lock-0.6.1", {"S3"}, marks=pytest.mark.long),
         ("z10-partitioned-holder", "helix-recipe", {"S3", "S4", "L1"}),
     ],
 )
@@ -126,7 +126,7 @@ def test_commits_leases_and_assignments_are_judged_alike(
     assert {row["clause"] for row in expected if row["verdict"] == "violated"} >= clauses
 
 
-@pytest.mark.parametrize("write", [write_parquet, write_jsonl])
+@pytest.mark.parametrize("write", [write_parquet, pytest.param(write_jsonl, marks=pytest.mark.long)])
 def test_locks_of_every_protocol_are_judged_alike(spark: SparkSession, tmp_path: Path, write: Write) -> None:
     """Which source tells of a lock's grants is read from the runs table, on Spark as in the process."""
     stories = [assigned(), queued(), mixed(), assigned(is_simulated=False), queued(is_simulated=False), mixed()]
