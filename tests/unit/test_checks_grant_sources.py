@@ -221,6 +221,19 @@ def test_a_state_written_again_is_no_new_grant():
     assert (grants(judgement), judgement.grants["renewals"].to_pylist()) == ([("n1", 2, None, "open")], [2])
 
 
+def test_what_a_body_only_carries_along_is_no_new_grant():
+    """A participant writes all its locks in one body: what it gave back before stays given back (S2 of its holder)."""
+    h = Service("assignment")
+    h.says(1, "n2", by="n2", token=1)
+    h.says(2, "n2", by="n2", op=Op.RELEASE, token=1)
+    h.says(3, "n1", by="n1", op=Op.ACQUIRE, token=2)
+    h.says(4, "n2", by="n2", op=Op.WRITE)
+    h.says(5, "n1", by="n1", op=Op.WRITE, token=2)
+    judgement = h.judged()
+    assert grants(judgement) == [("n2", 1, 2, "released"), ("n1", 3, None, "open")]
+    assert "S2" not in broken_clauses(judgement)
+
+
 def test_an_owner_that_is_no_nodes_name_is_known_by_the_answer():
     """A participant may go by another name than its process: its answers tell whose name that is."""
     h = Service("assignment")

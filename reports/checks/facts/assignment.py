@@ -38,6 +38,7 @@ class Assignment:
         writes = landed_writes(events, runs, self.locks)
         owner, op = events.codes("owner")[writes.row], events.numbers("op")[writes.row]
         is_live = (owner != NO_TEXT) & (op != Op.RELEASE) & (op != Op.DELETE)
+        is_live = _carried_along(events.lock_key[writes.row], owner, op == Op.WRITE, is_live)
         ends = _ends_the_grant(events.lock_key[writes.row], owner, is_live)
         kept = np.flatnonzero(is_live | ends)
         writes, owner, is_live = writes.take(kept), owner[kept], is_live[kept]
@@ -62,6 +63,27 @@ class Assignment:
             source=ASSIGNED,
         )
         return grants_of(events, changes)
+
+
+def _carried_along(group: Ints, owner: Codes, is_carried: Flags, is_live: Flags) -> Flags:
+    """Per state: is it live, where one that a body only carries along is what its owner's state was before.
+
+    A participant writes all its locks in one body. What it gave back long ago, and writes once more beside another
+    lock, gives it nothing: it is no grant.
+    """
+    count = len(group)
+    place = np.arange(count)
+    order = np.lexsort((place, owner, group))
+    told = np.where(is_carried[order], -1, place)
+    new = np.ones(count, dtype=np.bool_)
+    new[1:] = (group[order][1:] != group[order][:-1]) | (owner[order][1:] != owner[order][:-1])
+    starts = np.flatnonzero(new)
+    begin = np.repeat(starts, np.diff(np.append(starts, count)))
+    last = np.maximum.accumulate(told) if count else told
+    found = is_live.copy()
+    known = last >= begin
+    found[order[known]] = is_live[order[last[known]]]
+    return found
 
 
 def _ends_the_grant(group: Ints, owner: Codes, is_live: Flags) -> Flags:
