@@ -6,10 +6,13 @@ import random
 
 import pytest
 
+from lockref.helix import rebalancers
 from lockref.helix.cluster import lock_names
 from lockref.helix.measures import Change, ask, measure
 from lockref.helix.pipeline import ThrottleRule, decide
-from lockref.helix.rebalancers import REBALANCERS, Question, Rebalancer, sticky
+from lockref.helix.rebalancers import REBALANCERS, Assignment, Question, Rebalancer, sticky
+from lockref.helix.strange_rebalancer import Cabinet
+from lockref.runtime import NS_PER_S, ThreadRuntime
 from tests.unit.helix.pipeline_driver import Driven
 
 
@@ -76,3 +79,30 @@ def test_a_throttled_cluster_still_converges():
         cluster.execute(messages)
     assert sent == [6, 6, 0]
     assert len(cluster.table()) == 12
+
+
+class Remembers:
+    """A rule with a memory: whoever had a lock before keeps it."""
+
+    def __init__(self) -> None:
+        self.given: Assignment = {}
+
+    def __call__(self, question: Question) -> Assignment:
+        self.given = self.given or sticky(question)
+        return self.given
+
+
+def test_a_rule_is_loaded_once_so_that_it_may_remember(monkeypatch: pytest.MonkeyPatch):
+    """Z15: one object for all runs of a controller's pipeline; another controller loads its own."""
+    loaded: list[str] = []
+
+    def load(name: str) -> Rebalancer:
+        loaded.append(name)
+        return Remembers()
+
+    monkeypatch.setattr(rebalancers, "load", load)
+    cabinet = Cabinet(ThreadRuntime(), NS_PER_S)
+    assert cabinet.of("rule") is cabinet.of("rule")
+    assert loaded == ["rule"]
+    assert Cabinet(ThreadRuntime(), NS_PER_S).of("rule") is not cabinet.of("rule")
+    assert loaded == ["rule", "rule"]
