@@ -101,6 +101,7 @@ THE_GRANT_STANDS = (
     "return StorageLock.__enter__",
     "call StorageLock.unlock",
     "call StorageLock.__exit__",
+    "call GatedClient.leave",
     "call StorageLock.close",
 )
 """The lock has just said yes, or has not yet been told to unlock. The program holds it, and `close` gives it back."""

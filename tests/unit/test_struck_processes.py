@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from lockref.errors import LockrefError
-from scenarios.injection import real_time
-from scenarios.injection.real_time import RealNode
+from scenarios.injection.real_time import RealNode, send_signal
+from scenarios.worlds import struck_processes
 from scenarios.worlds.struck_processes import StruckProcesses
 from scenarios.worlds.threads import Job
 
@@ -98,7 +99,7 @@ def test_nothing_is_stopped_where_there_is_no_process(monkeypatch: pytest.Monkey
     node.handle, _, _ = struck()
     node.handle.kill(succeeded=True)
     sent: list[int] = []
-    monkeypatch.setattr(real_time, "_send", lambda pid, _number: sent.append(pid))
+    monkeypatch.setattr(struck_processes, "send_signal", lambda pid, _number: sent.append(pid))
     node.pause(1_000)
     assert sent == []
 
@@ -106,4 +107,4 @@ def test_nothing_is_stopped_where_there_is_no_process(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("pid", [0, -1])
 def test_a_signal_goes_to_one_process(pid: int) -> None:
     with pytest.raises(AssertionError, match="groups of processes"):
-        real_time._send(pid, real_time.signal.SIGCONT)
+        send_signal(pid, signal.SIGCONT)
