@@ -22,10 +22,17 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_no_scenario_is_left_out() -> None:
-    """Each demands something, or it has no place in a gate; most demand everything."""
-    not_demanded = {path.stem: load_scenario(path).not_demanded() for path in catalogue()}
-    assert [name for name, clauses in not_demanded.items() if clauses >= set(CLAUSES)] == []
-    assert sum(not clauses for clauses in not_demanded.values()) > 0.8 * len(not_demanded)
+    """Each demands something, or it has no place in a gate; most demand everything.
+
+    Where a controller assigns the locks, who holds a lock is asked of the assignment and not of a lock's record. So the
+    clauses about records are not demanded there; those about holders and their effects are, in every such scenario.
+    """
+    scenarios = [load_scenario(path) for path in catalogue()]
+    assigned = [scenario for scenario in scenarios if "helix" in scenario.expect]
+    others = [scenario for scenario in scenarios if "helix" not in scenario.expect]
+    assert [each.name for each in scenarios if each.not_demanded() >= set(CLAUSES)] == []
+    assert [each.name for each in assigned if each.not_demanded() & {"S2", "S3", "S4", "S7"}] == []
+    assert sum(not each.not_demanded() for each in others) > 0.8 * len(others) > 0.8 * 100
 
 
 def test_more_is_demanded_of_a_lock_that_needs_no_wall_clock() -> None:
