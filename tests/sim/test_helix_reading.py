@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from lockref.coordination.port import CHILDREN, EXISTS, GET
+from lockref.helix.asking import Asking
+from lockref.helix.grants import Page, Standing
+from lockref.helix.looking import Looking
+from lockref.helix.pipeline import Semantics
+from lockref.helix.reading import ClusterReader
+from lockref.helix.rebalancers import load
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
 from tests.sim.helix_world import CLUSTER, PATHS, RESOURCE, Asked, Helix
+
+LOCK = f"{RESOURCE}_0"
 
 
 def test_a_pass_reads_no_body_again_that_has_not_changed():
@@ -59,3 +67,48 @@ def test_a_message_that_is_gone_is_forgotten():
         assert controller._reader._messages == {}
 
     helix.play(script)
+
+
+def test_a_recall_is_not_believed_while_the_states_cannot_be_read():
+    """Granted, then recalled, and both messages are gone: what the instance said before either of them tells nothing.
+
+    The last good word counts for what it says that the instance holds. That it did not hold is old news.
+    """
+    helix = Helix()
+    participant, _, _ = helix.participant("a")
+    session, _ = helix.session("reader")
+    runtime = helix.world.node("reader").process.runtime
+    reader = ClusterReader(
+        Looking(session, Asking(session, runtime).settled), PATHS, semantics=Semantics.OURS, rebalancer=load
+    )
+    found: dict[str, tuple[str, list[str]]] = {}
+
+    def reads() -> None:
+        """What is thought of the replica of a, and what the page may leave out: before and after the damage."""
+        session.start(runtime, timeout_ns=NS_PER_S)
+        live = helix.live_session("a")
+        path = PATHS.instance("a").current_state(live, RESOURCE)
+        pages = {"a": Page(live, {LOCK: Standing.RECALLED})}
+        sound = helix.body(path)
+        assert sound is not None, "a reports its states"
+        for when, body in (("readable", sound), ("damaged", b"{"), ("never read", b"{"), ("mended", sound)):
+            helix.put(path, body)
+            if when == "never read":
+                reader.forget()
+            read = reader.read(pages, helix.zxid)
+            doubt = read.snapshot.replicas[LOCK]["a"].doubt
+            found[when] = (doubt, list(read.settled.get("a", [])))
+
+    def script() -> None:
+        helix.join(participant, "a")
+        helix.executed("a", "RELEASED", "LOCKED")
+        helix.executed("a", "LOCKED", "RELEASED")
+        helix.on("reader", reads)
+
+    helix.play(script)
+    assert found == {
+        "readable": ("", [LOCK]),
+        "damaged": ("what it reports cannot be read", []),
+        "never read": ("what it reports cannot be read", []),
+        "mended": ("", [LOCK]),
+    }
