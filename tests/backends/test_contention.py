@@ -78,6 +78,7 @@ def test_contenders_in_several_processes_share_one_history(address: str) -> None
     assert counted.reach["handoff"][1] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("address", [on(TABLES)], indirect=True)
 def test_deltas_lease_holds_on_a_real_table(address: str) -> None:
     """S1, S3, S4 of the DynamoDB lease, its clients in two processes."""

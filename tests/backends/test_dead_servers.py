@@ -113,6 +113,7 @@ def test_a_killed_server_is_exit_5_and_never_held(tmp_path: Path) -> None:
     assert run(["check", str(tmp_path)]) == 5
 
 
+@pytest.mark.long
 def test_a_server_that_froze_and_came_back_is_told(tmp_path: Path) -> None:
     """SIGSTOP for four of eight seconds: no loss, and too little of the run was answered."""
 
@@ -130,6 +131,7 @@ def test_a_server_that_froze_and_came_back_is_told(tmp_path: Path) -> None:
     assert run(["check", str(tmp_path)]) == 3
 
 
+@pytest.mark.long
 def test_a_server_that_stays_frozen_is_exit_5(tmp_path: Path) -> None:
     """Nothing is refused, nothing is reset: every request waits for its time-out."""
     with own_server() as (uri, server):

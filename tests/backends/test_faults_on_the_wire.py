@@ -343,6 +343,7 @@ must_happen: [grant, lost_reply_acquire, "fault:error", "fault:pause"]
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)
 def test_a_plan_is_carried_out_on_clients_in_processes(address):
     """H5, H7: the hardened lock meets on a real server what it meets in a simulation, and holds."""
@@ -354,6 +355,7 @@ def test_a_plan_is_carried_out_on_clients_in_processes(address):
     assert (verdicts.safety, verdicts.reasons) == ("held", ())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("address", [on("ministack")], indirect=True)
 def test_a_plan_that_never_struck_proves_nothing(address):
     """Inconclusive, with the reason, as in a simulation."""

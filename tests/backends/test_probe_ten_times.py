@@ -70,7 +70,7 @@ def require_one_verdict(name: str, times: int, *only: str) -> None:
     "name",
     [
         pytest.param("ministack", marks=pytest.mark.xdist_group("ministack")),
-        pytest.param("localbucket", marks=pytest.mark.xdist_group("further")),
+        pytest.param("localbucket", marks=[pytest.mark.long, pytest.mark.xdist_group("further")]),
     ],
 )
 def test_a_good_and_a_bad_server_have_one_verdict_twice(name: str) -> None:

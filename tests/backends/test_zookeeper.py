@@ -260,6 +260,7 @@ faults:
 """
 
 
+@pytest.mark.long
 def test_controllers_are_killed_while_locks_move(zookeeper: ZooKeeperServers):
     """Each controller is a process, and each is killed once: whichever led, the other leads on.
 

@@ -20,7 +20,7 @@ pytestmark = [
     ("processes", "phase", "is_group"),
     [
         (1, "middle", False),
-        (2, "middle", False),
+        pytest.param(2, "middle", False, marks=pytest.mark.long),
         pytest.param(2, "middle", True, marks=pytest.mark.long),
         (1, "start", False),
     ],

@@ -158,7 +158,7 @@ def test_an_interrupted_run_of_several_processes_keeps_its_history(tmp_path: Pat
     assert "violated" not in verdicts_on(outcome).values()
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_ctrl_c_that_python_dropped_ends_a_run(processes: int, tmp_path: Path) -> None:
     """A KeyboardInterrupt that is raised in a finaliser is lost; a run that would last an hour ends all the same."""
 
@@ -202,7 +202,12 @@ def paused(when: str) -> Scenario:
 
 
 @pytest.mark.parametrize(
-    "when", ["at: 0s", "when: {client: n1, op: acquire, cut: c4}", "when: {client: n1, nth: 2, cut: c0}"]
+    "when",
+    [
+        pytest.param("at: 0s", marks=pytest.mark.long),
+        "when: {client: n1, op: acquire, cut: c4}",
+        pytest.param("when: {client: n1, nth: 2, cut: c0}", marks=pytest.mark.long),
+    ],
 )
 def test_a_real_process_is_stopped_where_the_plan_says(when: str, tmp_path: Path) -> None:
     """U2: it does nothing for as long as the plan says, and the hardened lock survives it."""

@@ -83,6 +83,7 @@ def test_a_campaign_that_ended_by_a_signal_goes_on_as_well(tmp_path: Path) -> No
     assert any("resumed: " in notice for notice in told(tmp_path, "--resume")["notices"])  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_what_a_killed_campaign_finished_can_be_judged(tmp_path: Path) -> None:
     """`lockref check` reads the kept histories of its whole chunks, and says how the run ended."""
     process = begun(tmp_path)

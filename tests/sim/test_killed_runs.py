@@ -107,6 +107,7 @@ class Frozen(StorageLock):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="SIGSTOP is POSIX")
 def test_a_worker_that_answers_no_more_is_named(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Frozen with the lock in its hand: it is not waited for beyond the grace, and counts as crashed."""
@@ -128,8 +129,15 @@ def test_a_worker_that_answers_no_more_is_named(own_folder: Path, monkeypatch: p
     assert "violated" not in decide(counts).clauses.values()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    ("processes", "number"),
+    [
+        (1, signal.SIGINT),
+        (2, signal.SIGTERM),
+        pytest.param(1, signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param(2, signal.SIGINT, marks=pytest.mark.long),
+    ],
+)
 def test_sigterm_ends_a_bench_like_ctrl_c(own_folder: Path, number: signal.Signals, processes: int) -> None:
     """130, "interrupted", a history that is judged, no spool left."""
     store = own_folder.as_uri() if processes > 1 else "memory:"

@@ -110,7 +110,7 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
 @pytest.mark.parametrize(
     ("scenario", "provider", "clauses"),
     [
-        ("w16-unconditional-puts", "dynamodb-lock-0.6.1", {"DL1", "DL4"}),
+        pytest.param("w16-unconditional-puts", "dynamodb-lock-0.6.1", {"DL1", "DL4"}, marks=pytest.mark.long),
         pytest.param("b05-time-to-live", "dynamodb-lock-0.6.1", {"S3"}, marks=pytest.mark.long),
         ("z10-partitioned-holder", "helix-recipe", {"S3", "S4", "L1"}),
     ],
@@ -256,7 +256,7 @@ def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: Spa
 @pytest.mark.parametrize(
     ("line", "damaged", "verdict"),
     [
-        ('{"run": 0, "seq":', 2, "inconclusive"),
+        pytest.param('{"run": 0, "seq":', 2, "inconclusive", marks=pytest.mark.long),
         pytest.param('["no", "object"]', 2, "inconclusive", marks=pytest.mark.long),
         pytest.param('{"at_ns": 1, "node": "n1", "kind": "call"}', 2, "inconclusive", marks=pytest.mark.long),
         ('{"run": 0, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "violated"),
@@ -361,6 +361,7 @@ def test_a_file_without_one_event_is_no_history(spark: SparkSession, tmp_path: P
         analyse([folder], tmp_path / "out", spark)
 
 
+@pytest.mark.long
 def test_demanded_situations_that_never_happened_leave_it_open(spark: SparkSession, tmp_path: Path) -> None:
     """Situations: a scenario that demands a crash and has none is inconclusive, and says what is missing."""
     events, runs = history([""], must_happen=["grant", "crash"])

@@ -107,6 +107,7 @@ def test_a_server_with_one_flaw_is_found_out(flaw: str, only: str, broken: set[s
     assert all(told["clauses"][clause]["witness"] for clause in broken)
 
 
+@pytest.mark.long
 def test_an_honest_refusal_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
     """501 to a conditional delete: unsupported, the store is usable, and locks that need it cannot be carried."""
     with serving(Bucket(flaw="no conditional delete")) as uri:

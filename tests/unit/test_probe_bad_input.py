@@ -36,7 +36,11 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: Refusing(told=Told(301, error="PermanentRedirect")), "301 PermanentRedirect"),
         (lambda: Refusing(told=HTML), "does a store answer there?"),
         (lambda: Refusing(told=Told(200, headers={"ETag": '"x"'})), "and a read shows"),
-        (lambda: Refusing(told=Told(500, body=b"x" * 100, drip_s=0.1)), "TimeoutError: no answer"),
+        pytest.param(
+            lambda: Refusing(told=Told(500, body=b"x" * 100, drip_s=0.1)),
+            "TimeoutError: no answer",
+            marks=pytest.mark.long,
+        ),
         (NoReads, "a first read was answered 403 AccessDenied"),
     ],
     ids=[
@@ -66,12 +70,14 @@ def mute() -> Iterator[str]:
         yield f"s3://bucket/p?endpoint=http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+@pytest.mark.long
 def test_a_mute_endpoint_is_told_in_one_line(mute: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 5 after the time of one request, not after that of them all."""
     assert run(["probe", mute, *SHORT]) == 5
     assert "no answer; the request may have taken effect" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_object_lock_leaves_objects_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """Bodies come with their sum, as such a bucket demands. What is locked stays, and is told with its prefix."""
     bucket = ObjectLock()

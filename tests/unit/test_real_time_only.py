@@ -46,6 +46,7 @@ def test_hudis_own_lock_has_a_name() -> None:
     assert registered()["hudi-jvm"] == "scenarios.peers.hudi:HudiOriginalLock"
 
 
+@pytest.mark.long
 @pytest.mark.java
 def test_many_threads_start_one_jvm(tmp_path: Path) -> None:
     """Four threads that start the JVM at once ended the process by SIGSEGV; in a process of its own, as it must be."""

@@ -176,6 +176,10 @@ def store_at(scheme: str, server: Server, *, protocol: str = "http", timeout_ms:
 
 
 every = pytest.mark.parametrize("scheme", ACCOUNT_IN)
+one = pytest.mark.parametrize(
+    "scheme", [pytest.param(scheme, marks=[] if scheme == "s3" else [pytest.mark.long]) for scheme in ACCOUNT_IN]
+)
+"""All three stand on one HTTP session: what waits for seconds asks one of them, and `make test-all` all."""
 
 
 @every
@@ -189,7 +193,7 @@ def test_a_stalled_body_is_an_answer_lost(scheme: str, status: int) -> None:
             assert store.put_if_version("key", b"x", Version("1")).outcome is Outcome.AMBIGUOUS
 
 
-@every
+@one
 @pytest.mark.parametrize("what", DRIPPING)
 def test_a_dripping_server_is_late_as_a_whole(scheme: str, what: str) -> None:
     """A1: the deadline covers the whole reply; bytes that keep coming do not move it."""
@@ -199,7 +203,7 @@ def test_a_dripping_server_is_late_as_a_whole(scheme: str, what: str) -> None:
         assert store.put_if_absent("key", b"x").outcome is Outcome.AMBIGUOUS
 
 
-@every
+@one
 def test_a_deadline_belongs_to_one_request(scheme: str) -> None:
     """A kept connection serves the next request under that one's own deadline, and a late one is not used again."""
     answers = [at_once(GOOD), at_once(GOOD), LONG, at_once(GOOD)]
