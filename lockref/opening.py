@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from lockref.dynamodb.lease import DynamoLock
@@ -20,12 +21,21 @@ from lockref.errors import ConfigError
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.storage.place import store_uri
+from lockref.stores.admission import NEEDED, Admission
+from lockref.stores.probe.clauses import CONDITIONS, DESIGNS
+from lockref.stores.probe.fingerprint import store_facts
 from lockref.stores.uri import open_store, parse_store_uri
 
 if TYPE_CHECKING:
     from lockref.locks.notices import LossCallback
     from lockref.provider import LockListener
     from lockref.storage.audit import AuditTrail
+
+_NOT_NEEDED: Final = frozenset(one.clause for one in CONDITIONS.values()) - frozenset(DESIGNS[NEEDED].needs)
+"""Clauses of the quick form that these locks do not stand on: they delete nothing."""
+
+_kept: Final[set[tuple[object, ...]]] = set()
+"""The stores that kept their conditions when this process asked them."""
 
 
 def open_lock(
@@ -36,8 +46,14 @@ def open_lock(
     listener: LockListener | None = None,
     on_loss: LossCallback | None = None,
     audit: AuditTrail | None = None,
+    fingerprint: Path | str | None = None,
+    allows_unsafe: bool = False,
 ) -> StorageLock | DynamoLock:
-    """The lock of the table that Hudi's or delta-rs' properties describe. No request is sent.
+    """The lock of the table that Hudi's or delta-rs' properties describe, on a store that keeps its conditions.
+
+    A store that ignores a condition excludes nobody, and looks healthy until two writers meet. So a process asks each
+    store once, before its first lock there: the quick form of `lockref probe` writes some small objects beside the
+    lock, and removes them, in about two seconds. A fingerprint stands in for it, and then nothing is sent.
 
     properties: of Hudi, `hoodie.base.path` is required; `hoodie.write.lock.storage.*` gives the
         timing, with Hudi's defaults. Of delta-rs, `DYNAMO_LOCK_PARTITION_KEY_VALUE` is required and names the row, best
@@ -46,20 +62,25 @@ def open_lock(
     endpoint: `http://host:port` of another server than the cloud's own, for Azure `http://host:port/account`.
         region: of S3, where the environment does not say it. Credentials come from the environment, never from here.
     listener, on_loss, audit: as for `StorageLock`; a lock in a row has no audit.
+    fingerprint: a file that `lockref probe URI --output FILE` wrote about this store. It must say that the store can
+        carry a lock by compare-and-swap.
+    allows_unsafe: take the store as it is, whatever it does with conditions. It is not asked.
 
     `close` the lock at the end. Its connections are closed when nobody refers to it any more,
     its own clean-up in the background included.
 
     Errors: ConfigError for properties that Hudi would refuse, a misspelt property of the lock, a scheme without a
         lock client, settings that contradict each other (T11), two mechanisms on one table, no credentials for
-        the cloud.
+        the cloud, the fingerprint of another store. CapabilityMissing for a store that ignores a condition (C1 to C5,
+        C21), or whose fingerprint does not let it carry the lock. BackendUnavailable where it does not answer.
     Source: RFC-91 "Configurations"; Hudi 1.2.0 `StorageLockClient`, `StorageSchemes`; dynamodb-lock-rs
         `DynamoDbOptions`.
     """
     if any(name.startswith(PREFIX) for name in properties):
         return _open_lease(
-            properties, endpoint=endpoint, region=region, listener=listener, on_loss=on_loss, audit=audit
-        )
+            properties, endpoint=endpoint, region=region, listener=listener, on_loss=on_loss, audit=audit,
+            admission=Admission.by(_path(fingerprint), allows_unsafe=allows_unsafe),
+        )  # fmt: skip
     config = StorageLockConfig.from_properties(properties)
     uri = store_uri(config.location, endpoint=endpoint, region=region)
     timeout_ns = config.terms().request_timeout_ns
@@ -68,6 +89,8 @@ def open_lock(
         store, config=config, request_timeout_ns=timeout_ns, listener=listener, on_loss=on_loss, audit=audit
     )
     weakref.finalize(lock, store.close).atexit = False
+    admission = Admission.by(_path(fingerprint), allows_unsafe=allows_unsafe)
+    _admit(uri, admission, below=lock.cell.key.rpartition("/")[0], request_timeout_ns=timeout_ns)
     return lock
 
 
@@ -79,6 +102,7 @@ def _open_lease(
     listener: LockListener | None,
     on_loss: LossCallback | None,
     audit: AuditTrail | None,
+    admission: Admission,
 ) -> DynamoLock:
     beside = sorted(name for name in properties if name.startswith("hoodie."))
     if beside:
@@ -95,11 +119,33 @@ def _open_lease(
             "all tables (D3): give that if you share it with such writers"
         )
     where = urlencode({name: value for name, value in (("endpoint", endpoint), ("region", region)) if value})
-    address = parse_store_uri(f"dynamodb://{options.table_name}{'?' if where else ''}{where}")
+    uri = f"dynamodb://{options.table_name}{'?' if where else ''}{where}"
+    address = parse_store_uri(uri)
     channel = table_channel(address, request_timeout_ns=options.request_timeout_ns)
     lock = DynamoLock(
         TABLE.over(channel, options.request_timeout_ns), options.key, options, listener=listener, on_loss=on_loss,
         table_name=options.table_name,
     )  # fmt: skip
     weakref.finalize(lock, channel.close).atexit = False
+    _admit(uri, admission, below="lockref-ready", request_timeout_ns=options.request_timeout_ns)
     return lock
+
+
+def _path(named: Path | str | None) -> Path | None:
+    return None if named is None else Path(named)
+
+
+def _admit(uri: str, admission: Admission, *, below: str, request_timeout_ns: int) -> None:
+    """Raise unless the store may be opened. One that this process has asked before is not asked again.
+
+    Two threads may both be the first to ask: that costs some requests, and changes no answer.
+    """
+    if admission.fingerprint is not None:
+        admission.measured(uri)
+        return
+    if admission.allows_unsafe:
+        return
+    store = tuple(store_facts(parse_store_uri(uri)).values())
+    if store not in _kept:
+        admission.measured(uri, tolerated=_NOT_NEEDED, below=below, request_timeout_ns=request_timeout_ns)
+        _kept.add(store)

@@ -67,8 +67,8 @@ def command(
     from lockref.cli.options import duration_ns, exit_codes
     from lockref.cli.results import begin_run, conclude, contention_results
     from lockref.lab.loading import load_provider
+    from lockref.stores.admission import Admission
     from scenarios.backends import require_known
-    from scenarios.backends.admission import Admission
     from scenarios.definition.load import load_scenario
     from scenarios.runs import provenance
     from scenarios.worlds.contention import contend_on

@@ -57,9 +57,9 @@ def command(ctx: click.Context, runs: tuple[str, ...], out: Path | None, as_json
 
 def _subjects(name: str) -> list[Subject]:
     """What an argument names: the store of a fingerprint, or each part of a run."""
+    from lockref.stores.probe import fingerprint
     from reports.comparison.subjects import fingerprint_subject, open_subject
     from reports.page import history_folders
-    from scenarios.probe import fingerprint
     from scenarios.runs import open_run, require_recorded
 
     path = Path(name)

@@ -20,11 +20,11 @@ from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import CapabilityMissing, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.admission import MEASURED, Admission
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
-from scenarios.backends.admission import MEASURED, Admission
 from scenarios.backends.docker import started_container
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import BACKENDS, Backend, Native, NodeNative

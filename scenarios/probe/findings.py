@@ -7,24 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
-from lockref.stores.probe.clauses import CLAUSES, Condition
+from lockref.stores.probe.clauses import CLAUSES, Condition, Design, Verdict
 from reports.checks.measures.confidence import share_95
 from scenarios.probe.calls import Answer, Call
 
 WITNESSES_MAX: Final = 24
-
-
-class Verdict(StrEnum):
-    """unsupported: an honest refusal, or no such request. usable: safe, with deviations that are listed."""
-
-    CONFORMING = "conforming"
-    USABLE = "usable"
-    UNSAFE = "unsafe"
-    UNSUPPORTED = "unsupported"
-    NOT_ANSWERED = "not_answered"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,41 +158,6 @@ def witness_of(call: Call, answer: Answer, *, note: str = "") -> dict[str, objec
     if note:
         told["note"] = note
     return told
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
-    """A way to build a lock, and the clauses that it stands on. part: of clauses about creates and replacements."""
-
-    name: str
-    title: str
-    needs: tuple[str, ...]
-    part: str = ""
-
-
-DESIGNS: Final = {
-    design.name: design
-    for design in (
-        Design(name="create", title="create-only", needs=("C1", "C2", "C16", "C18", "C21"), part="create"),
-        Design(
-            name="cas",
-            title="compare-and-swap",
-            needs=("C1", "C2", "C3", "C4", "C5", "C6", "C16", "C18", "C19", "C20", "C21", "C23"),
-        ),
-        Design(
-            name="delete",
-            title="conditional delete",
-            needs=("C1", "C2", "C8", "C9", "C16", "C18", "C21"),
-            part="create",
-        ),
-        Design(
-            name="fencing",
-            title="fencing by generation",
-            needs=("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C16", "C18", "C19", "C20", "C21", "C23"),
-        ),
-    )
-}
-"""By the word that `--require` takes."""
 
 
 def judged_design(design: Design, findings: Mapping[str, Finding]) -> dict[str, object]:

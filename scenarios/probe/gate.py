@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
-from lockref.stores.probe.clauses import CLAUSES
+from lockref.stores.probe.clauses import CLAUSES, DESIGNS, Verdict
 from scenarios import interrupts
-from scenarios.probe.findings import DESIGNS, Verdict
 
 FIT: Final = 0
 UNSAFE: Final = 1

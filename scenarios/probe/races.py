@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
+from lockref.stores.probe.clauses import Verdict
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call
-from scenarios.probe.findings import Finding, Rate, Verdict
+from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.session import Session, Unanswered
 
 ROUNDS_MIN: Final = 4

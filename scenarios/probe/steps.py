@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lockref.stores.probe.clauses import CLAUSES
+from lockref.stores.probe.clauses import CLAUSES, Verdict
 from scenarios.probe import counter, leases, lost_replies, modes, pace, races, reading, sequential, spread, versioned
-from scenarios.probe.findings import Finding, Verdict
+from scenarios.probe.findings import Finding
 from scenarios.probe.session import ROUNDS_MAX, Session
 from scenarios.probe.stopped_node import Node, node_stopped
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from lockref.coordination.session import COORDINATION
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
+from lockref.stores.admission import MEASURED, Admission
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
-from scenarios.backends.admission import MEASURED, Admission
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.load import load_scenario

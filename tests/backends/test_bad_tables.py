@@ -19,7 +19,14 @@ from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.objects import bytes_item
 from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.table import ITEM_BYTES_MAX, KEY, TABLE, VERSION, TableClient, flag, number, text
-from lockref.errors import ConfigError, CorruptRecord, LockNotAcquirable, LockrefError, StoreRejected
+from lockref.errors import (
+    BackendUnavailable,
+    ConfigError,
+    CorruptRecord,
+    LockNotAcquirable,
+    LockrefError,
+    StoreRejected,
+)
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_S, Runtime
 from lockref.stores.aws import aws_client
@@ -219,7 +226,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_table_with_another_key_is_refused_by_every_door(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """doctor and bench exit 2 and name table and key; a lock says so when it reads; nothing is written."""
+    """doctor and bench exit 2 and name table and key; a lock says so when it opens, or reads; nothing is written."""
     with closing(
         aws_client("dynamodb", endpoint=server, region="us-east-1", request_timeout_ns=TIMEOUT_NS, pool_size=2)
     ) as client:
@@ -234,11 +241,10 @@ def test_a_table_with_another_key_is_refused_by_every_door(server: str, capsys: 
             client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 0.05, "MaxAttempts": 100})
             with pytest.raises(ConfigError, match=words):
                 DynamoChannel(name, endpoint=server, region="us-east-1", request_timeout_ns=TIMEOUT_NS).require_table()
-            lock = open_lock(
-                {"DYNAMO_LOCK_TABLE_NAME": name, "DYNAMO_LOCK_PARTITION_KEY_VALUE": ROW},
-                endpoint=server,
-                region="us-east-1",
-            )
+            named = {"DYNAMO_LOCK_TABLE_NAME": name, "DYNAMO_LOCK_PARTITION_KEY_VALUE": ROW}
+            with pytest.raises(BackendUnavailable, match=f"ValidationException.*{name}"):
+                open_lock(named, endpoint=server, region="us-east-1")
+            lock = open_lock(named, endpoint=server, region="us-east-1", allows_unsafe=True)
             with closing(lock), pytest.raises(StoreRejected, match=f"{ROW}.*ValidationException.*{name}"):
                 lock.try_lock()
             assert client.scan(TableName=name)["Count"] == 0

@@ -10,7 +10,7 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.errors import CapabilityMissing, ConfigError
-from scenarios.backends.admission import Admission
+from lockref.stores.admission import Admission
 from tests.conditional_server import Bucket, serving
 from tests.unit.test_probe_findings import all_kept, document, found
 

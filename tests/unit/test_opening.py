@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import socket
@@ -13,12 +14,15 @@ import pytest
 import lockref
 from lockref import StorageLock, StorageLockConfig, open_lock, open_store
 from lockref.dynamodb.lease import DynamoLock
-from lockref.errors import ConfigError
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.storage.place import key_in, store_uri
 from lockref.stores.localfs import FileStore
 from lockref.stores.memory import MemoryStore
 from lockref.stores.s3 import S3Store
+from lockref.stores.uri import parse_store_uri
+from tests.conditional_server import Bucket, serving
 from tests.docs import ROOT, blocks
+from tests.unit.test_probe_findings import all_kept, document, found
 
 BASE_PATH = "hoodie.base.path"
 LOCK_OBJECT = ".hoodie/.locks/table_lock.json"
@@ -44,7 +48,9 @@ def store(uri: str):
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_two_names_of_one_bucket_open_one_object(scheme: str) -> None:
     """`s3://` and `s3a://` name the same object, for Hudi and for us."""
-    lock = open_lock({BASE_PATH: f"{scheme}://lake/orders/"}, endpoint="http://127.0.0.1:9", region="us-east-1")
+    lock = open_lock(
+        {BASE_PATH: f"{scheme}://lake/orders/"}, endpoint="http://127.0.0.1:9", region="us-east-1", allows_unsafe=True
+    )
     place = lock.cell.store.place
     assert (place.cloud, place.container, place.prefix) == ("s3", "lake", "")
     assert lock.cell.key == f"orders/{LOCK_OBJECT}"
@@ -52,7 +58,7 @@ def test_two_names_of_one_bucket_open_one_object(scheme: str) -> None:
 
 
 def test_a_bucket_of_google_opens_googles_store() -> None:
-    lock = open_lock({BASE_PATH: "gs://lake/orders"}, endpoint="http://127.0.0.1:9")
+    lock = open_lock({BASE_PATH: "gs://lake/orders"}, endpoint="http://127.0.0.1:9", allows_unsafe=True)
     assert (lock.cell.store.place.cloud, lock.cell.key) == ("gs", f"orders/{LOCK_OBJECT}")
     lock.close()
 
@@ -62,7 +68,8 @@ def test_a_bucket_of_google_opens_googles_store() -> None:
 @pytest.mark.parametrize("endpoint", ["", "http://127.0.0.1:9/devstoreaccount1"])
 def test_all_names_of_one_container_open_one_object(scheme: str, service: str, endpoint: str, azure_key: None) -> None:
     """Hudi rewrites `.dfs.` to `.blob.` and asks through TLS, whatever the scheme; an emulator may stand in."""
-    lock = open_lock({BASE_PATH: f"{scheme}://lake@mine.{service}.core.windows.net/orders"}, endpoint=endpoint)
+    base_path = f"{scheme}://lake@mine.{service}.core.windows.net/orders"
+    lock = open_lock({BASE_PATH: base_path}, endpoint=endpoint, allows_unsafe=True)
     place = lock.cell.store.place
     assert (place.cloud, place.container, place.prefix) == ("azure", "lake@mine.blob.core.windows.net", "")
     assert lock.cell.key == f"orders/{LOCK_OBJECT}"
@@ -129,6 +136,7 @@ def test_properties_give_the_timing() -> None:
             "hoodie.write.lock.storage.renew.interval.secs": "3",
         },
         endpoint="http://127.0.0.1:9",
+        allows_unsafe=True,
     )
     terms = lock.terms
     assert (terms.validity_ns, terms.renew_interval_ns, terms.request_timeout_ns) == (60 * 10**9, 3 * 10**9, 10**9)
@@ -184,7 +192,7 @@ def test_connections_go_with_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is left to close the store that `open_lock` opened, so it goes when the lock does."""
     closed: list[S3Store] = []
     monkeypatch.setattr(S3Store, "close", lambda self: closed.append(self))
-    lock = open_lock({BASE_PATH: "s3://lake/orders"}, endpoint="http://127.0.0.1:9")
+    lock = open_lock({BASE_PATH: "s3://lake/orders"}, endpoint="http://127.0.0.1:9", allows_unsafe=True)
     opened = lock.cell.store
     lock.close()
     assert not closed
@@ -204,13 +212,84 @@ def test_the_readme_opens_the_lock_as_shown(monkeypatch: pytest.MonkeyPatch) -> 
         return MemoryStore()
 
     monkeypatch.setattr("lockref.opening.open_store", in_memory)
+    monkeypatch.setattr("lockref.stores.admission.open_store", in_memory)
+    monkeypatch.setattr("lockref.opening._kept", set())
     monkeypatch.setattr(socket, "socket", None)
     committed: list[int | None] = []
     names: dict[str, object] = {"commit": lambda fence: committed.append(fence)}
     exec(compile(snippet, "README.md", "exec"), names)
-    assert (asked, committed) == (["s3://lake"], [1])
+    assert (asked, committed) == (["s3://lake", "s3://lake"], [1]), "asked for its conditions, once, and then locked"
     assert isinstance(names["lock"], lockref.StorageLock)
     assert not names["lock"].holds()
+
+
+# ---- the store is asked first ----
+
+
+@pytest.fixture
+def nobody_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that opened no lock yet."""
+    monkeypatch.setattr("lockref.opening._kept", set())
+
+
+def endpoint_of(uri: str) -> str:
+    return parse_store_uri(uri).endpoint
+
+
+@pytest.mark.parametrize(
+    "flaw", ["stale create", "stale replacement", "old reads", pytest.param("two creates", marks=pytest.mark.long)]
+)
+def test_a_store_that_ignores_a_condition_opens_no_lock(flaw: str, nobody_was_asked: None) -> None:
+    """C1 to C5: refused before the first acquire, and opened when told."""
+    bucket = Bucket(flaw=flaw)
+    with serving(bucket) as uri:
+        where = {"endpoint": endpoint_of(uri), "region": "us-east-1"}
+        properties = {BASE_PATH: f"s3://{parse_store_uri(uri).container}/orders"}
+        for _ in range(2):
+            with pytest.raises(CapabilityMissing, match="ignores preconditions"):
+                open_lock(properties, **where)
+        assert not [key for key in bucket.objects if "selftest" in key], "nothing is left of the questions"
+        lock = open_lock(properties, **where, allows_unsafe=True)
+        lock.close()
+
+
+def test_a_lock_that_deletes_nothing_opens_where_deletes_are_not_conditional(nobody_was_asked: None) -> None:
+    """C8 is no condition of RFC-91's lock. The store is asked once, beside the lock, and not for the second lock."""
+    bucket = Bucket(flaw="stale delete")
+    with serving(bucket) as uri:
+        where = {"endpoint": endpoint_of(uri), "region": "us-east-1"}
+        base_path = f"s3://{parse_store_uri(uri).container}/orders"
+        lock = open_lock({BASE_PATH: base_path}, **where)
+        asked = len(bucket.requests)
+        assert asked > 20
+        with lock:
+            assert lock.fencing_token == 1
+        lock.close()
+        other = open_lock({BASE_PATH: f"{base_path}/other"}, **where)
+        other.close()
+        assert len(bucket.requests) - asked < 10
+    assert all(f"orders/{LOCK_OBJECT.rpartition('/')[0]}/" in key for key in bucket.objects), list(bucket.objects)
+
+
+def test_a_store_that_does_not_answer_opens_no_lock(nobody_was_asked: None) -> None:
+    with pytest.raises(BackendUnavailable, match=r"127\.0\.0\.1:9"):
+        open_lock({BASE_PATH: "s3://lake/orders"}, endpoint="http://127.0.0.1:9")
+    with pytest.raises(BackendUnavailable, match=r"127\.0\.0\.1:9"):
+        open_lock(LEASE, endpoint="http://127.0.0.1:9", region="us-east-1")
+
+
+def test_a_fingerprint_lets_a_lock_open_and_sends_nothing(tmp_path: Path, nobody_was_asked: None) -> None:
+    """It must be of this store, and say that the store can carry the lock."""
+    path = tmp_path / "store.json"
+    path.write_text(json.dumps(document(all_kept())))
+    properties = {BASE_PATH: "s3://bucket/orders"}
+    open_lock(properties, endpoint="http://127.0.0.1:9000", fingerprint=path).close()
+    with pytest.raises(ConfigError, match="probe that store"):
+        open_lock(properties, endpoint="http://127.0.0.1:9001", fingerprint=str(path))
+    path.write_text(json.dumps(document(all_kept() | {"C3": found("C3", unsafe=["two winners"])})))
+    with pytest.raises(CapabilityMissing, match="cannot carry"):
+        open_lock(properties, endpoint="http://127.0.0.1:9000", fingerprint=path)
+    open_lock(properties, endpoint="http://127.0.0.1:9000", fingerprint=path, allows_unsafe=True).close()
 
 
 # ---- Delta's lease ----
@@ -222,7 +301,7 @@ LEASE = {"DYNAMO_LOCK_PARTITION_KEY_VALUE": ROW, "DYNAMO_LOCK_LEASE_DURATION": 1
 def test_delta_rs_options_open_the_lease() -> None:
     """Options by delta-rs' names, some of its own beside them; the row, its lease and its owner come from them."""
     options = {**LEASE, "AWS_S3_LOCKING_PROVIDER": "dynamodb"}
-    lock = open_lock(options, endpoint="http://127.0.0.1:9", region="eu-central-1")
+    lock = open_lock(options, endpoint="http://127.0.0.1:9", region="eu-central-1", allows_unsafe=True)
     assert isinstance(lock, DynamoLock)
     assert (lock.gated.gate.key, lock.terms.validity_ns) == (ROW, 15 * 10**9)
     assert lock.owner.startswith("writer-7/")

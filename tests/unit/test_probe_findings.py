@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.stores.probe.clauses import CLAUSES, CONDITIONS
+from lockref.stores.probe import fingerprint
+from lockref.stores.probe.clauses import CLAUSES, CONDITIONS, DESIGNS, Verdict
 from lockref.stores.uri import parse_store_uri
 from reports.formats.exit_codes import worst
-from scenarios.probe import fingerprint, gate
-from scenarios.probe.findings import DESIGNS, Finding, Rate, Verdict, judged_design, overall
+from scenarios.probe import gate
+from scenarios.probe.findings import Finding, Rate, judged_design, overall
+from scenarios.probe.fingerprint import document_of
 from scenarios.probe.run import Probed
 
 
@@ -118,7 +120,7 @@ def test_requirements_are_designs_and_clauses() -> None:
 
 def document(findings: dict[str, Finding]) -> dict[str, object]:
     address = parse_store_uri("s3://bucket/prefix?endpoint=http://127.0.0.1:9000")
-    return fingerprint.document_of(Probed(addresses=[address], findings=findings, began_wall_ns=0))
+    return document_of(Probed(addresses=[address], findings=findings, began_wall_ns=0))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lockref.stores.port import Outcome
-from lockref.stores.probe.clauses import CLAUSES
+from lockref.stores.probe.clauses import CLAUSES, Verdict
 from scenarios.probe import races, spread
 from scenarios.probe.calls import PUT, Answer, Call
-from scenarios.probe.findings import Finding, Rate, Verdict
+from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.session import Unanswered
 
 REFUSED = Answer(outcome=Outcome.PRECONDITION_FAILED, status=412)

@@ -10,7 +10,18 @@ question answers the new one no more.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
+
+
+class Verdict(StrEnum):
+    """unsupported: an honest refusal, or no such request. usable: safe, with deviations that are listed."""
+
+    CONFORMING = "conforming"
+    USABLE = "usable"
+    UNSAFE = "unsafe"
+    UNSUPPORTED = "unsupported"
+    NOT_ANSWERED = "not_answered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,3 +223,38 @@ CLAUSES: Final = {one.clause: one for one in sorted(_ALL, key=lambda one: int(on
 
 CONDITIONS: Final = {one.name: one for one in _ALL if one.is_quick}
 """What the quick form asks, by name, in the order in which it tells the answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """A way to build a lock, and the clauses that it stands on. part: of clauses about creates and replacements."""
+
+    name: str
+    title: str
+    needs: tuple[str, ...]
+    part: str = ""
+
+
+DESIGNS: Final = {
+    design.name: design
+    for design in (
+        Design(name="create", title="create-only", needs=("C1", "C2", "C16", "C18", "C21"), part="create"),
+        Design(
+            name="cas",
+            title="compare-and-swap",
+            needs=("C1", "C2", "C3", "C4", "C5", "C6", "C16", "C18", "C19", "C20", "C21", "C23"),
+        ),
+        Design(
+            name="delete",
+            title="conditional delete",
+            needs=("C1", "C2", "C8", "C9", "C16", "C18", "C21"),
+            part="create",
+        ),
+        Design(
+            name="fencing",
+            title="fencing by generation",
+            needs=("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C16", "C18", "C19", "C20", "C21", "C23"),
+        ),
+    )
+}
+"""By the word that `--require` takes."""

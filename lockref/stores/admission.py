@@ -1,6 +1,6 @@
-"""May a run begin on this store? The quick form of the probe answers, or a fingerprint of the full one.
+"""May a lock open this store? The quick form of the probe answers, or a fingerprint of the full one.
 
-A store that ignores a condition is refused, unless whoever runs it has said that it may be used all the same: to see a
+A store that ignores a condition is refused, unless whoever opens it has said that it may be used all the same: to see a
 lock break on it, for instance.
 """
 
@@ -14,14 +14,15 @@ from typing import Any, Final
 
 from lockref.errors import CapabilityMissing
 from lockref.runtime import NS_PER_S
+from lockref.stores.probe import fingerprint
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACERS_DEFAULT, measure, require_kept
 from lockref.stores.uri import open_store, parse_store_uri
-from scenarios.backends.readiness import REACH_TIMEOUT_S
-from scenarios.probe import fingerprint
 
 NEEDED: Final = "cas"
-"""The design of the laboratory's own locks: they create, and compare and swap."""
+"""The design of our own locks: they create, and compare and swap."""
+
+REACH_TIMEOUT_NS: Final = 10 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +43,18 @@ class Admission:
         document = None if path is None else fingerprint.load(path)
         return cls(fingerprint=document, path=path or Path(), allows_unsafe=allows_unsafe)
 
-    def measured(self, uri: str, *, tolerated: frozenset[str] = frozenset()) -> tuple[Measured | None, tuple[str, ...]]:
+    def measured(
+        self,
+        uri: str,
+        *,
+        tolerated: frozenset[str] = frozenset(),
+        below: str = "lockref-ready",
+        request_timeout_ns: int = REACH_TIMEOUT_NS,
+    ) -> tuple[Measured | None, tuple[str, ...]]:
         """What was measured of the store, None where a fingerprint vouches for it, and what is to be told of that.
 
-        tolerated: clauses that a server of ours is known to break.
+        tolerated: clauses that a store may break, such as `C8` where no lock deletes. below: the prefix of the objects
+        that are written, and removed again. request_timeout_ns: bounds each request.
         Errors: CapabilityMissing for a store that ignores a condition; ConfigError for the fingerprint of another one;
         BackendUnavailable if it does not answer.
         """
@@ -54,9 +63,9 @@ class Admission:
             fingerprint.require_for(self.fingerprint, address, path=self.path)
             return None, self._vouched(str(address))
         with contextlib.closing(
-            open_store(uri, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, pool_size=RACERS_DEFAULT)
+            open_store(uri, request_timeout_ns=request_timeout_ns, pool_size=RACERS_DEFAULT)
         ) as store:
-            found = measure(store, "lockref-ready", address=str(address), patience_ns=REACH_TIMEOUT_S * NS_PER_S)
+            found = measure(store, below, address=str(address), patience_ns=REACH_TIMEOUT_NS)
         if not self.allows_unsafe:
             require_kept(found, address=str(address), tolerated=tolerated)
         return found, ()
@@ -70,7 +79,8 @@ class Admission:
         answer = f"{told} says of {design['title']}: {design['verdict']} ({design['why']})"
         if not self.allows_unsafe:
             raise CapabilityMissing(
-                f"{address} is not used: {answer}. Choose another store, probe again, or add --unsafe-store"
+                f"{address} is not used: {answer}. Choose another store, probe again, or say that it may be "
+                "unsafe (--unsafe-store, allows_unsafe=True)"
             )
         return (f"{address} is used all the same: {answer}",)
 
