@@ -27,11 +27,12 @@ $(READY): pyproject.toml requirements-tools.lock requirements-dev.lock requireme
 demo: $(READY) ## simulate, contend on a real S3 server, report through Spark
 	$(BIN)/lockref demo
 
+# Without --max-worker-restart=0 pytest-xdist waits for ever once a worker process has died (loadgroup, 3.8.0).
 test: $(READY) ## everything, in under fifteen minutes on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not long"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart=0 -q -m "not long"
 
 test-all: test ## and the slow lanes: long tests, forty kills, every correct lock and every expectation over many seeds
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m long
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart=0 -q -m long
 	$(BIN)/python -m tests.quality.kills --times 40
 	$(BIN)/python -m tests.quality.correct_locks 10
 	$(BIN)/lockref scenario test

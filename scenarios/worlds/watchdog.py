@@ -53,7 +53,8 @@ def ends_stuck_steps(kernel: Kernel, name: str) -> Iterator[None]:
 
     def look(_number: int, frame: FrameType | None) -> None:
         nonlocal seen, interrupts
-        if kernel.events != seen:
+        # Whoever was interrupted and is ending is not stuck, however little of the processor it gets for that.
+        if kernel.events != seen or kernel.current.is_done:
             seen, interrupts = kernel.events, 0
             return
         interrupts += 1

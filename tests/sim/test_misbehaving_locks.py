@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -34,10 +33,14 @@ def run(lock: type) -> RunOutcome:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A watchdog that looks often, so that a loop ends soon."""
-    monkeypatch.setattr(watchdog, "TICK_S", 0.05)
-    return
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watchdog that looks often, so that a loop ends soon; where it would end the process, the test fails."""
+
+    def end(code: int) -> None:
+        pytest.fail(f"the watchdog ended the process with {code}")
+
+    monkeypatch.setattr(watchdog, "TICK_S", 0.1)
+    monkeypatch.setattr(watchdog, "_end_process", end)
 
 
 class Exits(PlainLock):
