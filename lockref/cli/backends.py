@@ -7,11 +7,12 @@ import signal
 
 import click
 
-from lockref.cli.console import Console, printable
+from lockref.cli.options import AS_JSON
+from lockref.jobs.console import Console, printable
 
 
 @click.group(name="backends", invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@AS_JSON
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the servers that can be started here, natively and in containers; a URI names any other store."""

@@ -6,28 +6,28 @@ from pathlib import Path
 
 import click
 
+from lockref.cli.options import ALLOWED, AS_JSON
+
 
 @click.command(name="check")
 @click.argument("history", type=click.Path(path_type=Path))
-@click.option("--allow-exit", default="", metavar="CODES", help="Codes that count as success, such as 3,4; never 1.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@ALLOWED
+@AS_JSON
 @click.pass_context
-def command(ctx: click.Context, history: Path, allow_exit: str, as_json: bool) -> int:
+def command(ctx: click.Context, history: Path, allowed: list[int], as_json: bool) -> int:
     """Judge HISTORY: a run folder, the name of one, `latest`, a .parquet or a .jsonl file.
 
     A history that was cut off is judged up to the cut, and a run that was killed, or is not over yet, as far as it
     has recorded. A run of several scenarios or servers is judged part by part.
     """
-    from lockref.cli.console import Console
-    from lockref.cli.options import exit_codes
-    from lockref.cli.results import history_results, say_results
+    from lockref.jobs.console import Console
+    from lockref.jobs.results import history_results, say_results
     from reports.formats.document import document_of, joint_digest
     from reports.formats.exit_codes import code_of
     from reports.page import history_folders
     from scenarios.runs import open_run, require_recorded
 
     console = Console(ctx.obj, as_json=as_json)
-    allowed = exit_codes(allow_exit)
     if not history.exists():
         history = open_run(str(history)).path
     require_recorded(history)

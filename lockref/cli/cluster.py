@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
+from typing import Any
 
 import click
 
-from lockref.cli.console import Console
+from lockref.cli.options import AS_JSON, NEW_FOLDER, duration_option
 
 CHANGES = click.Choice(["leave", "return", "none", "fourth"])
 
@@ -31,20 +30,10 @@ def command() -> None:
     help="Whose controller decides: Helix' first version printed the README.",
 )
 @click.option("--then", "changes", type=CHANGES, multiple=True, help="What happens; default: leave, then return.")
-@click.option("--session-timeout", default="4s", show_default=True, metavar="DURATION")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@duration_option("--session-timeout", "session_timeout_ns", default="4s", about="Of the instances' sessions.")
+@AS_JSON
 @click.pass_context
-def run_command(
-    ctx: click.Context,
-    file: str,
-    zookeeper: str | None,
-    rebalancer: str,
-    live_order: str,
-    semantics: str,
-    changes: tuple[str, ...],
-    session_timeout: str,
-    as_json: bool,
-) -> int:
+def run_command(ctx: click.Context, /, as_json: bool, file: str, **asked: Any) -> int:
     """Start the instances and a controller, print who holds what, stop the first instance, print again.
 
     \b
@@ -52,64 +41,18 @@ def run_command(
     lockref cluster run lock-manager.yaml --rebalancer sticky --then leave --then return
     lockref cluster run lock-manager.yaml --live-order descending --semantics first   # what the README printed
     """
-    from lockref.cli.options import duration_ns
-    from lockref.coordination.place import credentials
-    from lockref.helix import rebalancers
-    from lockref.helix.cluster_file import load_cluster
-    from lockref.helix.controller import ControllerSettings
-    from lockref.helix.pipeline import Semantics
-    from scenarios.backends.zookeeper import started_zookeeper
-    from scenarios.helix.program import Change, ClusterProgram, table
-    from scenarios.helix.shown import finding, shown
+    from lockref.jobs.clusters import run_cluster
+    from lockref.jobs.console import Console
 
-    cluster = load_cluster(file)
-    if rebalancer:
-        rebalancers.load(rebalancer)
-    console = Console(ctx.obj, as_json=as_json)
-    settings = ControllerSettings(
-        semantics=Semantics(semantics), rebalancer=rebalancer, is_descending=live_order == "descending"
-    )
-    phases = []
-    with contextlib.ExitStack() as stack:
-        hosts = zookeeper or stack.enter_context(started_zookeeper()).hosts
-        told = stack.enter_context(shown(console.say, is_live=console.is_live))
-        program = ClusterProgram(
-            hosts.removeprefix("zookeeper://"),
-            cluster,
-            told=told,
-            controller=settings,
-            session_timeout_ns=duration_ns(session_timeout, option="--session-timeout"),
-            auth=credentials(os.environ),
-        )
-        stack.callback(program.close)
-        program.configure()
-        for change in (Change.START, *map(Change, changes or ("leave", "return"))):
-            phase = program.phase(change)
-            phases.append(phase)
-            told.say(table(phase))
-            told.say(finding(phase))
-    if as_json:
-        console.document({"cluster": cluster.name, "phases": [phase.document() for phase in phases]})
-    return 0 if all(phase.is_decided for phase in phases) else 2
+    return run_cluster(Console(ctx.obj, as_json=as_json), file, **asked)
 
 
 @command.command(name="figures")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path(".lockref/figures"))
+@click.option("--out", type=NEW_FOLDER, default=Path(".lockref/figures"))
 @click.pass_context
 def figures_command(ctx: click.Context, out: Path) -> int:
     """Count and draw what each rebalancer costs when an instance leaves: a page, `helix.html`, and each as PNG."""
-    from markupsafe import Markup
+    from lockref.jobs.console import Console
+    from lockref.jobs.drawing import draw_helix
 
-    from reports.figures.helix import dot_rows
-    from reports.html.pictures import DrawnPicture, write_page
-    from scenarios.helix.pictures import pictures
-    from scenarios.helix.rebalancing import rows
-
-    drawn = []
-    for picture in pictures(rows()):
-        svg, png = dot_rows(picture.rows, marks=picture.marks, across=picture.across)
-        drawn.append(DrawnPicture(picture.name, picture.title, picture.caption, svg, png, picture.head, picture.table))
-    title = "What a change of instances costs under each rebalancer"
-    origin = Markup("Counted on the controller's pipeline, without a server, by <code>lockref cluster figures</code>.")
-    Console(ctx.obj).say(f"page  {write_page(drawn, out, name='helix', title=title, origin=origin)}")
-    return 0
+    return draw_helix(Console(ctx.obj), out)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lockref.cli.console import Console, printable
+from lockref.cli.options import AS_JSON
+from lockref.jobs.console import Console, printable
 
 if TYPE_CHECKING:
     from lockref.stores.probe.measured import Measured
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @click.option(
     "--store", metavar="URI", help="Measure this store as well: which conditions it keeps, alone and in races."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@AS_JSON
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> int:
     """Tell what is installed and what each absence disables.

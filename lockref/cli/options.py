@@ -1,55 +1,73 @@
-"""Values of options that several commands take."""
+"""Options that several commands take, and what their values may be."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from scenarios.definition import units
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 DURATION_NS_MAX = 24 * units.NS_PER_UNIT["h"]
 SEEDS_MAX = 10_000_000
 CLIENTS_MAX = 1_024
 
 
-def exit_codes(text: str) -> list[int]:
-    """`--allow-exit 3,4`. Refuses 1: no gate may take a broken lock for success."""
-    from reports.formats.exit_codes import VIOLATED
+class Duration(click.ParamType[Any]):
+    """`20s`, `500ms`, `2m` as nanoseconds, at most a day."""
 
-    try:
-        codes = [int(code) for code in text.split(",") if code.strip()]
-    except ValueError:
-        raise click.BadParameter(f"{text!r}; expected codes such as 3,4", param_hint="--allow-exit") from None
-    if VIOLATED in codes:
-        raise click.BadParameter(
-            f"{text!r}: 1 says that a lock broke, and that cannot be allowed", param_hint="--allow-exit"
-        )
-    return codes
+    name = "DURATION"
 
-
-def duration_ns(text: str, option: str) -> int:
-    """`20s`, `500ms`, `2m` in nanoseconds, at most a day."""
-    try:
-        value = units.duration_ns(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= DURATION_NS_MAX:
-        raise click.BadParameter(f"{text!r}; expected a duration such as 20s or 500ms, at most 24h", param_hint=option)
-    return value
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            found = units.duration_ns(value)
+        except ValueError:
+            found = 0
+        if not 0 < found <= DURATION_NS_MAX:
+            self.fail(f"{value!r}; expected a duration such as 20s or 500ms, at most 24h", param, ctx)
+        return found
 
 
-def whole_numbers(text: str, option: str) -> list[int]:
-    """`1,8,64`: numbers of clients, at most 1,024 each."""
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or not all(1 <= number <= CLIENTS_MAX for number in numbers):
-        raise click.BadParameter(
-            f"{text!r}; expected numbers from 1 to {CLIENTS_MAX:,} such as 1,8,64", param_hint=option
-        )
-    return list(dict.fromkeys(numbers))
+class Crowds(click.ParamType[Any]):
+    """`1,8,64`: numbers of clients, each once."""
+
+    name = "LIST"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        if isinstance(value, list):
+            return value
+        try:
+            numbers = [int(part) for part in str(value).split(",")]
+        except ValueError:
+            numbers = []
+        if not numbers or not all(1 <= number <= CLIENTS_MAX for number in numbers):
+            self.fail(f"{value!r}; expected numbers from 1 to {CLIENTS_MAX:,} such as 1,8,64", param, ctx)
+        return list(dict.fromkeys(numbers))
+
+
+class ExitCodes(click.ParamType[Any]):
+    """`3,4`. Refuses 1: no gate may take a broken lock for success."""
+
+    name = "CODES"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        from reports.formats.exit_codes import VIOLATED
+
+        if isinstance(value, list):
+            return value
+        try:
+            codes = [int(code) for code in str(value).split(",") if code.strip()]
+        except ValueError:
+            self.fail(f"{value!r}; expected codes such as 3,4", param, ctx)
+        if VIOLATED in codes:
+            self.fail(f"{value!r}: 1 says that a lock broke, and that cannot be allowed", param, ctx)
+        return codes
 
 
 class NumberRange(click.ParamType[Any]):
@@ -81,5 +99,34 @@ class NumberRange(click.ParamType[Any]):
         return range(start, stop + 1)
 
 
+class Processes(click.ParamType[Any]):
+    """A number of processes, or `auto`, which is None."""
+
+    name = "auto|N"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        text = str(value)
+        if text == "auto":
+            return None
+        if not text.isdecimal() or not 1 <= int(text) <= 256:
+            self.fail(f"{text!r}; expected auto or 1 to 256", param, ctx)
+        return int(text)
+
+
 SEED_RANGE = NumberRange("seeds", least=0, most=2**63 - 1, count_max=SEEDS_MAX)
 WRITER_RANGE = NumberRange("writers", least=1, most=10_000, count_max=1_000)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+PROVIDER = click.option(
+    "--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class."
+)
+ALLOWED = click.option(
+    "--allow-exit", "allowed", type=ExitCodes(), default="", help="Codes that count as success, such as 3,4; never 1."
+)
+
+
+def duration_option(*names: str, default: str | None = None, about: str) -> Callable[[Command], Command]:
+    """An option whose value is a duration, in nanoseconds. default: as a user writes it. about: its help."""
+    return click.option(*names, type=Duration(), default=default, show_default=default is not None, help=about)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from lockref.cli.console import Console, printable
+from lockref.cli.options import AS_JSON
+from lockref.jobs.console import Console, printable
 
 
 @click.command(name="providers")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@AS_JSON
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the locks that are known by name; any other is named as module:Class or file.py:Class."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from lockref.cli.console import Console, printable
-from lockref.cli.options import SEED_RANGE
+from lockref.cli.options import AS_JSON, NEW_FILE, SEED_RANGE
+from lockref.jobs.console import Console, printable
 
 SEEDS = range(1, 31)
 ABOUT_MAX = 400
@@ -20,7 +20,7 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@AS_JSON
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
     """The catalogue, with the verdict expected of each build."""
@@ -97,7 +97,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
 
 
 @command.command(name="schema")
-@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File; default standard output.")
+@click.option("--output", "-o", type=NEW_FILE, help="File; default standard output.")
 def schema_command(output: Path | None) -> None:
     """JSON Schema of a scenario file, for editors."""
     from lockref.atomic_files import write_atomically

@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from lockref.cli.options import SEED_RANGE
-from lockref.errors import LockrefError
-from scenarios import interrupts
-
-if TYPE_CHECKING:
-    from lockref.cli.console import Console
-    from reports.formats.results import Results
-    from scenarios.campaign import Campaign, CampaignResult
-    from scenarios.definition.schema import Scenario
-    from scenarios.runs import RunFolder
-
-SEEDS = range(1, 201)
-DETERMINISM_EVERY = 10
-"""`--check-determinism` runs every tenth seed twice."""
+from lockref.cli.options import ALLOWED, AS_JSON, PROVIDER, SEED_RANGE, Processes
 
 
 @click.command(name="sim")
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option("--all", "take_all", is_flag=True, help="The whole catalogue, each by what a lock can keep there.")
-@click.option("--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.")
+@PROVIDER
 @click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B, or one seed; default the pinned one, else 1..200.")
-@click.option("--jobs", "-j", default="auto", show_default=True, help="Processes; auto: as many as pay.")
+@click.option(
+    "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
+    help="Processes; auto: as many as pay.",
+)  # fmt: skip
 @click.option("--max-time", type=float, metavar="SECONDS", help="Begin no further batch of seeds after this.")
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
 @click.option("--keep", "keep_runs", type=click.IntRange(0), default=200, show_default=True, help="Histories to keep.")
 @click.option("--resume", is_flag=True, help="Go on with the unfinished run of this same command.")
-@click.option("--allow-exit", default="", metavar="CODES", help="Codes that count as success, such as 3,4; never 1.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@ALLOWED
+@AS_JSON
 @click.pass_context
-def command(
-    ctx: click.Context,
-    scenarios: tuple[str, ...],
-    take_all: bool,
-    provider: str,
-    seeds: range | None,
-    jobs: str,
-    max_time: float | None,
-    check_determinism: bool,
-    keep_runs: int,
-    resume: bool,
-    allow_exit: str,
-    as_json: bool,
-) -> int:
+def command(ctx: click.Context, /, as_json: bool, scenarios: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIO (a file, or a name of the catalogue such as e08) over many seeds and judge every run.
 
     \b
@@ -58,159 +33,7 @@ def command(
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
-    from lockref.cli.console import Console, printable, seed_progress
-    from lockref.cli.options import exit_codes
-    from lockref.cli.results import conclude
-    from lockref.lab.loading import load_provider
-    from reports.checks.verdicts import counted
-    from scenarios.campaign import Campaign, default_processes, run_campaigns
-    from scenarios.checkpoint import Sources, remove_chunks, seeds_in
-    from scenarios.runs import provenance
-    from scenarios.worlds.mixture import inapplicable
+    from lockref.jobs.console import Console
+    from lockref.jobs.simulation import simulate
 
-    console = Console(ctx.obj, as_json=as_json)
-    allowed = exit_codes(allow_exit)
-    loaded = _chosen(scenarios, take_all=take_all)
-    spec = load_provider(provider)
-    sources = Sources.of(spec)
-    processes = _processes(jobs)
-    about = provenance(
-        {
-            "scenarios": list(loaded),
-            "provider": provider,
-            "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
-            "keep": keep_runs,
-            "check_determinism": check_determinism,
-        }
-    )
-    skipped: dict[str, str] = {}
-    errors: dict[str, LockrefError] = {}
-    all_results: list[Results] = []
-    campaigns: dict[str, Campaign] = {}
-    with _folder(about, resume=resume, console=console) as folder:
-        parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
-        for name, scenario in loaded.items():
-            if reason := inapplicable(scenario, spec):
-                skipped[scenario.name] = reason
-                console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(reason)}")
-                continue
-            campaign = Campaign(
-                scenario=scenario,
-                spec=spec,
-                seeds=scenario.seeds(seeds, SEEDS),
-                keep_runs=keep_runs,
-                check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
-                not_demanded=scenario.not_demanded(spec.stands_on) if take_all else frozenset(),
-            )
-            campaigns[name] = campaign.checkpointed(parts[name].path, sources)
-        running = run_campaigns(
-            list(campaigns.values()),
-            processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
-            is_over=interrupts.time_limit(max_time),
-            on_progress=seed_progress(console),
-        )
-        with closing(running) as finished:
-            for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
-                if result.error is not None:
-                    # A lock that fails in one scenario may still break its word in the next one.
-                    errors[result.scenario.name] = result.error
-                    if len(loaded) > 1:
-                        message = printable(str(result.error), limit=4000, keep_newlines=True)
-                        console.say(f"ERROR        {result.scenario.name}: {message}", style="bad")
-                    continue
-                all_results.append(_account(console, campaign, result, name, parts[name], about, allowed))
-                if result.is_interrupted:
-                    folder.describe(verdict=all_results[-1].verdict)
-                    done = seeds_in(folder.path)
-                    told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
-                    console.say(told if done else f"nothing was finished: {folder.path}", style="dim")
-                    raise KeyboardInterrupt
-        code = conclude(
-            console,
-            folder,
-            all_results,
-            allowed=allowed,
-            failed=next(iter(errors.values()), None),
-            skipped=skipped,
-            errors={name: str(error) for name, error in errors.items()},
-        )
-        remove_chunks(folder.path)
-        return code
-
-
-def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
-    """The scenarios by the name they were asked for by; of the whole catalogue those where anything is demanded."""
-    from reports.checks.spec import CLAUSES
-    from scenarios.definition.load import catalogue, load_scenario
-
-    if take_all and names:
-        raise click.UsageError("--all takes the whole catalogue: leave it out, or leave out the names")
-    if not (take_all or names):
-        raise click.UsageError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
-    if not take_all:
-        return {name: load_scenario(name) for name in names}
-    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
-    return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
-
-
-def _processes(text: str) -> int | None:
-    """The number asked for; None for auto."""
-    if text == "auto":
-        return None
-    if not text.isdecimal() or not 1 <= int(text) <= 256:
-        raise click.BadParameter(f"{text!r}; expected auto or 1 to 256", param_hint="--jobs")
-    return int(text)
-
-
-def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> RunFolder:
-    """The folder to write to: that of the same command's unfinished run if it is to go on, else a new one."""
-    from lockref.cli.results import begin_run
-    from scenarios.checkpoint import seeds_in
-    from scenarios.runs import RunFolder, unfinished_runs
-
-    arguments = about["arguments"]
-    assert isinstance(arguments, dict), "`provenance` keeps the arguments by name"
-    done, earlier = max(((seeds_in(path), path) for path in unfinished_runs("sim", arguments)), default=(0, None))
-    if earlier is not None and done:
-        if resume:
-            console.progress(f"going on in {earlier}: {done:,} seeds are done", force=True)
-            return RunFolder.resume(earlier, about)
-        console.progress(
-            f"an unfinished run of this command is in {earlier}: {done:,} seeds are done; "
-            "stop this one and add --resume to go on there",
-            force=True,
-        )
-    elif resume:
-        console.progress(
-            "no unfinished run of this command has a finished piece: starting at the first seed", force=True
-        )
-    return begin_run("sim", about)
-
-
-def _account(
-    console: Console,
-    campaign: Campaign,
-    result: CampaignResult,
-    source: str,
-    part: RunFolder,
-    about: Mapping[str, object],
-    allowed: Sequence[int],
-) -> Results:
-    """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
-    from lockref.cli.results import campaign_results, say_results
-    from reports.account import write_run
-    from scenarios.failures import FailureStore
-
-    scenario = result.scenario
-    results = campaign_results(result, FailureStore(scenario, campaign.spec, source=source), about=about)
-    stands_on = campaign.spec.stands_on
-    reference = scenario.reference_of(stands_on)
-    not_kept = scenario.not_demanded(stands_on) & result.summary.judged
-    if not_kept - campaign.not_demanded:
-        results.notices.append(
-            f"the {reference} lock is not known to keep {', '.join(sorted(not_kept))} here; "
-            f"--all does not demand it of any lock of this kind{scenario.why_reference(stands_on)}"
-        )
-    write_run(part.path, *result.kept, results, allowed=allowed)
-    say_results(console, results)
-    return results
+    return simulate(Console(ctx.obj, as_json=as_json), scenarios, **asked)

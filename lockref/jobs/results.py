@@ -1,18 +1,18 @@
-"""What every command that judges does in the end: say the verdicts, write the document, answer the exit code."""
+"""What every job that judges does in the end: say the verdicts, write the document, answer the exit code."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
 
-from lockref.cli.console import Console, printable
 from lockref.history import history_digest
+from lockref.jobs.console import Console, printable
 from reports.account import add_thresholds, check_line, judged_history, summarised_results, write_run
 from reports.checks.verdicts import counted
 from reports.formats.document import document_of, joint_digest
@@ -53,7 +53,7 @@ def contention_results(
     folder: RunFolder,
     *,
     about: Mapping[str, object],
-    allowed: Collection[int] = (),
+    allowed: Sequence[int] = (),
 ) -> Results:
     """The account of a contention run, written and said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
     outcome = done.outcome
@@ -72,11 +72,7 @@ def contention_results(
     add_thresholds(results, done.limits)
     results.notices += done.run_notices
     write_run(folder.path, outcome.events, outcome.runs, results, allowed=allowed)
-    say_results(console, results)
-    if outcome.is_interrupted:
-        console.say(f"what was finished is in {folder.path}", style="dim")
-        raise KeyboardInterrupt
-    return results
+    return _told(console, results, folder, is_interrupted=outcome.is_interrupted)
 
 
 def wire_results(
@@ -85,7 +81,7 @@ def wire_results(
     folder: RunFolder,
     *,
     about: Mapping[str, object],
-    allowed: Collection[int] = (),
+    allowed: Sequence[int] = (),
 ) -> Results:
     """The account of a program on the wire, written and said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
     facts = {"backend": done.server, "backend_version": done.version, "faults": dict(done.fired)}
@@ -100,8 +96,13 @@ def wire_results(
     )
     results.notices += done.notices
     write_run(folder.path, done.events, done.runs, results, allowed=allowed)
+    return _told(console, results, folder, is_interrupted=done.is_interrupted)
+
+
+def _told(console: Console, results: Results, folder: RunFolder, *, is_interrupted: bool) -> Results:
+    """The account, once it is said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
     say_results(console, results)
-    if done.is_interrupted:
+    if is_interrupted:
         console.say(f"what was finished is in {folder.path}", style="dim")
         raise KeyboardInterrupt
     return results
@@ -139,7 +140,7 @@ def conclude(
     skipped: Mapping[str, str] = MappingProxyType({}),
     errors: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
-    """End a command that judged runs: describe its folder, print the document or the folder's path; its exit code.
+    """End a job that judged runs: describe its folder, print the document or the folder's path; its exit code.
 
     skipped: scenarios that do not apply to the lock, with the reason.
     errors: scenarios that could not be run to their end, with the error; they have been told.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
-from lockref.cli.results import begin_run
+from lockref.jobs.results import begin_run
 from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, begin_spool
 from lockref.runtime import NS_PER_S

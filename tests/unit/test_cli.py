@@ -13,17 +13,18 @@ from typing import Any
 
 import pytest
 
-from lockref.cli import console, demo, options
+from lockref.cli import options
 from lockref.cli.main import run
-from lockref.cli.report import parts_of
 from lockref.errors import BackendUnavailable, DeterminismError
+from lockref.jobs import console, demonstration
+from lockref.jobs.reporting import parts_of
 from reports.formats import exit_codes
 from reports.formats.results import load_results
 from reports.history_files import load_history, write_json_lines
 from scenarios.definition import units
 from scenarios.definition.schema import Scenario
 from scenarios.runs import open_run
-from scenarios.worlds import contention, threads
+from scenarios.worlds import threads
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
@@ -584,8 +585,8 @@ def test_a_demo_that_shows_too_little_says_so(
     own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One thread never contends: the demo tries again for longer, then says what to do; exit 3, nothing broke."""
-    monkeypatch.setattr(demo, "BACKEND", "memory:demo")
-    monkeypatch.setattr(demo, "BASELINE_SEEDS", 5)
+    monkeypatch.setattr(demonstration, "BACKEND", "memory:demo")
+    monkeypatch.setattr(demonstration, "BASELINE_SEEDS", 5)
     assert run(["demo", "--seeds", "2", "--contenders", "1", "--for", "50ms", "--no-spark"]) == 3
     told = capsys.readouterr().out
     assert "Again, with 1 threads for 0.15 s" in told
@@ -600,7 +601,7 @@ def test_a_later_attempt_of_the_demo_counts(
     """What a first attempt was too short to show, a longer one shows: exit 0, and both stand in the run folder."""
     asked: list[tuple[int, int]] = []
 
-    contend_on = contention.contend_on
+    contend_on = demonstration.contend_on
 
     def contend(backend: str, scenario: Scenario, spec: Any, *, clients: int, duration_ns: int, **rest: Any) -> Any:
         asked.append((clients, duration_ns))
@@ -610,9 +611,9 @@ def test_a_later_attempt_of_the_demo_counts(
         scenario = scenario.model_copy(update={"must_happen": []})
         return contend_on(backend, scenario, spec, clients=2, duration_ns=1_000_000_000, **rest)
 
-    monkeypatch.setattr(contention, "contend_on", contend)
-    monkeypatch.setattr(demo, "BACKEND", "memory:demo")
-    monkeypatch.setattr(demo, "BASELINE_SEEDS", 5)
+    monkeypatch.setattr(demonstration, "contend_on", contend)
+    monkeypatch.setattr(demonstration, "BACKEND", "memory:demo")
+    monkeypatch.setattr(demonstration, "BASELINE_SEEDS", 5)
     assert run(["demo", "--seeds", "60", "--contenders", "32", "--for", "1s", "--no-spark"]) == 0
     assert asked == [(32, 1_000_000_000), (8, 3_000_000_000)]
     [folder] = (own_folder / ".lockref" / "runs").glob("*-demo")
