@@ -31,7 +31,7 @@ GARBAGE = {
 @pytest.mark.parametrize("what", GARBAGE)
 def test_garbage_is_an_answer_lost_and_told_as_what_came(scheme: str, what: str) -> None:
     """A1: 200 with what none of the clouds ever says is ambiguous, never an exception, and never called a 500."""
-    with serving(GARBAGE[what]) as server, store_at(scheme, server) as store:
+    with serving(GARBAGE[what]) as server, store_at(scheme, server, timeout_ms=20_000) as store:
         replies = [store.read("key"), store.put_if_absent("key", b"x"), store.put_if_version("key", b"x", Version("7"))]
     for reply in replies:
         assert (reply.outcome, reply.status) == (Outcome.AMBIGUOUS, 200)
@@ -46,7 +46,7 @@ def test_garbage_is_an_answer_lost_and_told_as_what_came(scheme: str, what: str)
 def test_a_status_is_told_once(scheme: str) -> None:
     """An error without a code of its own reads `502: …`, not `502 502: …`."""
     page = _answer(b"502 Bad Gateway", b"text/html", b"<html></html>")
-    with serving(page) as server, store_at(scheme, server) as store:
+    with serving(page) as server, store_at(scheme, server, timeout_ms=20_000) as store:
         reply = store.put_if_absent("key", b"x")
     assert (reply.outcome, reply.status) == (Outcome.AMBIGUOUS, 502)
     assert reply.reason.startswith("502: ")
@@ -59,13 +59,13 @@ def test_dummy_credentials_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path) -
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     with serving(GARBAGE["a page"]) as server:
-        with store_at("s3", server) as store:
+        with store_at("s3", server, timeout_ms=20_000) as store:
             assert "dummy" in store.credentials_note
-        with store_at("gs", server) as store:
+        with store_at("gs", server, timeout_ms=20_000) as store:
             assert "no Google credentials" in store.credentials_note
-        with store_at("az", server) as store:
+        with store_at("az", server, timeout_ms=20_000) as store:
             assert "well-known key" in store.credentials_note
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        with store_at("s3", server) as store:
+        with store_at("s3", server, timeout_ms=20_000) as store:
             assert store.credentials_note == ""
