@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockref.history import ABSENT
 from reports.checks.classes import checks_tokens, class_table
 from reports.checks.clauses.answers import check_answers
 from reports.checks.clauses.belief import check_belief_exclusion
@@ -41,6 +42,7 @@ from reports.checks.spec import CLAUSES, VIOLATED
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
 UNCHAINED = "the clause is about chains of records, and no lock of this run keeps one"
 UNTIMED = "no grant has an end of validity: each lasts as long as a session"
+ENDLESS = "no record tells when its grant ends, nor does the run"
 TOKENLESS = "the lock gives no tokens"
 CONTRADICTED = "the store showed a state that a confirmed write had replaced, so who held the lock in a call is unknown"
 UNBOUNDED = "broken only if all clocks agree, and nothing says how far they may differ: the run has no row in runs"
@@ -127,7 +129,7 @@ def _judge(case: Case) -> Judgement:
     # under which token, who gave it back, and which denials were right.
     holed = [(truth.has_holes, UNRECORDED)]
     unchained = [(_runs_without_chain(case), UNCHAINED)]
-    untimed = [(_runs_without_lease(case), UNTIMED)]
+    untimed = [(_runs_without_lease(case), UNTIMED), (_runs_without_end(case), ENDLESS)]
     tokenless = has_no_tokens(truth)
     safety = [
         Ruling(check_truth_exclusion(truth), excused=[*unchained, *unreadable], undecided=holed),
@@ -216,6 +218,14 @@ def _runs_without_lease(case: Case) -> Flags:
     if grants.lapses.all():
         return np.zeros(case.runs.count, dtype=np.bool_)
     return _runs_without(case, grants.run[grants.lapses]) & ~_runs_without(case, grants.run)
+
+
+def _runs_without_end(case: Case) -> Flags:
+    """Per run: some grants lapse by themselves, and nothing tells when any of them does."""
+    grants = case.truth.grants
+    lapsing = grants.run[grants.lapses]
+    known = grants.run[grants.lapses & (grants.valid_until_true_ns != ABSENT)]
+    return _runs_without(case, known) & ~_runs_without(case, lapsing)
 
 
 def _runs_of(ruling: Ruling, count: int) -> Flags:

@@ -137,6 +137,33 @@ def test_an_unconditional_unlock_of_a_successor_is_accused():
     assert (found["verdict"], found["witness"]["kind"]) == (VIOLATED, "deleted by another")
 
 
+def endless(*, on: str, between: str = "") -> dict[str, Any]:
+    """The verdict on S5 where n2 writes its record over n1's, and neither says until when it is valid."""
+    h = Wire(validity_ns=None)
+    h.write("n1", Op.ACQUIRE, sent=ns(1), replied=ns(1) + 2, owner="owner-n1", if_version=IF_ABSENT)
+    seen = str(h.version)
+    if between:
+        h.gives_back("n1", 2)
+    condition = seen if on == "seen" else on
+    h.write("n2", Op.ACQUIRE, sent=ns(30), replied=ns(30) + 2, owner="owner-n2", if_version=condition)
+    return h.verdict("S5")
+
+
+def test_a_record_without_an_end_that_is_overwritten_blindly_is_accused():
+    """S5: nobody gave the lock back, and whoever took it did not name what it replaced."""
+    found = endless(on="")
+    assert (found["verdict"], found["count"]) == (VIOLATED, 1)
+    assert "without a condition" in found["witness"]["text"]
+
+
+@pytest.mark.parametrize(("on", "between"), [("seen", ""), ("", "given back"), (IF_ABSENT, "given back")])
+def test_without_any_end_of_validity_s5_does_not_apply(on, between):
+    """S5: who read the record first may have had a rule for its age; what was given back is free for everybody."""
+    found = endless(on=on, between=between)
+    assert found["verdict"] == NOT_APPLICABLE
+    assert "nor does the run" in str(found["witness"])
+
+
 def test_an_early_takeover_is_accused():
     """S5: the record promised more time."""
     h = Wire()

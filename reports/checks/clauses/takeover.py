@@ -11,6 +11,11 @@ Whoever replaces it is early in either of two ways:
 
 Both are stretched by the declared rate error. The same test tells the owner of
 an expired record from a rival (S6), so it lives here.
+
+A record that promises no time, as a lock without a lease writes it, is in
+force until it is given back. A condition shows that whoever replaced it had
+read it, and may have had a rule of its own for its age. Without one, the write
+struck whatever was there, so it is too early.
 """
 
 from __future__ import annotations
@@ -54,6 +59,14 @@ def came_early(truth: Truth, held: Ints, action: Ints) -> Flags:
     return early
 
 
+def came_blindly(truth: Truth, held: Ints, action: Ints) -> Flags:
+    """True where the chain write `action` named no state, and struck the record `held`, whose end nothing tells."""
+    changes = truth.changes
+    has_no_end = (changes.valid_until_true_ns[held] == ABSENT) & (changes.sent_row[held] >= 0)
+    blindly: Flags = has_no_end & changes.is_record[action] & ~changes.is_conditional[action]
+    return blindly
+
+
 def are_resumed(truth: Truth, disturbances: Disturbances, taken: Ints) -> Flags:
     """True for each grant that was replaced by the next process of its own client, after its own process had crashed.
 
@@ -88,15 +101,21 @@ def check_early_takeover(truth: Truth, disturbances: Disturbances) -> Violations
     assert bool(np.all(ending > grants.last[taken])), "a grant is replaced after its last renewal"
     taken = taken[is_rival]
     taken = taken[~are_resumed(truth, disturbances, taken)]
-    early = taken[came_early(truth, grants.last[taken], grants.end[taken])]
+    held, ending = grants.last[taken], grants.end[taken]
+    early = taken[came_early(truth, held, ending) | came_blindly(truth, held, ending)]
 
     def witness(index: int) -> dict[str, Any]:
         grant = int(early[index])
         end, at = int(grants.valid_until_true_ns[grant]), int(changes.at_hi_ns[grants.end[grant]])
+        text = (
+            "a grant that nobody had given back, and whose record promises no end, was replaced without a condition"
+            if end == ABSENT
+            else f"a grant was replaced {end - at} ns before its validity ended"
+        )
         return {
-            "text": f"a grant was replaced {end - at} ns before its validity ended",
+            "text": text,
             "lock": events.text("lock", int(grants.lock[grant])),
-            "valid_until_true_ns": end,
+            "valid_until_true_ns": None if end == ABSENT else end,
             "replaced_ns": at,
             "writes": [truth.describe(int(which)) for which in (grants.last[grant], grants.end[grant])],
         }
