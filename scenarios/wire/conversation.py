@@ -31,8 +31,9 @@ HEADERS_KEPT: Final = frozenset(
 
 PARAMETERS_KEPT: Final = frozenset(
     {
-        "acl", "alt", "comp", "delete", "ifGenerationMatch", "ifMetagenerationMatch", "legal-hold", "list-type", "name",
-        "partNumber", "restype", "retention", "select", "tagging", "uploadType", "uploads", "versioning", "versions",
+        "acl", "alt", "comp", "delete", "generation", "ifGenerationMatch", "ifMetagenerationMatch", "legal-hold",
+        "list-type", "name", "partNumber", "restype", "retention", "select", "tagging", "uploadType", "uploads",
+        "versioning", "versions",
     }
 )  # fmt: skip
 """The only query parameters whose values leave this module."""

@@ -58,11 +58,18 @@ class GcsDialect:
                 condition=_condition(parameters),
                 state=state,
                 is_metadata=True,
+                names_version="generation" in parameters,
             )
         if method == "DELETE":
-            return ObjectRequest(verb="DELETE object", op=Op.DELETE, key=key, condition=_condition(parameters))
+            return ObjectRequest(
+                verb="DELETE object",
+                op=Op.DELETE,
+                key=key,
+                condition=_condition(parameters),
+                names_version="generation" in parameters,
+            )
         if method == "GET":
-            return ObjectRequest(verb="GET object", op=Op.READ, key=key)
+            return ObjectRequest(verb="GET object", op=Op.READ, key=key, names_version="generation" in parameters)
         # A composition, a rewriting and a copy are POSTs. What they write was in other objects, and is not read.
         return ObjectRequest(verb=f"{method} object")
 
@@ -73,6 +80,9 @@ class GcsDialect:
         reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status)
         if request.op is Op.READ:
             return _read(exchange, row.missing, row.outcome, reason)
+        if row.missing and request.names_version:
+            # That version is gone. Another one may be there.
+            return ObjectReply(outcome=Outcome.PRECONDITION_FAILED, reason=f"{status}: the named version is not there")
         if row.outcome is not Outcome.APPLIED or request.op is not Op.WRITE:
             return ObjectReply(outcome=row.outcome, is_absent=row.missing, reason=reason)
         made = _json(exchange.answer.kept)
@@ -115,8 +125,12 @@ def _replaced(condition: str, version: str) -> str:
 
 
 def _condition(parameters: Mapping[str, str]) -> str:
-    """What the request asks of the object, as far as one version can say it."""
-    generation, metageneration = parameters.get("ifGenerationMatch", ""), parameters.get("ifMetagenerationMatch", "")
+    """What the request asks of the object, as far as one version can say it.
+
+    A request about one generation changes that one or none. Clients add it by themselves once they know it.
+    """
+    generation = parameters.get("ifGenerationMatch") or parameters.get("generation", "")
+    metageneration = parameters.get("ifMetagenerationMatch", "")
     if generation == "0":
         return IF_ABSENT
     if generation:

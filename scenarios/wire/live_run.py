@@ -239,6 +239,11 @@ class LiveRun:
             )
         elif not self._wire.locks:
             found.append("no object held a lock record that could be read; name its decoder with --decoder")
+        found += [
+            f"a version of {key} was removed by its id, so what the object held then is not known"
+            for key in self._wire.unfollowed
+            if key in self._wire.locks
+        ]
         unreadable = [f"{name}: {tap.unreadable}" for name, tap in self._endpoints.taps.items() if tap.unreadable]
         if unreadable:
             found.append(f"some connections could not be read, so requests may be missing ({'; '.join(unreadable)})")

@@ -36,7 +36,9 @@ class ObjectRequest:
     shows nor changes what an object holds. condition: as in `lockref.ports.Request`. state: what is written; None where
     it is not known or nothing is written. keys: what a request about several objects deletes.
     is_metadata: it writes what stands beside the bytes of an object. A condition that names a version in part, as
-    `7.*` or `*.2`, holds for any version that has this part.
+    `7.*` or `*.2`, holds for any version that has this part. names_version: it is about this one version of the object,
+    be it the present one or not, so its answer tells nothing of what the object holds. unfollowed: the `bucket/key`
+    that it may change in a way that cannot be read off; "" for none.
     """
 
     verb: str
@@ -46,6 +48,8 @@ class ObjectRequest:
     state: State | None = None
     keys: tuple[str, ...] = ()
     is_metadata: bool = False
+    names_version: bool = False
+    unfollowed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

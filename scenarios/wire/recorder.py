@@ -54,7 +54,7 @@ class WireRecorder:
     decode: what bodies say about locks. protects: patterns of the keys, without their bucket, that the lock protects.
     clock_offsets_ns: by client, by how much its wall clock was set apart from ours.
     failure: the first error of a decoder; nothing is decoded after it.
-    requests: by client, how many it has sent.
+    requests: by client, how many it has sent. unfollowed: objects that were changed in a way that cannot be read off.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class WireRecorder:
         self._effects: list[Callable[[], None]] = []
         self.locks: dict[str, None] = {}
         self.requests: dict[str, int] = {}
+        self.unfollowed: dict[str, None] = {}
         self.effects = 0
         self.promised_ns = 0
         self.failure: LockrefError | None = None
@@ -131,6 +132,8 @@ class WireRecorder:
         if request.op is Op.READ and reply.outcome is Outcome.APPLIED and not reply.is_absent:
             reply = self._completed(request.key, reply)
         self._reply_row(asked, at_ns, reply)
+        if request.unfollowed and reply.outcome in (Outcome.APPLIED, Outcome.AMBIGUOUS):
+            self.unfollowed[request.unfollowed] = None
         if reply.outcome is Outcome.APPLIED and not reply.is_absent:
             self._learn(asked, reply)
             if request.op in (Op.WRITE, Op.DELETE) and not asked.is_lock and self.is_protected(request.key):
@@ -166,8 +169,9 @@ class WireRecorder:
         with self._mutex:
             self._note_lock(request.key, view)
             replaced = self._versions.replaced(request)
-        if request.op is Op.READ and not reply.is_absent and state is None and reply.outcome is Outcome.APPLIED:
-            # It says that there is an object, and not what it holds: no reading of a state.
+        shows_nothing = not reply.is_absent and state is None and reply.outcome is Outcome.APPLIED
+        if request.op is Op.READ and (request.names_version or shows_nothing):
+            # It says nothing of an older version's successor, or that there is an object and not what it holds.
             key, op = "", Op.NONE
         else:
             key, op = request.key, asked.op
@@ -245,7 +249,8 @@ class WireRecorder:
         with self._mutex:
             if state is not None and reply.version:
                 self._contents[request.key, reply.version] = state
-            self._versions.saw(request.key, reply.version)
+            if not request.names_version or request.op is not Op.READ:
+                self._versions.saw(request.key, reply.version)
             if request.op is Op.WRITE and asked.view is not None:
                 # A write that was refused is of no consequence: the bytes that are there may be another's.
                 for written in (request.state, reply.state):

@@ -56,10 +56,14 @@ class S3Dialect:
                 condition=_condition(exchange),
                 state=state,
             )
+        names_version = "versionId" in parameters
+        if method == "DELETE" and names_version:
+            # Without the version that it removes, an older one may be the present one again.
+            return ObjectRequest(verb="DELETE version", unfollowed=place)
         if method == "DELETE":
             return ObjectRequest(verb=verb, op=Op.DELETE, key=place, condition=_condition(exchange))
         if method in ("GET", "HEAD"):
-            return ObjectRequest(verb=verb, op=Op.READ, key=place)
+            return ObjectRequest(verb=verb, op=Op.READ, key=place, names_version=names_version)
         return ObjectRequest(verb=verb)
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:

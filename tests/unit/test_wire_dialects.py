@@ -201,6 +201,22 @@ def test_reads_of_gcs_are_of_bytes_or_of_metadata():
     assert gcs("GET /storage/v1/b/b", b"", "200", b"{}")[0].op is Op.NONE
 
 
+def test_a_request_about_one_version_says_nothing_of_the_object():
+    """Google's client names the generation that it knows, by itself. That one may be gone, and another one be there."""
+    object_ = "/storage/v1/b/b/o/x?generation=7"
+    read, gone = gcs(f"GET {object_}", b"", "404")
+    assert (read.names_version, gone.is_absent) == (True, True)
+    deleted, told = gcs(f"DELETE {object_}", b"", "404")
+    assert (deleted.condition, told.outcome, told.is_absent) == ("7.*", Outcome.PRECONDITION_FAILED, False)
+    changed, _ = gcs(
+        f"PATCH {object_}&ifMetagenerationMatch=2", b"{}", "200", b'{"generation":"7","metageneration":"3"}'
+    )
+    assert changed.condition == "7.2"
+    assert s3("GET /b/x?versionId=v1", b"", "404", b"<Error><Code>NoSuchVersion</Code></Error>")[0].names_version
+    removed, _ = s3("DELETE /b/x?versionId=v1", b"", "204")
+    assert (removed.op, removed.key, removed.unfollowed) == (Op.NONE, "", "b/x")
+
+
 @pytest.mark.parametrize("key", ["locks/compose", "locks/rewriteTo/b/b/o/x"])
 def test_an_object_may_be_called_like_an_operation(key):
     """Operations on several objects are POSTs; any other method is about the object of that name."""

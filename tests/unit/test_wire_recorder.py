@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lockref.history import Recorder, runs_table, to_table
@@ -58,6 +59,14 @@ class Watched:
 
     def broken(self) -> list[str]:
         """The clauses that a judge finds broken."""
+        events, runs = self._history()
+        return [finding.clause for finding in Summary.of(judge(events, runs), events, runs).findings]
+
+    def contradictions(self) -> list[int]:
+        """How often a judge finds that the store contradicted itself."""
+        return [row["contradicted"] for row in judge(*self._history()).answers.to_pylist() if row["contradicted"]]
+
+    def _history(self) -> tuple[pa.Table, pa.Table]:
         events = to_table([self.recorder])
         runs = runs_table(
             [
@@ -70,7 +79,7 @@ class Watched:
                 }
             ]
         )  # fmt: skip
-        return [finding.clause for finding in Summary.of(judge(events, runs), events, runs).findings]
+        return events, runs
 
 
 class Gcs(Watched):
@@ -114,6 +123,23 @@ def test_a_condition_on_a_generation_holds_for_every_metageneration(deleter):
     watched.hears(watched.asks(deleter, "DELETE", f"{OBJECT}?ifGenerationMatch=7"), 204)
     assert watched.rows()[-1]["if_version"] == "7.2"
     assert watched.broken() == []
+
+
+def test_a_reading_of_a_version_that_is_gone_is_no_reading_of_the_lock():
+    """n2 knows generation 7 and asks for it again, after n1 gave it back and took the lock anew: the store is right."""
+    watched = Gcs()
+    watched.creates("n1", 7, on="0")
+    watched.hears(watched.asks("n1", "DELETE", f"{OBJECT}?generation=7"), 204)
+    watched.creates("n1", 8, on="0")
+    watched.hears(watched.asks("n2", "GET", f"{OBJECT}?generation=7"), 404)
+    watched.hears(watched.asks("n2", "DELETE", f"{OBJECT}?generation=7"), 404)
+    last = watched.rows()[-2:]
+    assert [(row["lock"], row["op"], row["outcome"]) for row in last] == [
+        (None, "none", "applied"),
+        ("b/lock", "delete", "precondition_failed"),
+    ]
+    assert watched.broken() == []
+    assert watched.contradictions() == []
 
 
 def test_a_fork_of_a_generation_is_still_a_fork():
