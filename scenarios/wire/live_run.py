@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -116,6 +115,7 @@ class LiveRun:
         self._endpoints.handles(self._struck)
         self.is_interrupted = False
         self._is_cut_off = False
+        self._overtime: list[str] = []
         self._begin_ns = self._end_ns = self._runtime.monotonic_ns()
 
     def contend(self) -> None:
@@ -169,10 +169,8 @@ class LiveRun:
                 self._recorder.event(Kind.FAULT, stamp, fault.client, detail=said)
 
     def _ask_to_end(self) -> None:
-        """SIGTERM first, so that a program may give its lock back as it would at its end."""
-        for program in self._programs.values():
-            program.signal(signal.SIGCONT)
-            program.signal(signal.SIGTERM)
+        """The time is over; whoever does not end in its grace is killed."""
+        self._overtime = [name for name, program in self._programs.items() if program.ask_to_end()]
         until_ns = self._runtime.monotonic_ns() + _GRACE_NS
         for program in self._programs.values():
             program.wait(max(0, until_ns - self._runtime.monotonic_ns()))
@@ -255,6 +253,9 @@ class LiveRun:
         silent = [name for name in self._programs if not self._wire.requests.get(name)]
         if silent and self._wire.requests:
             found.append(f"{', '.join(silent)} never sent a request")
+        if self._overtime:
+            names, lasted_s = ", ".join(self._overtime), self._settings.lasting_ns / NS_PER_S
+            found.append(f"ended because the time was over ({lasted_s:g} s, --for gives more): {names}")
         endings = self._endings()
         if endings:
             found.append(f"processes ended by themselves{endings}")

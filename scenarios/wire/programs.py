@@ -156,7 +156,7 @@ class Program:
         self._pid = 0
         self._ended = ThreadRuntime().event()
         self.exit_codes: list[int] = []
-        self.is_killed = False
+        self.is_ended_by_us = False
 
     def start(self) -> None:
         """Start a new process. The one before must have ended."""
@@ -164,7 +164,7 @@ class Program:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in self._templates.items():
             (folder / name).write_text(self.place.fill(text), encoding="utf-8")
-        self.is_killed = False
+        self.is_ended_by_us = False
         runtime = ThreadRuntime()
         self._ended = runtime.event()
         started = runtime.event()
@@ -188,7 +188,7 @@ class Program:
                     started.set()
                 elif word == "ended":
                     self._pid = 0
-                    if not self.is_killed:
+                    if not self.is_ended_by_us:
                         self.exit_codes.append(int(number))
             started.set()
             ended.set()
@@ -215,16 +215,24 @@ class Program:
             return False
         return True
 
+    def ask_to_end(self) -> bool:
+        """SIGTERM, so that it may give its lock back as at its own end; False if it has ended before."""
+        is_at_work = self.is_running
+        self.is_ended_by_us = self.is_ended_by_us or is_at_work
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        return is_at_work
+
     def kill(self) -> None:
         """It ends at once, with whatever it has started (SIGKILL)."""
-        self.is_killed = True
+        self.is_ended_by_us = True
         self.signal(signal.SIGKILL)
 
     def stop(self) -> None:
         """End it, and the process that keeps it. Idempotent."""
         if self._keeper is None:
             return
-        self.is_killed = True
+        self.is_ended_by_us = True
         assert self._keeper.stdin is not None, "it was asked for"
         with contextlib.suppress(BrokenPipeError):
             self._keeper.stdin.close()

@@ -152,6 +152,14 @@ def test_a_program_that_never_asks_proves_nothing(wire, program, words):
     assert words in " ".join([*told["reasons"], *told["notices"]])
 
 
+def test_a_program_that_the_command_ended_did_not_end_by_itself(wire):
+    """Which clients were still at work when the time was over is told; the signal that ended them was ours."""
+    _, told = wire("--clients", "1", "--for", "1s", *ON_THE_WIRE, "--", "sleep", "60")
+    notices = " ".join(told["notices"])
+    assert "ended because the time was over (1 s, --for gives more): n1" in notices
+    assert "by themselves" not in notices
+
+
 def test_no_program_outlives_a_killed_command(ministack, tmp_path):
     """`kill -9` of the command ends the program, a stopped one too, and what the program has started."""
     up = tmp_path / "up"
