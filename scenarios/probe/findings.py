@@ -20,8 +20,8 @@ WITNESSES_MAX: Final = 24
 class Rate:
     """A race: rounds that could be judged, those that show a fault, those that say nothing (void).
 
-    part: `create` or `replace`, of such races. racers: at the most; racing: now, as fewer take part where a round takes
-    long. winners_max: in one round. fault: what the first faulty round showed.
+    part: `create`, `replace` or `delete`, of such races. racers: at the most; racing: now, as fewer take part where a
+    round takes long. winners_max: in one round. fault: what the first faulty round showed.
     """
 
     name: str

@@ -74,8 +74,9 @@ def _delete_race(session: Session, finding: Finding, end_ns: int, *, findings: d
         finding.note(finding.unsupported, "the store refuses deletes by version (C8)")
         return
     half_ns = session.runtime.monotonic_ns() + session.left_ns(end_ns) // 2
-    races.repeat(session, finding, races.delete_round, name="deletes", end_ns=half_ns, share=3)
-    races.repeat(session, finding, races.mixed_round, name="deletes beside replacements", end_ns=end_ns)
+    races.repeat(session, finding, races.delete_round, name="deletes", end_ns=half_ns, share=3, part="delete")
+    mixed = "deletes beside replacements"
+    races.repeat(session, finding, races.mixed_round, name=mixed, end_ns=end_ns, part="delete")
 
 
 def steps_for(

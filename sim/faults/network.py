@@ -191,6 +191,8 @@ class ReorderReplies(RequestFault):
 
     kind: Literal["reorder_replies"] = "reorder_replies"
     rank: ClassVar[int] = 65
+    # A process seldom has two requests of one kind under way at once, so one kind alone has nobody to overtake.
+    is_op_a_form: ClassVar[bool] = False
     within_ns: Duration
 
     def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:

@@ -248,12 +248,12 @@ FAILOVER = """
 version: 1
 name: failover
 clients: 2
-duration: 9s
+duration: 16s
 nodes:
   controller: {program: "lockref.helix.lock:ControllerNode"}
   standby: {program: "lockref.helix.lock:ControllerNode"}
 lock: {validity: 2s}
-workload: {life: members, locks: 3, cycles: 4, hold: 300ms, writes: 3, wait: 6s}
+workload: {life: members, locks: 3, cycles: 10, hold: 300ms, writes: 3, wait: 6s}
 faults:
   - {kind: crash, client: controller, at: 2s, restart_after: 1s}
   - {kind: crash, client: standby, at: 5s, restart_after: 1s}

@@ -52,6 +52,10 @@ def raced(faulty: int, rounds: int, part: str = "replace") -> Rate:
     return Rate(name=f"{part}s", part=part, rounds=rounds, faulty=faulty)
 
 
+def kept() -> dict[str, Finding]:
+    return {clause: Finding(CLAUSES[clause], kept=1) for clause in ("C1", "C2", "C3", "C4", "C8", "C9", "C16")}
+
+
 @pytest.mark.parametrize(
     ("clean", "leaky", "is_open"),
     [
@@ -62,7 +66,7 @@ def raced(faulty: int, rounds: int, part: str = "replace") -> Rate:
 )
 def test_a_clean_race_beside_a_leaky_one_needs_rounds(clean: Rate, leaky: Rate, is_open: bool) -> None:
     """C2 beside C3: 3/28 may be what 4 of 42 is, 3/300 is not; and two clean races say nothing of each other."""
-    findings = {clause: Finding(CLAUSES[clause], kept=1) for clause in ("C1", "C2", "C3", "C4", "C16")}
+    findings = kept()
     findings["C2"].rates.append(clean)
     findings["C3"].rates.append(leaky)
     races.require_apart(findings)
@@ -71,12 +75,27 @@ def test_a_clean_race_beside_a_leaky_one_needs_rounds(clean: Rate, leaky: Rate, 
 
 def test_a_condition_that_is_never_read_says_nothing_of_other_races() -> None:
     """K6: where replacements ignore their condition, all of them win, and a clean race of creates stays clean."""
-    findings = {clause: Finding(CLAUSES[clause], kept=1) for clause in ("C1", "C2", "C3", "C4", "C16")}
+    findings = kept()
     findings["C4"].unsafe.append("accepted a stale one")
     findings["C2"].rates.append(raced(0, 6, "create"))
     findings["C3"].rates.append(raced(2, 12))
     races.require_apart(findings)
     assert findings["C2"].verdict is Verdict.CONFORMING
+
+
+def test_a_clean_race_of_deletes_beside_leaky_replacements_has_no_verdict() -> None:
+    """C9 beside C3, as a whole: no lock needs a part of it. Where C8 breaks, a race of deletes says nothing of luck."""
+    findings = kept()
+    findings["C9"].rates.append(raced(0, 40, "delete"))
+    findings["C3"].rates.append(raced(3, 40))
+    races.require_apart(findings)
+    assert {findings["C9"].verdict_for(part) for part in ("", "create")} == {Verdict.NOT_ANSWERED}
+    findings = kept()
+    findings["C8"].unsafe.append("deleted a stale one")
+    findings["C9"].rates.append(raced(3, 40, "delete"))
+    findings["C3"].rates.append(raced(0, 40))
+    races.require_apart(findings)
+    assert findings["C3"].verdict is Verdict.CONFORMING
 
 
 class Process:
