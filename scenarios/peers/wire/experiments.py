@@ -154,7 +154,7 @@ EXPERIMENTS: Final = {
             "somebody else's and keeps everybody out for ever",
         ),
         Experiment(
-            name="opentofu-killed", argv=_apply("1", 1, "100s"), plan="killed-holder", breaks=("L1", "L2"),
+            name="opentofu-killed", argv=_apply("1", 1, "100s"), plan="killed-first-holder", breaks=("L1", "L2"),
             validity_s=5, handover_s=18, lasting_s=70, protects=_STATE, templates=_BACKEND,
             shows="a killed holder keeps everybody out until somebody unlocks by force",
         ),
