@@ -46,7 +46,7 @@ def command(ctx: click.Context, /, as_json: bool, program: tuple[str, ...], **as
     lockref wire --plan pause.yaml --decoder json:owner=$.ID --template main.tf -- tofu apply
 
     In arguments, --env and templates {endpoint}, {port}, {client}, {number}, {bucket} and {folder} are filled in. The
-    environment leads the SDKs of S3 and GCS to the endpoint, too. docs/wire.md tells what the wire shows and what not.
+    environment leads the SDKs of S3, GCS and Azure to the endpoint, too. docs/wire.md tells what the wire shows.
     """
     from lockref.jobs.console import Console
     from lockref.jobs.watching import watch

@@ -105,6 +105,18 @@ def find_account(*, host: str, endpoint: str, environ: Mapping[str, str]) -> Acc
     return Account(url=url, name=name, host=known_as)
 
 
+def connection_string(account: Account, url: str) -> str:
+    """What leads any client of Azure's to this account at `url`, with its key or token: for a program's environment."""
+    parts = {
+        "DefaultEndpointsProtocol": urlsplit(url).scheme,
+        "AccountName": account.name,
+        "AccountKey": account.key,
+        "SharedAccessSignature": account.sas,
+        "BlobEndpoint": url,
+    }
+    return ";".join(f"{name}={value}" for name, value in parts.items() if value)
+
+
 def missing_credentials(account: Account, environ: Mapping[str, str]) -> ConfigError:
     """The complaint about an account that nothing in the environment is for."""
     others = sorted({each.name for each in _offered(environ) if each.name})

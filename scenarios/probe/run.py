@@ -6,7 +6,7 @@ Whatever ends a probe early, what was measured until then is kept, and the claus
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -144,7 +144,23 @@ def _ask_all(session: Session, steps: Sequence[Step], done: Probed, progress: Ca
         rest = sum(each.weight for each in steps[number:])
         share_ns = int(session.left_ns() * step.weight / rest) if rest else 0
         progress(f"{step.clause}  {CLAUSES[step.clause].words}")
-        _ask(session, step, done.findings, session.runtime.monotonic_ns() + share_ns)
+        try:
+            _ask(session, step, done.findings, session.runtime.monotonic_ns() + share_ns)
+        except (OutOfTime, BackendUnavailable, KeyboardInterrupt):
+            _leave_open(steps[number:], done.findings)
+            raise
+
+
+def _leave_open(steps: Sequence[Step], findings: Mapping[str, Finding]) -> None:
+    """The probe ends within the first of these steps: what was asked of a clause in part has no verdict yet.
+
+    A clause may be asked in two steps, its races in the second one. What is proven unsafe stays proven.
+    """
+    for step in steps:
+        finding = findings[step.clause]
+        if (finding.told or finding.kept or step is steps[0]) and not finding.unsafe:
+            finding.part = ""
+            finding.note(finding.unanswered, "not asked to its end: the probe ended early")
 
 
 def _ask(session: Session, step: Step, findings: dict[str, Finding], end_ns: int) -> None:

@@ -23,8 +23,9 @@ BODY_KEPT_MAX: Final = 1 << 20
 
 HEADERS_KEPT: Final = frozenset(
     {
-        "content-encoding", "content-type", "etag", "if-match", "if-none-match", "range", "x-amz-copy-source",
-        "x-amz-decoded-content-length", "x-goog-generation", "x-goog-metageneration", "x-goog-if-generation-match",
+        "content-encoding", "content-range", "content-type", "etag", "if-match", "if-none-match", "range",
+        "x-amz-copy-source", "x-amz-decoded-content-length", "x-goog-generation", "x-goog-metageneration",
+        "x-goog-if-generation-match", "x-ms-blob-type", "x-ms-error-code",
     }
 )  # fmt: skip
 """The only headers that leave this module."""
@@ -38,7 +39,7 @@ PARAMETERS_KEPT: Final = frozenset(
 )  # fmt: skip
 """The only query parameters whose values leave this module."""
 
-PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {"uploadId", "upload_id", "versionId"}
+PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {"snapshot", "uploadId", "upload_id", "versionId", "versionid"}
 """Of these it is also known that they were there."""
 
 _TEXT_CHARS_MAX: Final = 1024

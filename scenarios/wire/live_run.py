@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, final
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -100,7 +101,8 @@ class LiveRun:
             place = Place(
                 client=name,
                 number=number,
-                endpoint=self._endpoints.address(name),
+                # An emulator of Azure has the account in its path, and a client signs that.
+                endpoint=self._endpoints.address(name) + urlsplit(address.endpoint).path.rstrip("/"),
                 bucket=address.container,
                 folder=places / name,
                 ca=tls.certificate if tls else None,

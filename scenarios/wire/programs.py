@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from lockref.errors import ConfigError
 from lockref.runtime import ThreadRuntime
+from lockref.stores.azure_account import CONNECTION_STRING, connection_string, find_account
 from lockref.stores.endpoints import is_loopback
-from lockref.stores.uri import StoreAddress
+from lockref.stores.uri import AZURE, StoreAddress
 from scenarios.wire import keeper
 
 _STOP_TIMEOUT_S: Final = 5
@@ -49,7 +51,7 @@ class Place:
         """
         for name, value in (
             ("endpoint", self.endpoint),
-            ("port", self.endpoint.rpartition(":")[2]),
+            ("port", str(urlsplit(self.endpoint).port)),
             ("client", self.client),
             ("number", str(self.number)),
             ("bucket", self.bucket),
@@ -60,7 +62,7 @@ class Place:
         return text
 
     def environment(self, address: StoreAddress) -> dict[str, str]:
-        """Our environment, with what leads the SDKs of both clouds to this client's endpoint.
+        """Our environment, with what leads the SDKs of the clouds to this client's endpoint.
 
         Credentials of the user's stay; a test server on this machine that nobody has credentials for gets dummies.
         """
@@ -82,6 +84,9 @@ class Place:
             found[name] = ",".join(filter(None, (found.get(name, ""), "127.0.0.1", "localhost")))
         for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
             found.setdefault(name, address.region or "us-east-1")
+        if address.scheme in AZURE:
+            account = find_account(host=address.account, endpoint=address.endpoint, environ=os.environ)
+            found[CONNECTION_STRING] = connection_string(account, self.endpoint)
         if is_loopback(address.endpoint) and "AWS_ACCESS_KEY_ID" not in found and "AWS_PROFILE" not in found:
             found |= {"AWS_ACCESS_KEY_ID": "lockref", "AWS_SECRET_ACCESS_KEY": "lockref-loopback"}
         return found

@@ -11,13 +11,18 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lockref.errors import CapabilityMissing
-from lockref.stores.uri import StoreAddress
+from lockref.stores.uri import AZURE, StoreAddress
 from scenarios.injection.lane import Upstream, upstream_of
+from scenarios.wire.azure import AzureDialect
 from scenarios.wire.gcs import GcsDialect
 from scenarios.wire.objects import Dialect
 from scenarios.wire.s3 import S3Dialect
 
-DIALECTS: Final[Mapping[str, Callable[[], Dialect]]] = {"s3": S3Dialect, "gs": GcsDialect}
+DIALECTS: Final[Mapping[str, Callable[[], Dialect]]] = {
+    "s3": S3Dialect,
+    "gs": GcsDialect,
+    **dict.fromkeys(AZURE, AzureDialect),
+}
 """By the scheme of a store's address."""
 
 _CLOUDS: Final = ("amazonaws.com", "amazonaws.com.cn", "googleapis.com", "windows.net")

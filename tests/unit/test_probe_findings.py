@@ -15,7 +15,10 @@ from reports.formats.exit_codes import worst
 from scenarios.probe import gate
 from scenarios.probe.findings import Finding, Rate, judged_design, overall
 from scenarios.probe.fingerprint import document_of
-from scenarios.probe.run import Probed
+from scenarios.probe.opening import addresses_of
+from scenarios.probe.run import Probed, probe
+from scenarios.probe.session import OutOfTime
+from scenarios.probe.steps import Step
 
 
 def found(clause: str = "C1", **kinds: object) -> Finding:
@@ -207,3 +210,24 @@ def test_a_fingerprint_is_of_one_store(tmp_path: Path) -> None:
     fingerprint.require_for(told, parse_store_uri("s3://bucket/x?endpoint=http://127.0.0.1:9000"), path=tmp_path)
     with pytest.raises(ConfigError, match="probe that store"):
         fingerprint.require_for(told, parse_store_uri("s3://bucket?endpoint=http://127.0.0.1:9001"), path=tmp_path)
+
+
+def test_a_clause_whose_races_were_never_run_has_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C13 and C15 are asked in two steps. The time ends in the second step of C13; C1 was asked to its end."""
+
+    def keeps(_session: object, finding: Finding, _end_ns: int) -> None:
+        finding.kept += 1
+
+    def is_late(_session: object, _finding: Finding, _end_ns: int) -> None:
+        raise OutOfTime
+
+    steps = [
+        *(Step(clause=clause, run=keeps, weight=1, requests_max=1) for clause in ("C1", "C13", "C15")),
+        Step(clause="C13", run=is_late, weight=1, requests_max=1, is_again=True),
+        Step(clause="C15", run=keeps, weight=1, requests_max=1, is_again=True),
+    ]
+    monkeypatch.setattr("scenarios.probe.run.steps_for", lambda *_arguments, **_options: steps)
+    done = probe(addresses_of("memory:", ()))
+    verdicts = {clause: done.findings[clause].verdict for clause in ("C1", "C13", "C15")}
+    assert verdicts == {"C1": Verdict.CONFORMING, "C13": Verdict.NOT_ANSWERED, "C15": Verdict.NOT_ANSWERED}
+    assert done.findings["C13"].unanswered == ["not asked to its end: the probe ended early"]

@@ -8,6 +8,7 @@ import pytest
 
 from lockref.history import IF_ABSENT, Op
 from lockref.stores.port import Outcome
+from scenarios.wire.azure import AzureDialect
 from scenarios.wire.conversation import Conversation, Exchange
 from scenarios.wire.gcs import GcsDialect
 from scenarios.wire.objects import ObjectReply, ObjectRequest
@@ -32,6 +33,12 @@ def s3(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
     one = exchange(*arguments, **headers)  # type: ignore[arg-type]
     request = S3Dialect().request(one)
     return request, S3Dialect().reply(one, request)
+
+
+def azure(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
+    one = exchange(*arguments, **headers)  # type: ignore[arg-type]
+    request = AzureDialect().request(one)
+    return request, AzureDialect().reply(one, request)
 
 
 def gcs(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
@@ -222,3 +229,55 @@ def test_an_object_may_be_called_like_an_operation(key):
     """Operations on several objects are POSTs; any other method is about the object of that name."""
     assert gcs(f"DELETE /storage/v1/b/b/o/{key.replace('/', '%2F')}", b"", "204")[0].key == f"b/{key}"
     assert gcs(f"POST /storage/v1/b/b/o/{key}", b"{}", "200", b"{}")[0].op is Op.NONE
+
+
+def test_a_blob_lies_behind_its_account():
+    """Azure: the condition of a create or a replacement, what was made, and why it was refused are in headers."""
+    asked, told = azure("PUT /acct/c/locks/x", b"{}", '201|ETag: "0x1"', If_None_Match="*", x_ms_blob_type="BlockBlob")
+    assert (asked.op, asked.key, asked.condition) == (Op.WRITE, "c/locks/x", IF_ABSENT)
+    assert asked.state is not None
+    assert (asked.state.body, told.outcome, told.version) == (b"{}", Outcome.APPLIED, "0x1")
+    asked, told = azure(
+        "PUT /acct/c/x", b"{}", "412|x-ms-error-code: ConditionNotMet", If_Match='"0x1"', x_ms_blob_type="BlockBlob"
+    )
+    assert (asked.condition, told.outcome) == ("0x1", Outcome.PRECONDITION_FAILED)
+    _, told = azure(
+        "PUT /acct/c/x", b"", "409|x-ms-error-code: BlobAlreadyExists", If_None_Match="*", x_ms_blob_type="B"
+    )
+    assert told.outcome is Outcome.PRECONDITION_FAILED
+    asked, told = azure("DELETE /acct/c/x", b"", "202", If_Match="0x1")
+    assert (asked.op, asked.condition, told.outcome) == (Op.DELETE, "0x1", Outcome.APPLIED)
+
+
+@pytest.mark.parametrize(("told", "is_all"), [("bytes 0-1/2", True), ("bytes 0-0/2", False), ("bytes 0-1/*", False)])
+def test_a_range_that_is_the_whole_blob_shows_it(told, is_all):
+    """Azure's client asks for the first 32 MiB, and most blobs are smaller."""
+    _, found = azure("GET /acct/c/x", b"", f'206|ETag: "0x1"|Content-Range: {told}', b"{}"[: 2 if is_all else 1])
+    assert (found.state is not None) is is_all
+    assert found.outcome is (Outcome.APPLIED if is_all else Outcome.AMBIGUOUS)
+
+
+def test_reads_of_azure_show_what_is_there_or_that_nothing_is():
+    """A HEAD shows a version; that the container is missing says nothing of the blob."""
+    assert azure("GET /acct/c/x", b"", '200|ETag: "0x1"', b"{}")[1].state.body == b"{}"
+    assert azure("HEAD /acct/c/x", b"", '200|ETag: "0x1"')[1].state is None
+    assert azure("HEAD /acct/c/x", b"", "404|x-ms-error-code: BlobNotFound")[1].is_absent
+    assert not azure("GET /acct/c/x", b"", "404|x-ms-error-code: ContainerNotFound")[1].is_absent
+    assert azure("GET /acct/c/x?snapshot=2026", b"", "404|x-ms-error-code: BlobNotFound")[0].names_version
+
+
+@pytest.mark.parametrize(
+    ("target", "op", "unfollowed"),
+    [
+        ("c/x?comp=lease", Op.NONE, ""),
+        ("c/x?comp=block&blockid=1", Op.NONE, ""),
+        ("c/x?comp=metadata", Op.NONE, "c/x"),
+        ("c/x?comp=blocklist", Op.WRITE, ""),
+        ("c/x", Op.WRITE, ""),
+        ("c?restype=container", Op.NONE, ""),
+    ],
+)
+def test_what_else_is_put_to_a_blob(target, op, unfollowed):
+    """A lease and a block change no blob. Metadata does, and no answer tells how. A copy writes what nobody sees."""
+    asked, _ = azure(f"PUT /acct/{target}", b"x", "201")
+    assert (asked.op, asked.unfollowed, asked.state) == (op, unfollowed, None)
