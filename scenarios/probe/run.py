@@ -158,7 +158,7 @@ def _leave_open(steps: Sequence[Step], findings: Mapping[str, Finding]) -> None:
     """
     for step in steps:
         finding = findings[step.clause]
-        if (finding.told or finding.kept or step is steps[0]) and not finding.unsafe:
+        if (finding.kept or step is steps[0]) and not finding.unsafe:
             finding.part = ""
             finding.note(finding.unanswered, "not asked to its end: the probe ended early")
 
