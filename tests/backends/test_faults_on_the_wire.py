@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -80,14 +81,19 @@ class Struck:
         return [fired for _, fired, _ in self.injection.work.counts().values()]
 
 
-def landed(store, body: bytes) -> bool:
-    """True once `k` holds this body, which on a busy machine takes its time."""
+def in_time(is_so: Callable[[], bool]) -> bool:
+    """True once it is so, which on a busy machine takes its time."""
     pause = threading.Event()
     for _ in range(1000):
-        if store.read("k").body == body:
+        if is_so():
             return True
         pause.wait(0.01)
     return False
+
+
+def landed(store, body: bytes) -> bool:
+    """True once `k` holds this body."""
+    return in_time(lambda: store.read("k").body == body)
 
 
 @everywhere
@@ -155,7 +161,8 @@ def test_a_copy_of_a_request_arrives_later(address, store):
         writing.put("k", b"first")
         writing.put("k", b"second")
         assert landed(store, b"first")
-        assert struck.injection.work.counts() == {"d": (1, 1, 1)}
+        # Nobody waits for the answer to a copy. It is counted when it comes, and the copy can be seen before.
+        assert in_time(lambda: struck.injection.work.counts() == {"d": (1, 1, 1)})
 
 
 @clouds
