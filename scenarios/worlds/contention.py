@@ -14,6 +14,7 @@ from lockref.stores.admission import MEASURED, Admission
 from lockref.stores.uri import open_store, parse_store_uri
 from reports.checks import judge
 from reports.checks.summary import Summary
+from reports.checks.verdicts import counted
 from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
 from scenarios.definition.draw import draw_scenario
@@ -122,7 +123,7 @@ def contend_on(
         progress(f"starting {backend} (the first start on a machine installs it)")
     with resolve_backend(backend, via=via, stands_on=spec.stands_on, admission=admission) as running:
         progress(
-            f"{clients} contenders, {processes} process{'es' if processes > 1 else ''}, "
+            f"{counted(clients, 'contender')}, {processes} process{'es' if processes > 1 else ''}, "
             f"{duration_ns / 1e9:g} s on {running.name} {running.version}".rstrip()
         )
         outcome = run_real(
