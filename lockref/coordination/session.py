@@ -60,6 +60,8 @@ CONNECT_ATTEMPTS: Final = 4
 PIPELINED_MAX: Final = 256
 """So many reads are under way at a time: a keep-alive waits behind no more than these."""
 
+_DECIDED: Final = (Outcome.APPLIED, Outcome.PRECONDITION_FAILED)
+
 Event = WatchEvent | SessionState
 
 
@@ -266,11 +268,15 @@ class Session:
         return self._heard(request, self._channel.send(request, self._request_timeout_ns), sent)
 
     def _heard(self, request: Request, reply: Reply, sent: _Stamp) -> Reply:
-        """What an answer says of the session. sent: an instant before the request left."""
+        """What an answer says of the session. sent: an instant before the request left.
+
+        Only what was done, or compared and not done, shows that the server has counted this session as alive. What is
+        refused may have been refused on the way there: by this client's own library, or before sessions are looked at.
+        """
         if request.verb != CONNECT and request.body.session == self._bound.session:
             if is_failure(reply, Failure.SESSION_EXPIRED):
                 self._become(SessionState.LOST)
-            elif reply.outcome is not Outcome.AMBIGUOUS and self._state is not SessionState.LOST:
+            elif reply.outcome in _DECIDED and self._state is not SessionState.LOST:
                 self._confirmed = max(self._confirmed, sent)
                 self._become(SessionState.CONNECTED)
         return reply

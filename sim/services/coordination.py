@@ -136,7 +136,14 @@ class CoordinationService:
         return self._write(session, request.verb, call.operations)
 
     def refuse(self, request: Request, refusal: Refusal) -> Reply:
-        return refused(request, refusal)
+        """Refused before anybody looks at the session, which is not kept alive by it.
+
+        What an HTTP status says of a condition or of an absent object, a ZooKeeper would say only where it is so.
+        """
+        reply = refused(request, refusal)
+        if reply.outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED):
+            reply = reply._replace(outcome=Outcome.REJECTED, missing=False)
+        return reply
 
     def _connect(self, client: str, call: Call, at_ns: int) -> Reply:
         """A new session. The clients are spread over the servers in order of their sessions."""

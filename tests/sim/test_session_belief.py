@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lockref.coordination.port import CHILDREN, CONNECT, GET, PING, SessionState, WatchEvent
+from lockref.coordination.port import CHILDREN, CONNECT, GET, PING, Failure, SessionState, WatchEvent, failed
 from lockref.coordination.session import COORDINATION, Event, Read, Session
 from lockref.helix.lock import ALL_HANDLED
 from lockref.ports import TIMED_OUT, Reply, Request
@@ -60,6 +60,26 @@ def test_a_slow_answer_confirms_the_session_from_the_question_on(ask: Callable[[
         safe_until_ns = helix.on("n1", work)
         assert len(asked_ns) == (1 if ask is None else 2)
         assert safe_until_ns <= asked_ns[-1] + SESSION_NS
+
+    helix.play(script)
+
+
+@pytest.mark.parametrize("failure", [Failure.TOO_LARGE, Failure.NO_AUTH, Failure.THROTTLED, Failure.READ_ONLY])
+def test_a_refusal_confirms_no_session(failure: Failure):
+    """T17, Z10: it may come from the client, or from before the server counts sessions. The holder stops."""
+    helix = Helix()
+    n1, ear, channel = helix.participant("n1")
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.executed("n1", "RELEASED", "LOCKED")
+        assert n1.holds(LOCK)
+        channel.disturb = lambda request, _ask: failed(failure, request.key)
+        helix.until(
+            lambda: helix.stat(PATHS.instance("n1").live) is None, "the server ends a session that it does not hear"
+        )
+        assert not n1.holds(LOCK)
+        assert ear.heard[-1][0] == "lost"
 
     helix.play(script)
 
