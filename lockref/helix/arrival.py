@@ -10,7 +10,7 @@ from lockref.coordination.session import Session
 from lockref.errors import ConfigError
 from lockref.helix import layout
 from lockref.helix.application import Handlers, Listener
-from lockref.helix.current_states import Replica, States
+from lockref.helix.current_states import STATES_BYTES_MAX, Replica, States
 from lockref.helix.patience import RETRY_PAUSE_NS, Patience
 from lockref.helix.state_model import StateModel
 from lockref.helix.zn_record import ZNRecord
@@ -129,7 +129,7 @@ class Arrival:
         earlier = [delete(path) for name in self._patience.children(paths.sessions) for path in self._left(name, own)]
         operations += [*earlier, create(paths.current_states(own))]
         for resource, states in self.resources.items():
-            operations.append(create(paths.current_state(own, resource), states.record(own).to_json()))
+            operations.append(create(paths.current_state(own, resource), states.record(own).to_json(STATES_BYTES_MAX)))
             states.version = 0
         return operations
 

@@ -13,6 +13,9 @@ from lockref.helix.state_model import DROPPED, StateModel
 from lockref.helix.views import TOKEN
 from lockref.helix.zn_record import RECORD_BYTES_MAX, ZNRecord, is_compressed
 
+STATES_BYTES_MAX: Final = RECORD_BYTES_MAX // 2
+"""A record of current states is no larger: the same request removes the messages that it answers."""
+
 ENTRY_BYTES: Final = 160
 """What one lock takes in CURRENTSTATES beside its name, at most."""
 
@@ -69,8 +72,8 @@ class States:
         """Can the state that this message leads to be written, beside all that are executed and not yet written?"""
         entry_bytes = ENTRY_BYTES + len(message.lock)
         to_come = len(self.unwritten) + 1
-        is_small = (self.entries + to_come) * entry_bytes <= COMPRESSION * RECORD_BYTES_MAX
-        has_room = 0 < self.compressed_bytes <= RECORD_BYTES_MAX - to_come * entry_bytes
+        is_small = (self.entries + to_come) * entry_bytes <= COMPRESSION * STATES_BYTES_MAX
+        has_room = 0 < self.compressed_bytes <= STATES_BYTES_MAX - to_come * entry_bytes
         return message.target == DROPPED or is_small or has_room
 
 

@@ -28,6 +28,7 @@ from lockref.errors import BackendUnavailable, ConfigError, LockLost, ReleaseFai
 from lockref.helix import layout
 from lockref.helix.application import Handlers, Listener, ParticipantSettings
 from lockref.helix.arrival import Arrival
+from lockref.helix.current_states import STATES_BYTES_MAX
 from lockref.helix.holdings import Holdings
 from lockref.helix.messages import Message
 from lockref.helix.patience import REFUSED_PAUSES, RETRY_PAUSE_NS, Patience
@@ -270,6 +271,6 @@ class Participant:
             path = self._paths.current_state(own, resource)
             for replica in states.replicas.values():
                 replica.before, replica.state, replica.token = replica.state, states.model.initial, None
-            body = states.record(own).to_json()
+            body = states.record(own).to_json(STATES_BYTES_MAX)
             operations.append(create(path, body) if states.version is None else change(path, body))
         return operations

@@ -14,12 +14,12 @@ from lockref.coordination.session import Session
 from lockref.errors import LockError, LockLost, StoreRejected
 from lockref.helix import layout
 from lockref.helix.application import Handlers, Listener
-from lockref.helix.current_states import Replica, States
+from lockref.helix.current_states import STATES_BYTES_MAX, Replica, States
 from lockref.helix.holdings import Holdings
 from lockref.helix.messages import Message
 from lockref.helix.patience import REFUSED_PAUSES, Patience
 from lockref.helix.state_model import DROPPED, ERROR
-from lockref.helix.zn_record import RECORD_BYTES_MAX, RecordTooLarge
+from lockref.helix.zn_record import RecordTooLarge
 from lockref.runtime import NS_PER_MS, Mutex, Runtime
 from lockref.stores.port import Outcome
 
@@ -157,7 +157,7 @@ class Transitions:
             return True
         self._listener.alarm(
             f"{message.lock} is not taken: {self._instance} has {len(states.replicas)} locks, whose record takes "
-            f"{states.compressed_bytes} bytes, compressed; a znode takes {RECORD_BYTES_MAX}"
+            f"{states.compressed_bytes} bytes, compressed; there is room for {STATES_BYTES_MAX}"
         )
         self._on_wait(message.id)
         return False
@@ -187,7 +187,7 @@ class Transitions:
         while True:
             self._patience.require_session(batch[0])
             record = states.record(batch[0].session)
-            body = record.to_json()
+            body = record.to_json(STATES_BYTES_MAX)
             write = create(path, body) if states.version is None else change(path, body, states.version)
             reply = self._session.multi([write, *map(delete, pending)])
             states.written(record, body)

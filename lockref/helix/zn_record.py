@@ -39,10 +39,10 @@ class ZNRecord:
     maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def to_json(self) -> bytes:
+    def to_json(self, bytes_max: int = RECORD_BYTES_MAX) -> bytes:
         """The bytes of the znode. Equal records have equal bytes, whatever the order of their keys.
 
-        Errors: RecordTooLarge.
+        bytes_max: compressed, if it would be larger. Errors: RecordTooLarge if it is larger even so.
         """
         plain = {
             "id": self.id,
@@ -51,13 +51,13 @@ class ZNRecord:
             "listFields": {name: list(entries) for name, entries in self.lists.items()},
         }
         body = json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
-        if len(body) <= RECORD_BYTES_MAX:
+        if len(body) <= bytes_max:
             return body
         compressed = gzip.compress(body, _LEVEL, mtime=0)
-        if len(compressed) > RECORD_BYTES_MAX:
+        if len(compressed) > bytes_max:
             raise RecordTooLarge(
-                f"record {self.id!r} with {len(self.maps)} entries takes {len(compressed)} bytes, compressed; a znode "
-                f"takes {RECORD_BYTES_MAX}"
+                f"record {self.id!r} with {len(self.maps)} entries takes {len(compressed)} bytes, compressed; there "
+                f"is room for {bytes_max}"
             )
         return compressed
 

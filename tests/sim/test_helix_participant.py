@@ -494,8 +494,8 @@ def test_a_lock_too_many_waits(monkeypatch: pytest.MonkeyPatch):
     n1, ear, _ = helix.participant("n1")
 
     def script() -> None:
-        monkeypatch.setattr("lockref.helix.zn_record.RECORD_BYTES_MAX", 700)
-        monkeypatch.setattr("lockref.helix.current_states.RECORD_BYTES_MAX", 700)
+        for module in ("current_states", "transitions", "arrival"):
+            monkeypatch.setattr(f"lockref.helix.{module}.STATES_BYTES_MAX", 700)
         helix.join(n1, "n1")
         for number in range(80):
             helix.send("n1", "RELEASED", "LOCKED", lock=f"{RESOURCE}_{number}")

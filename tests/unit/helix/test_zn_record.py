@@ -32,12 +32,11 @@ def test_what_others_have_compressed_is_read():
     assert ZNRecord.from_json(gzip.compress(of(3).to_json(), 1), "/x") == of(3)
 
 
-def test_a_record_that_does_not_fit_at_all_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_a_record_that_does_not_fit_at_all_is_refused():
     """With how many entries it has."""
-    monkeypatch.setattr(zn_record, "RECORD_BYTES_MAX", 200)
-    words = r"'lock-group' with 100 entries takes \d+ bytes, compressed; a znode takes 200"
+    words = r"'lock-group' with 100 entries takes \d+ bytes, compressed; there is room for 200"
     with pytest.raises(RecordTooLarge, match=words):
-        of(100).to_json()
+        of(100).to_json(200)
 
 
 @pytest.mark.parametrize("damage", [lambda body: body[:-9], lambda body: body[:2], lambda body: body[:20] + b"?" * 40])
