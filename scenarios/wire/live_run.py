@@ -44,6 +44,7 @@ UNSEEN: Final = (
 )
 _LOOK_EVERY_NS: Final = NS_PER_S // 10
 _GRACE_NS: Final = 2 * NS_PER_S
+_LOCKS_TOLD_MAX: Final = 3
 
 
 @final
@@ -244,6 +245,10 @@ class LiveRun:
             for key in self._wire.unfollowed
             if key in self._wire.locks
         ]
+        if self._wire.locks:
+            found += [_unguarded(key, locks) for key, locks in self._wire.unguarded.items()]
+        if self._settings.protects and not self._wire.effects:
+            found.append(f"no object that fits {' or '.join(self._settings.protects)} was written, so S4 was not asked")
         unreadable = [f"{name}: {tap.unreadable}" for name, tap in self._endpoints.taps.items() if tap.unreadable]
         if unreadable:
             found.append(f"some connections could not be read, so requests may be missing ({'; '.join(unreadable)})")
@@ -263,8 +268,6 @@ class LiveRun:
             found.append(f"processes ended by themselves{endings}")
         work = self._endpoints.work
         found += self._endpoints.strikes.told(work.plan, work.counts())
-        if self._settings.protects and not self._wire.effects:
-            found.append(f"no object that fits {' or '.join(self._settings.protects)} was written")
         return found
 
     def _endings(self) -> str:
@@ -275,6 +278,13 @@ class LiveRun:
                     codes.setdefault(code, []).append(name)
         told = [f"{', '.join(names)} with {_exit(code)}" for code, names in sorted(codes.items())]
         return f" ({'; '.join(told)})" if told else ""
+
+
+def _unguarded(key: str, locks: tuple[str, ...]) -> str:
+    if not locks:
+        return f"no record was read of the lock that guards {key}, so S4 was not asked of it"
+    shown = ", ".join(locks[:_LOCKS_TOLD_MAX]) + (", …" if len(locks) > _LOCKS_TOLD_MAX else "")
+    return f"which of the locks {shown} guards {key} cannot be told; name it: --protects 'KEYS by LOCK'"
 
 
 def _exit(code: int) -> str:

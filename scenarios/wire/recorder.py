@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 
 from lockref.errors import LockrefError
@@ -25,10 +24,8 @@ from lockref.runtime import Runtime
 from lockref.stores.port import Outcome
 from scenarios.wire.conversation import Exchange
 from scenarios.wire.objects import Dialect, ObjectReply, ObjectRequest, State
+from scenarios.wire.protection import Protection
 from scenarios.wire.versions import SeenVersions, whole
-
-LOCK_SUFFIXES = (".tflock", ".lock")
-"""What tools append to the name of an object to name its lock."""
 
 _DELETED: Final = ObjectReply(outcome=Outcome.APPLIED)
 
@@ -51,10 +48,11 @@ class Asked:
 class WireRecorder:
     """Writes the events of all clients of one run. Safe to share between threads.
 
-    decode: what bodies say about locks. protects: patterns of the keys, without their bucket, that the lock protects.
+    decode: what bodies say about locks. protects: which objects, see `Protection`.
     clock_offsets_ns: by client, by how much its wall clock was set apart from ours.
     failure: the first error of a decoder; nothing is decoded after it.
     requests: by client, how many it has sent. unfollowed: objects that were changed in a way that cannot be read off.
+    unguarded: protected objects that were written, and the locks of which one may guard it; they are not judged.
     """
 
     def __init__(
@@ -70,7 +68,7 @@ class WireRecorder:
         self._record = recorder.event
         self.dialect = dialect
         self._decode = decode
-        self._protects = protects
+        self._protection = Protection(protects)
         self._runtime = runtime
         self._offsets_ns = clock_offsets_ns
         self._numbers = itertools.count(1)
@@ -80,10 +78,11 @@ class WireRecorder:
         self._writers: dict[tuple[str, str], str] = {}
         self._versions = SeenVersions()
         self._granted: dict[tuple[str, str], tuple[str, int | None]] = {}
-        self._effects: list[Callable[[], None]] = []
+        self._effects: list[tuple[str, Callable[[], bool]]] = []
         self.locks: dict[str, None] = {}
         self.requests: dict[str, int] = {}
         self.unfollowed: dict[str, None] = {}
+        self.unguarded: dict[str, tuple[str, ...]] = {}
         self.effects = 0
         self.promised_ns = 0
         self.failure: LockrefError | None = None
@@ -147,8 +146,9 @@ class WireRecorder:
 
     def settle(self) -> None:
         """The run is over: effects whose lock was seen only later are written."""
-        for write in self._effects:
-            write()
+        for key, write in self._effects:
+            if not write():
+                self.unguarded.setdefault(key, ())
         self._effects.clear()
 
     def _completed(self, key: str, reply: ObjectReply) -> ObjectReply:
@@ -262,33 +262,29 @@ class WireRecorder:
                 self._granted.pop(mine, None)
 
     def is_protected(self, key: str) -> bool:
-        """True for an object that the lock protects. What is named as a lock is none, wherever it lies."""
-        name = key.partition("/")[2]
-        return not name.endswith(LOCK_SUFFIXES) and any(fnmatchcase(name, pattern) for pattern in self._protects)
+        """True for an object that a lock protects."""
+        return self._protection.covers(key)
 
     def _effect(self, asked: Asked) -> None:
         """The store accepted a write to a protected object."""
         self.effects += 1
-        stamp = self._stamp(asked.client, asked.sent_ns)
+        stamp, key = self._stamp(asked.client, asked.sent_ns), asked.request.key
 
-        def write() -> None:
-            self._record(
-                Kind.EFFECT, stamp, asked.client, self.guard_of(asked.request.key), Op.WRITE, Outcome.APPLIED,
-                request=asked.number, content=self._content(asked.request.state),
-                detail=detail(object=asked.request.key, verb=asked.request.verb),
-            )  # fmt: skip
+        def write() -> bool:
+            """False while no lock is known that guards the object."""
+            guards = self._protection.guards(key, tuple(self.locks))
+            if len(guards) > 1:
+                self.unguarded[key] = tuple(guards)
+            elif guards:
+                self._record(
+                    Kind.EFFECT, stamp, asked.client, guards[0], Op.WRITE, Outcome.APPLIED,
+                    request=asked.number, content=self._content(asked.request.state),
+                    detail=detail(object=key, verb=asked.request.verb),
+                )  # fmt: skip
+            return bool(guards)
 
-        if self.locks:
-            write()
-        else:
-            self._effects.append(write)
-
-    def guard_of(self, key: str) -> str:
-        """The lock that guards this object: by name, else the one whose path is nearest; "" while no lock is known."""
-        for suffix in LOCK_SUFFIXES:
-            if f"{key}{suffix}" in self.locks:
-                return f"{key}{suffix}"
-        return max(self.locks, key=lambda lock: _shared_folders(lock, key), default="")
+        if not write():
+            self._effects.append((key, write))
 
     # Rows.
 
@@ -305,13 +301,3 @@ def _told(view: LockView | None, verb: str) -> str:
     if view is None or view.duration_ns is None:
         return detail(verb=verb)
     return detail(verb=verb, duration_ns=view.duration_ns)
-
-
-def _shared_folders(first: str, second: str) -> int:
-    """How many folders two keys have in common, from the bucket on."""
-    count = 0
-    for one, other in zip(first.split("/")[:-1], second.split("/")[:-1], strict=False):
-        if one != other:
-            break
-        count += 1
-    return count

@@ -24,6 +24,7 @@ from scenarios.wire.decoders import load_decoder
 from scenarios.wire.live_run import LiveRun
 from scenarios.wire.plan import clock_environment, clock_offsets_ns, plan_of
 from scenarios.wire.programs import find_program, read_templates
+from scenarios.wire.protection import Protection
 from scenarios.wire.settings import WireSettings
 from scenarios.wire.upstream import upstream
 
@@ -64,6 +65,7 @@ def run_wire(
     for offset_ns in clock_offsets_ns(plan).values():
         clock_environment(offset_ns)
     load_decoder(settings.decoder)
+    Protection(settings.protects)
     templates = read_templates(settings.templates)
     with ExitStack() as stack:
         notices: list[str] = []

@@ -20,7 +20,7 @@ class WireSettings:
     """What to run, and how to judge it. Durations in nanoseconds.
 
     argv: the program with its arguments; places such as `{endpoint}` are filled in for each client.
-    plan: whose faults strike; None for none. protects: patterns of keys. decoder: see `decoders.load_decoder`.
+    plan: whose faults strike; None for none. protects: see `protection`. decoder: see `decoders.load_decoder`.
     lasting_ns: what still runs then is ended. validity_ns: how long a record without a stamp promises the lock; None
     takes the longest promise that was seen. handover_ns: how soon a waiter must have a free lock.
     drift_bound_ns: how far two clocks may differ (β). is_shown: the program's output goes to standard error.

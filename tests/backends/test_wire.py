@@ -152,6 +152,13 @@ def test_a_program_that_never_asks_proves_nothing(wire, program, words):
     assert words in " ".join([*told["reasons"], *told["notices"]])
 
 
+def test_a_pattern_that_nothing_fits_proves_nothing(wire):
+    """A slip in `--protects` must not read as a lock that holds: S4 was never asked (exit code 3)."""
+    code, told = wire("--clients", "1", *ON_THE_WIRE[:2], "--protects", "stat/*", "--", *LEASER, "1", "0", "1.5")
+    assert (code, told["verdict"]) == (3, "inconclusive")
+    assert told["reasons"] == ["no object that fits stat/* was written, so S4 was not asked"]
+
+
 def test_a_program_that_the_command_ended_did_not_end_by_itself(wire):
     """Which clients were still at work when the time was over is told; the signal that ended them was ours."""
     _, told = wire("--clients", "1", "--for", "1s", *ON_THE_WIRE, "--", "sleep", "60")

@@ -30,6 +30,7 @@ def said(capsys, *arguments: str) -> tuple[int, str]:
         (("--backend", "s3://bucket?endpoint=https://s3.amazonaws.com", "--", "true"), 5, "a cloud tells buckets"),
         (("--backend", "dynamodb://table", "--", "true"), 5, "a protocol that the wire does not read"),
         (("--decoder", "tofu", "--", "true"), 2, "decoder 'tofu' is not known"),
+        (("--protects", "state/* by ", "--", "true"), 2, "'GLOB by LOCK'"),
         (("--plan", "e99", "--", "true"), 2, "e99"),
         (("--plan", "e05", "--clients", "1", "--", "true"), 2, "names client n2"),
         (("--for", "soon", "--", "true"), 2, "duration"),

@@ -25,11 +25,12 @@ OBJECT = "/storage/v1/b/b/o/lock"
 class Watched:
     """A recorder of one store's conversations, an exchange a second."""
 
-    def __init__(self, dialect: Dialect, decoder: str) -> None:
+    def __init__(self, dialect: Dialect, decoder: str, protects: tuple[str, ...] = ()) -> None:
         self.recorder = Recorder()
         self.wire = WireRecorder(
-            self.recorder, dialect, load_decoder(decoder), protects=(), runtime=ThreadRuntime(), clock_offsets_ns={}
-        )
+            self.recorder, dialect, load_decoder(decoder),
+            protects=protects, runtime=ThreadRuntime(), clock_offsets_ns={},
+        )  # fmt: skip
         self.now_ns = NS_PER_S
 
     def asks(self, client: str, method: str, target: str, body: bytes = b"", **headers: str) -> Asked:
@@ -187,3 +188,36 @@ def test_an_object_that_was_not_deleted_with_others_is_still_there():
         "b/lock": "rejected",
         "b/x": "applied",
     }
+
+
+def _guarding(*protects: str) -> Watched:
+    """n1 has the lock a, and n2 the lock b beside it; each writes what its own lock guards."""
+    watched = Watched(S3Dialect(), "json:owner=$.o", protects=protects)
+    for client, lock in (("n1", "a"), ("n2", "b")):
+        record = b'{"o":"%s"}' % client.encode()
+        watched.hears(watched.asks(client, "PUT", f"/b/locks/{lock}", record, if_none_match="*"), 200, etag=f'"{lock}"')
+    for client, lock in (("n1", "a"), ("n2", "b")):
+        watched.hears(watched.asks(client, "PUT", f"/b/state/{lock}", b"x"), 200, etag='"s"')
+    watched.wire.settle()
+    return watched
+
+
+def test_nobody_is_accused_under_a_lock_that_may_guard_something_else():
+    """Two locks are equally near, so that which of them guards an object cannot be told: S4 is not asked."""
+    watched = _guarding("state/*")
+    assert watched.rows("effect") == []
+    assert watched.wire.unguarded == dict.fromkeys(("b/state/a", "b/state/b"), ("b/locks/a", "b/locks/b"))
+
+
+def test_the_lock_that_guards_an_object_may_be_named():
+    """`KEYS by LOCK` tells two locks of one folder apart; without it S4 would have accused n2."""
+    watched = _guarding("state/a by locks/a", "state/b by locks/b")
+    assert [(row["node"], row["lock"]) for row in watched.rows("effect")] == [("n1", "b/locks/a"), ("n2", "b/locks/b")]
+    assert watched.wire.unguarded == {}
+
+
+def test_an_object_whose_lock_was_never_seen_is_told():
+    """The named lock is none of those that were read, so nobody knows who might have written."""
+    watched = _guarding("state/a by locks/other")
+    assert watched.rows("effect") == []
+    assert watched.wire.unguarded == {"b/state/a": ()}
