@@ -144,6 +144,28 @@ def test_a_create_sent_before_the_delete_that_made_room_for_it():
     assert grants(h) == [("n1", "deleted"), ("n2", "open")]
 
 
+@pytest.mark.parametrize(("first_until", "verdict"), [(9, "held"), (7, "violated")])
+def test_of_two_blind_releases_that_overlap_the_earlier_sent_may_land_last(first_until, verdict):
+    """S1: the next grant replaced what the first one made, so that one landed last, if it was still under way then."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2)
+    made = h.write("n1", Op.RELEASE, sent=5, replied=first_until, owner="owner-n1", if_version="")
+    h.write("n2", Op.RELEASE, sent=8, replied=8, owner="owner-n1", if_version="")
+    h.granted("n3", call=9, sent=10, applied=11, returned=12, if_version=made)
+    assert h.verdict("S1")["verdict"] == verdict
+
+
+def test_a_blind_delete_that_was_sent_early_may_land_late():
+    """S1: n2 replaced the version that n1 had made, so n1's own blind deletion came after that."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2)
+    held = h.version
+    h.write("n1", Op.DELETE, sent=5, replied=20, if_version="")
+    h.write("n2", Op.RELEASE, sent=6, replied=7, owner="owner-n1", if_version=held)
+    h.granted("n3", call=8, sent=9, applied=10, returned=11, if_version="absent")
+    assert h.verdict("S1")["verdict"] == "held"
+
+
 def test_a_fork_stays_a_fork():
     """S1: no order makes two writes on one version legal."""
     h = real()

@@ -243,6 +243,41 @@ def _sent_by(writes: list[_Write], until_ns: int) -> Iterator[_Write]:
         yield write
 
 
+def _move_later(placed: list[_Write], waiting: list[_Write]) -> bool:
+    """Let a placed write land later than it was placed, so that the first waiting one fits; False if none helps.
+
+    A write that was still under way may have landed behind others that were sent after it: right before the waiting
+    one, or, where it asks for no version, at any time after that one. Without this, two releases that overlap and ask
+    for nothing would accuse the store of the next grant.
+    """
+    target = waiting[0]
+    latest_sent_ns = -1
+    for place in range(len(placed) - 1, -1, -1):
+        write = placed[place]
+        state = placed[place - 1].leaves() if place else _UNKNOWN
+        following = placed[place + 1 :]
+        if write.until_ns >= latest_sent_ns and _leads_on(state, following):
+            state = following[-1].leaves() if following else state
+            if write.fits(state) and target.fits(write.leaves()):
+                placed[place:] = [*following, write]
+                return True
+            if write.condition == NO_TEXT and write.until_ns >= target.sent_ns and target.fits(state):
+                placed[place:] = following
+                waiting.insert(1, write)
+                return True
+        latest_sent_ns = max(latest_sent_ns, write.sent_ns)
+    return False
+
+
+def _leads_on(state: int, writes: list[_Write]) -> bool:
+    """True if these writes fit one after the other, from this state on."""
+    for write in writes:
+        if not write.fits(state):
+            return False
+        state = write.leaves()
+    return True
+
+
 class _Walk:
     """A greedy walk along one lock's chain: certain writes by time of sending, others where they are needed.
 
@@ -272,6 +307,9 @@ class _Walk:
                 bridge = self._bridge(state, first)
                 if bridge is not None:
                     placed += bridge
+                elif _move_later(placed, waiting):
+                    state = placed[-1].leaves() if placed else _UNKNOWN
+                    continue
                 else:
                     first = next((write for write in _sent_by(waiting, first.until_ns) if write.fits(state)), first)
             waiting.remove(first)
