@@ -232,6 +232,5 @@ class Conversation:
     def _answer_end(self) -> bool:
         assert self.current is not None, "an end follows its head"
         self.current.answered_ns = self._at_ns
-        if self.current.is_complete:
-            self._requests.resume()
+        self._requests.resume()
         return True

@@ -203,6 +203,25 @@ def test_a_right_store_conforms(question: Question, clause: str) -> None:
     assert finding.verdict is (Verdict.USABLE if clause == "C11" else Verdict.CONFORMING), finding.told
 
 
+def takes_a_version_from_before(store: ScriptedStore, call: Call) -> Answer | None:
+    """Kept while the object is gone, and overlooked once it is there again."""
+    is_stale = is_replacement(call) and call.key in store.objects and call.match != store.objects[call.key][1]
+    return store.answer(dataclasses.replace(call, match=None)) if is_stale else None
+
+
+def takes_a_ghost(store: ScriptedStore, call: Call) -> Answer | None:
+    is_ghost = is_replacement(call) and call.key not in store.objects
+    return store.answer(dataclasses.replace(call, match=None)) if is_ghost else None
+
+
+def test_a_version_from_before_a_delete_is_asked_twice() -> None:
+    """C6: of what is gone, and of what is there again; the first answer does not spoil the second question."""
+    asked_again = asked(sequential.replace_recreated, "C6", takes_a_version_from_before)
+    assert asked_again.unsafe == ["accepted the version from before a delete and a new create (200)"]
+    ghost = asked(sequential.replace_recreated, "C6", takes_a_ghost)
+    assert (ghost.unsafe, ghost.deviations) == (["accepted the version from before a delete (200)"], [])
+
+
 # C21: reads and listings.
 
 
@@ -428,6 +447,20 @@ def test_a_mode_that_was_refused_takes_part_in_no_race() -> None:
     shares = [each.count("known") / len(each) for each in raced.values()]
     assert set(shares) == {1.0, 0.5}
     assert finding.verdict is Verdict.USABLE, finding.told
+
+
+def test_a_mode_of_which_nothing_was_kept_is_not_raced() -> None:
+    """C13: a store that refuses it every time has nothing to race with, and the verdict is the refusal."""
+    store = ScriptedStore(
+        lambda _store, call: UNKNOWN if call.mode else None,
+        dialect=S3Like(modes=(WriteMode(clause="C13", name="way", can_race=True),)),
+    )
+    session, finding = session_of(store), finding_of("C13")
+    modes.other_ways(session, finding)
+    finding.facts.pop("refused_modes")
+    store.calls.clear()
+    modes.race_modes(session, finding, session.end_ns)
+    assert (store.calls, finding.verdict) == ([], Verdict.UNSUPPORTED)
 
 
 # C22 and C24: pace and clock.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scenarios.injection.http_messages import HEAD_BYTES_MAX
 from scenarios.wire.conversation import BODY_KEPT_MAX, Conversation
 
 SECRET = "c4n4ry"
@@ -39,6 +40,15 @@ def test_nothing_secret_leaves_the_reader():
     assert SECRET not in repr(talk.current)
     assert talk.current.headers == {"if-match": '"e1"'}
     assert talk.current.parameters == {"partNumber": "1"}
+
+
+@pytest.mark.parametrize("name", ["uploadId", "upload_id", "versionId", "versionid", "snapshot"])
+def test_what_names_an_upload_or_a_version_is_no_more_than_named(name):
+    """Who knows the name of an upload may go on with it: that it was there is known, and not what it is."""
+    talk = Conversation()
+    talk.from_client(b"PUT /b/k?%s=c4n4ry&partNumber=1 HTTP/1.1\r\nHost: h\r\n\r\n" % name.encode(), 1)
+    assert talk.current is not None
+    assert talk.current.parameters == {name: "", "partNumber": "1"}
 
 
 def test_requests_on_one_connection_follow_each_other():
@@ -110,6 +120,29 @@ def test_of_a_large_body_the_digest_stays():
         assert len(talk.current.body.kept) <= BODY_KEPT_MAX
         digests.append(talk.current.body.digest)
     assert digests[0] != digests[1]
+    talk = Conversation()
+    talk.from_client(b"PUT /b/k HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % BODY_KEPT_MAX + b"a" * BODY_KEPT_MAX, 1)
+    assert talk.current is not None
+    assert (talk.current.body.is_whole, len(talk.current.body.kept)) == (True, BODY_KEPT_MAX)
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_that_has_no_body_has_none_whatever_its_length_says(status):
+    """RFC 9112, 6.3: the next answer follows at once."""
+    talk = Conversation()
+    for path in (b"one", b"two"):
+        talk.from_client(b"GET /b/%s HTTP/1.1\r\nHost: h\r\n\r\n" % path, 1)
+        talk.from_server(b"HTTP/1.1 %d X\r\nContent-Length: 5\r\n\r\n" % status, 2)
+        assert talk.current is not None
+        assert (talk.current.path, talk.current.answered_ns) == (f"/b/{path.decode()}", 2)
+    assert talk.unreadable == ""
+
+
+def test_a_head_without_an_end_is_not_kept_without_bound():
+    """Such a connection is told of, and not read any further."""
+    talk = Conversation()
+    talk.from_client(b"GET /b/k HTTP/1.1\r\nx: " + b"y" * HEAD_BYTES_MAX, 1)
+    assert "the head of a message has no end" in talk.unreadable
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000])

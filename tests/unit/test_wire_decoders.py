@@ -36,11 +36,19 @@ def test_a_litestream_lease_has_a_generation_and_an_end(name):
     assert (found.owner, found.token, found.valid_until_ns) == ("host:7", 3, AT_NS + 30_123_456_789)
 
 
+def test_a_record_with_more_in_it_is_no_litestream_lease():
+    """`auto` tells records apart by their shape: the strictest decoder must not take what is another's."""
+    body = json.dumps({**LEASE, "holder": "x"}).encode()
+    assert load_decoder("litestream")("k", body) == ()
+
+
 @pytest.mark.parametrize("name", ["auto", "s3-locks"])
 def test_s3_locks_names_no_owner_and_is_free_at_0(name):
     """Its record is an end in epoch seconds."""
     assert view(name, {"expires_at": 1_795_453_200.5}).valid_until_ns == AT_NS + 500_000_000
     assert view(name, {"expires_at": 0}).is_released
+    long_ago = view(name, {"expires_at": -1})
+    assert (long_ago.is_released, long_ago.valid_until_ns) == (False, -(10**9))
 
 
 @pytest.mark.parametrize("name", ["auto", "gcslock"])
@@ -65,6 +73,13 @@ def test_paths_reach_into_any_json():
     assert (found.owner, found.token, found.valid_until_ns, found.is_released) == ("5", 12, AT_NS, True)
     assert view("json:until=$.t", {"t": "2026-11-23T18:00:00+01:00"}).valid_until_ns == AT_NS
     assert view("json:owner=$['a b'],duration_s=$.ttl", {"a b": "x", "ttl": 2.5}).duration_ns == 2_500_000_000
+
+
+def test_a_record_of_a_lock_has_every_field_that_was_named():
+    """Half of it is another object. An end at the epoch is no end, and `true` is no number."""
+    assert load_decoder("json:owner=$.o,token=$.t")("k", b'{"o": "me"}') == ()
+    assert view("json:owner=$.o,until_s=$.end", {"o": "me", "end": 0}).valid_until_ns is None
+    assert view("json:owner=$.o,token=$.t", {"o": "me", "t": True}).token is None
 
 
 def test_a_lock_may_be_no_more_than_an_object():

@@ -9,7 +9,7 @@ import pytest
 from lockref.history import IF_ABSENT, Op
 from lockref.stores.port import Outcome
 from scenarios.wire.azure import AzureDialect
-from scenarios.wire.conversation import Conversation, Exchange
+from scenarios.wire.conversation import BODY_KEPT_MAX, Conversation, Exchange
 from scenarios.wire.gcs import GcsDialect
 from scenarios.wire.objects import ObjectReply, ObjectRequest
 from scenarios.wire.s3 import S3Dialect, unchunked
@@ -81,6 +81,30 @@ def test_refusals_of_s3_are_sorted(status, code, outcome, is_absent):
     assert "c4n4ry" not in told.reason
 
 
+def test_a_refusal_repeats_no_word_of_the_servers():
+    """Whatever stands where the code should be is not written down."""
+    _, told = s3("PUT /b/x", b"{}", "403", b"<Error><Code>c4n4ry</Code></Error>")
+    assert (told.outcome, "c4n4ry" in told.reason) == (Outcome.REJECTED, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (412, Outcome.PRECONDITION_FAILED),
+        (429, Outcome.THROTTLED),
+        (503, Outcome.AMBIGUOUS),
+        (403, Outcome.REJECTED),
+        (404, Outcome.PRECONDITION_FAILED),
+    ],
+)
+def test_refusals_of_gcs_are_sorted(status, outcome):
+    """Of an upload and of a change of metadata: what was refused made no version, whatever the body says."""
+    for request in ("POST /upload/storage/v1/b/b/o?uploadType=media&name=x", "PATCH /storage/v1/b/b/o/x"):
+        _, told = gcs(request, b"{}", str(status), json.dumps(RESOURCE).encode())
+        assert (told.outcome, told.version, told.state) == (outcome, "", None)
+        assert told.is_absent is (status == 404)
+
+
 def test_a_completion_that_fails_with_status_200_is_a_failure():
     """The body decides (aws-sdk-java-v2#6023)."""
     body = b"<Error><Code>PreconditionFailed</Code></Error>"
@@ -123,6 +147,36 @@ def test_reads_show_what_is_there_or_that_nothing_is():
 def test_requests_about_no_state_change_none(target):
     """Lists, parts and properties are no writes of an object."""
     assert s3(f"PUT {target}", b"x", "200")[0].op is Op.NONE
+
+
+def test_a_part_of_an_object_is_no_reading_of_it():
+    """S3 and GCS: whoever asks for a part or a range may hear as much with 200, and nobody knows what the rest is."""
+    assert s3("GET /b/x?partNumber=1", b"", "200", b"{")[0].op is Op.NONE
+    assert s3("GET /b/x", b"", '200|ETag: "e1"', b"{", Range="bytes=0-0")[1].state is None
+    media = "GET /storage/v1/b/b/o/x?alt=media"
+    assert gcs(media, b"", "200|x-goog-generation: 7", b"{", Range="bytes=0-0")[1].state is None
+
+
+def test_what_a_request_writes_is_known_once_it_is_all_here():
+    """A copy's bytes are in another object; a body that is still coming, and one whose pieces do not end, are none."""
+    assert s3("PUT /b/x", b"", "200", X_Amz_Copy_Source="/b/y")[0].state is None
+    for dialect, target, more in (
+        (S3Dialect(), b"/b/x", b""),
+        (AzureDialect(), b"/acct/c/x", b"x-ms-blob-type: BlockBlob\r\n"),
+    ):
+        talk = Conversation()
+        talk.from_client(b"PUT " + target + b" HTTP/1.1\r\n" + more + b"Content-Length: 2\r\n\r\n{", 1)
+        assert talk.current is not None
+        assert dialect.request(talk.current).state is None
+    assert unchunked(b"5\r\nhel") == b"5\r\nhel"
+
+
+@pytest.mark.parametrize("read", [s3, azure, gcs])
+def test_a_body_that_is_not_all_kept_is_no_state(read):
+    """An object larger than what is kept of a body is read without its content: the first part of it is not it."""
+    target = {s3: "/b/x", azure: "/acct/c/x", gcs: "/storage/v1/b/b/o/x?alt=media"}[read]
+    assert read(f"GET {target}", b"", '200|ETag: "e1"', b"x" * (BODY_KEPT_MAX + 1))[1].state is None
+    assert read(f"GET {target}", b"", '200|ETag: "e1"', b"x" * 9)[1].state is not None
 
 
 def test_a_request_may_delete_several_objects():
@@ -194,6 +248,12 @@ def test_an_upload_with_its_metadata_is_one_write():
     assert (asked.key, asked.condition) == ("b/locks/x", IF_ABSENT)
     assert asked.state is not None
     assert asked.state.body == b"body"
+    cut, _ = gcs(
+        "POST /upload/storage/v1/b/b/o?uploadType=multipart&name=y", parts[:30], "400", b"",
+        Content_Type="multipart/related; boundary=sep",
+    )  # fmt: skip
+    assert cut.state is not None
+    assert (cut.key, cut.state.body) == ("b/y", b"")
 
 
 def test_reads_of_gcs_are_of_bytes_or_of_metadata():
@@ -245,6 +305,8 @@ def test_a_blob_lies_behind_its_account():
         "PUT /acct/c/x", b"", "409|x-ms-error-code: BlobAlreadyExists", If_None_Match="*", x_ms_blob_type="B"
     )
     assert told.outcome is Outcome.PRECONDITION_FAILED
+    asked, _ = azure("PUT /acct/c/x", b"{}", "201", If_Match="*", x_ms_blob_type="BlockBlob")
+    assert asked.condition == "", "any blob will do"
     asked, told = azure("DELETE /acct/c/x", b"", "202", If_Match="0x1")
     assert (asked.op, asked.condition, told.outcome) == (Op.DELETE, "0x1", Outcome.APPLIED)
 
@@ -264,6 +326,8 @@ def test_reads_of_azure_show_what_is_there_or_that_nothing_is():
     assert azure("HEAD /acct/c/x", b"", "404|x-ms-error-code: BlobNotFound")[1].is_absent
     assert not azure("GET /acct/c/x", b"", "404|x-ms-error-code: ContainerNotFound")[1].is_absent
     assert azure("GET /acct/c/x?snapshot=2026", b"", "404|x-ms-error-code: BlobNotFound")[0].names_version
+    # A snapshot is no object of its own, and without it the blob is what it was.
+    assert azure("DELETE /acct/c/x?snapshot=2026", b"", "202")[0].op is Op.NONE
 
 
 @pytest.mark.parametrize(
@@ -271,7 +335,8 @@ def test_reads_of_azure_show_what_is_there_or_that_nothing_is():
     [
         ("c/x?comp=lease", Op.NONE, ""),
         ("c/x?comp=block&blockid=1", Op.NONE, ""),
-        ("c/x?comp=metadata", Op.NONE, "c/x"),
+        *((f"c/x?comp={change}", Op.NONE, "c/x") for change in ("appendblock", "metadata", "page", "properties")),
+        ("c/x?comp=undelete", Op.NONE, "c/x"),
         ("c/x?comp=blocklist", Op.WRITE, ""),
         ("c/x", Op.WRITE, ""),
         ("c?restype=container", Op.NONE, ""),
