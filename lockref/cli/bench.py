@@ -17,12 +17,18 @@ from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, PROVIDER, duration_o
 )  # fmt: skip
 @PROVIDER
 @click.option("--contenders", type=click.IntRange(1, 1024), show_default="64", help="Threads in all.")
-@duration_option("--for", "for_ns", about="Then no new cycle begins; default 10s.")
-@click.option("--processes", type=click.IntRange(1, 64), show_default="1", help="They share the threads.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws faults and what clients do.")
-@click.option("--via", type=click.Choice(["native", "docker"]), default="native", show_default=True)
-@click.option("--fingerprint", type=NEW_FILE, help="Vouches for the store: no measuring.")
-@click.option("--unsafe-store", is_flag=True, help="Use a store that ignores conditions all the same.")
+@duration_option("--for", "for_ns", about="How long clients begin new cycles; default 10s.")
+@click.option("--processes", type=click.IntRange(1, 64), show_default="1", help="Processes that share the threads.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of faults and clients.")
+@click.option(
+    "--via",
+    type=click.Choice(["native", "docker"]),
+    default="native",
+    show_default=True,
+    help="How a server is started.",
+)
+@click.option("--fingerprint", type=NEW_FILE, help="Fingerprint of the store, which is then not measured.")
+@click.option("--unsafe-store", is_flag=True, help="Use the store even if it ignores conditions.")
 @ALLOWED
 @AS_JSON
 @click.pass_context
@@ -35,9 +41,10 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     lockref bench e11-create-reply-lost --backend ministack --provider hudi
     lockref bench z09-frozen-holder --backend zookeeper --provider helix-recipe
 
-    A scenario's faults are carried out: each client is a process then, which is stopped, killed and started again, and
-    its requests pass a proxy. Clocks cannot be set for one process, nor does a real store lie: a scenario that needs
-    that is refused. A real run cannot be replayed; its history stays in the run folder for `lockref check`.
+    A scenario's faults are carried out. Each client is then a process of its own, which can be stopped, killed and
+    started again, and its requests pass a proxy. Some faults are possible in a simulation only, such as a clock that is
+    set or a store that lies: a scenario with one of them is refused. A real run cannot be replayed; its history stays
+    in the run folder for `lockref check`.
     """
     from lockref.jobs.console import Console
     from lockref.jobs.contention import contend

@@ -19,18 +19,24 @@ def command() -> None:
 
 @command.command(name="run")
 @click.argument("file", type=click.Path())
-@click.option("--zookeeper", metavar="HOST:PORT,…", help="A ZooKeeper that runs; default: one is started here.")
-@click.option("--rebalancer", metavar="NAME", default="", help="In the place of the file's: mod, sticky, hrw, ring, …")
-@click.option("--live-order", type=click.Choice(["ascending", "descending"]), default="ascending", show_default=True)
+@click.option("--zookeeper", metavar="HOST:PORT,…", help="A running ZooKeeper; default: start one here.")
+@click.option("--rebalancer", metavar="NAME", default="", help="Instead of the file's: mod, sticky, hrw, ring, …")
+@click.option(
+    "--live-order",
+    type=click.Choice(["ascending", "descending"]),
+    default="ascending",
+    show_default=True,
+    help="Order in which the rebalancer is given the live instances.",
+)
 @click.option(
     "--semantics",
     type=click.Choice(["ours", "first", "0.7.1", "current"]),
     default="ours",
     show_default=True,
-    help="Whose controller decides: Helix' first version printed the README.",
+    help="Which version's controller decides. The recipe's README shows `first`.",
 )
-@click.option("--then", "changes", type=CHANGES, multiple=True, help="What happens; default: leave, then return.")
-@duration_option("--session-timeout", "session_timeout_ns", default="4s", about="Of the instances' sessions.")
+@click.option("--then", "changes", type=CHANGES, multiple=True, help="Next change; repeatable. Default: leave, return.")
+@duration_option("--session-timeout", "session_timeout_ns", default="4s", about="Timeout of the instances' sessions.")
 @AS_JSON
 @click.pass_context
 def run_command(ctx: click.Context, /, as_json: bool, file: str, **asked: Any) -> int:

@@ -20,29 +20,51 @@ def command() -> None:
 
 @command.command(name="plan")
 @click.option("--tables", type=click.IntRange(1, 1_000), default=3, show_default=True)
-@click.option("--versions", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Of each table.")
+@click.option(
+    "--versions", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Versions of each table."
+)
 @click.option("--writers", type=WRITER_RANGE, default="1..20", show_default=True, help="One row for each number.")
-@duration_option("--commit", "commit_ns", default="1s", about="One commit under the lock.")
-@click.option("--from-run", metavar="RUN", help="Times under the lock from a run, instead of --commit.")
-@duration_option("--deadline", "deadline_ns", default="10s", about="From the queue to the commit.")
-@click.option("--order", default="fair", show_default=True, metavar="fair|unfair|closed-loop|FILE", help="The queue.")
-@click.option("--coalesce", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="Versions made one.")
+@duration_option("--commit", "commit_ns", default="1s", about="Duration of one commit under the lock.")
+@click.option("--from-run", metavar="RUN", help="Take the durations of commits from a run, instead of --commit.")
+@duration_option("--deadline", "deadline_ns", default="10s", about="Longest time from the queue to the commit.")
+@click.option(
+    "--order",
+    default="fair",
+    show_default=True,
+    metavar="fair|unfair|closed-loop|FILE",
+    help="Order of versions in the queue.",
+)
+@click.option(
+    "--coalesce",
+    type=click.IntRange(1, 1_000_000),
+    default=1,
+    show_default=True,
+    help="Versions merged into one commit.",
+)
 @click.option(
     "--protocol", type=PROTOCOLS, default="lock", show_default=True, help="rename-only: load before the lock."
 )
-@duration_option("--poll", "poll_ns", about="Attempts of who waits; default: waiters queue.")
+@duration_option("--poll", "poll_ns", about="Time between two attempts of a waiter; default: waiters queue.")
 @duration_option("--gap", "gap_ns", about="From the end of a commit until the lock is free; default none.")
 @duration_option("--get", "get_ns", about="One GET of loading the table, under the lock; default none.")
 @duration_option("--think", "think_ns", about="Work on a version before the lock; default none.")
-@click.option("--from-version", type=click.IntRange(0, 1_000_000), default=0, show_default=True, help="Of every table.")
+@click.option(
+    "--from-version",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    show_default=True,
+    help="First version of every table.",
+)
 @click.option(
     "--attempts",
     type=click.IntRange(0),
     default=16,
     show_default=True,
-    help="Of a version whose load is not under the lock; 0: no bound.",
+    help="Attempts per version, where the load is not under the lock; 0: no bound.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of poll phases and think times.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of poll phases and think times."
+)
 @AS_JSON
 @click.pass_context
 def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **asked: Any) -> int:
@@ -52,13 +74,13 @@ def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **a
     lockref delta plan --tables 3 --versions 100 --writers 1..20 --commit 1s --deadline 10s
     lockref delta plan --order queue.txt --writers 3         # queue.txt: 1n 2n 3n 1a 1c
 
-    With `closed-loop` each writer has always another version for its table. A FILE says tables and versions itself.
+    With `closed-loop` each writer always has a next version for its table. A FILE names tables and versions itself.
     """
     from lockref.jobs.console import Console
     from lockref.jobs.planning import plan_writers
 
     if from_run and ctx.get_parameter_source("commit_ns") is not ParameterSource.DEFAULT:
-        raise click.UsageError("--from-run takes the times of commits from the run; leave --commit away")
+        raise click.UsageError("--from-run takes the durations of commits from the run; leave --commit out")
     return plan_writers(Console(ctx.obj, as_json=as_json), from_run=from_run, **asked)
 
 

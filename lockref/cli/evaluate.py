@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import AS_JSON, PROVIDER, Crowds, duration_option
+from lockref.cli.options import AS_JSON, PROVIDER, ROUNDS, Crowds, duration_option
 
 FAULTS = ("e11", "e12", "e13", "e14", "e15", "e16", "e17")
 
@@ -14,12 +14,21 @@ FAULTS = ("e11", "e12", "e13", "e14", "e15", "e16", "e17")
 @click.command(name="evaluate")
 @click.argument("stores", nargs=-1, required=True, metavar="URI|NAME...")
 @PROVIDER
-@click.option("--contenders", "crowds", type=Crowds(), default="1,8,64,256", show_default=True, help="A run for each.")
-@duration_option("--for", "for_ns", default="20s", about="Of each such run.")
-@duration_option("--probe-for", "probe_ns", default="25s", about="Of the probe.")
-@click.option("--rounds", type=click.IntRange(1, 10_000), default=300, show_default=True, help="Of each race at most.")
-@click.option("--faults", multiple=True, default=FAULTS, metavar="SCENARIO", help="Default e11 to e17.")
-@click.option("--no-faults", is_flag=True, help="Leave the faults on the wire out.")
+@click.option(
+    "--contenders",
+    "crowds",
+    type=Crowds(),
+    default="1,8,64,256",
+    show_default=True,
+    help="Numbers of clients; each gets a run of its own.",
+)
+@duration_option("--for", "for_ns", default="20s", about="Duration of each contention run.")
+@duration_option("--probe-for", "probe_ns", default="25s", about="Duration of the probe.")
+@ROUNDS
+@click.option(
+    "--faults", multiple=True, default=FAULTS, metavar="SCENARIO", help="Scenario with faults; default e11 to e17."
+)
+@click.option("--no-faults", is_flag=True, help="No runs with faults on the wire.")
 @AS_JSON
 @click.pass_context
 def command(
@@ -37,8 +46,8 @@ def command(
     lockref evaluate 's3://bucket/prefix?endpoint=http://127.0.0.1:9000'
     lockref evaluate ministack moto --contenders 1,64 --for 10s --no-faults
 
-    It takes about five minutes per store. A store that proves unsafe is not contended on. Several stores are compared
-    with the first. The exit code is the worst that was seen, as of `probe` and `bench`.
+    It takes about five minutes per store. A store that the probe finds unsafe gets no contention runs. Several stores
+    are compared with the first one. The exit codes are those of `probe` and `bench`; the worst one counts.
     """
     from lockref.jobs.console import Console
     from lockref.jobs.evaluation import evaluate

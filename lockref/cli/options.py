@@ -122,6 +122,9 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON documen
 PROVIDER = click.option(
     "--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class."
 )
+ROUNDS = click.option(
+    "--rounds", type=click.IntRange(1, 10_000), default=300, show_default=True, help="Rounds of each race, at most."
+)
 ALLOWED = click.option(
     "--allow-exit", "allowed", type=ExitCodes(), default="", help="Codes that count as success, such as 3,4; never 1."
 )

@@ -11,14 +11,16 @@ from lockref.cli.options import ALLOWED, AS_JSON, PROVIDER, SEED_RANGE, Processe
 
 @click.command(name="sim")
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
-@click.option("--all", "take_all", is_flag=True, help="The whole catalogue, each by what a lock can keep there.")
+@click.option(
+    "--all", "take_all", is_flag=True, help="The whole catalogue. Each scenario demands what a lock can keep there."
+)
 @PROVIDER
 @click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B, or one seed; default the pinned one, else 1..200.")
 @click.option(
     "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
-    help="Processes; auto: as many as pay.",
+    help="Processes; auto: one for each core, where that is faster.",
 )  # fmt: skip
-@click.option("--max-time", type=float, metavar="SECONDS", help="Begin no further batch of seeds after this.")
+@click.option("--max-time", type=float, metavar="SECONDS", help="After this time begin no further batch of seeds.")
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
 @click.option("--keep", "keep_runs", type=click.IntRange(0), default=200, show_default=True, help="Histories to keep.")
 @click.option("--resume", is_flag=True, help="Go on with the unfinished run of this same command.")

@@ -105,7 +105,7 @@ def test_commit_times_from_a_run(capsys: pytest.CaptureFixture[str]) -> None:
         (["--tables", "1000", "--versions", "100000"], "at most 1,000,000"),
         (["--coalesce", "0"], "--coalesce"),
         (["--protocol", "hope"], "--protocol"),
-        (["--commit", "1s", "--from-run", "x"], "leave --commit away"),
+        (["--commit", "1s", "--from-run", "x"], "leave --commit out"),
     ],
 )
 def test_bad_options_exit_2(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
