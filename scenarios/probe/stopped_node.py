@@ -1,7 +1,8 @@
-"""C17: races while one node of the store is stopped, or cut off. Errors are allowed there, two winners are not.
+"""C17: races while one node of the store is stopped, or cut off. The store may answer with errors then, but no race may
+have two winners.
 
-Whoever runs the store says how: two commands, one that stops a node and one that starts it again. Requests go to the
-endpoints that still answer. What was confirmed meanwhile is there by every endpoint once the node is back.
+The user gives two commands: one stops a node, the other one starts it again. Requests go to the endpoints that still
+answer. When the node is back, every endpoint must show each write that was confirmed meanwhile.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _PAUSE_NS: Final = 200 * NS_PER_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node of the store. stop, start: command lines for the shell of whoever runs the store."""
+    """A node of the store. stop, start: command lines for the user's shell."""
 
     stop: str
     start: str
 
 
 def node_of(stop: str, start: str) -> Node | None:
-    """What the command line says; None for nothing. Errors: ConfigError for one command alone."""
+    """The node of two command lines; None if both are empty. Errors: ConfigError if only one is given."""
     if bool(stop) != bool(start):
         raise ConfigError("--stop-node and --start-node belong together: a node that was stopped is started again")
     return Node(stop=stop, start=start) if stop else None
@@ -65,9 +66,8 @@ def node_stopped(session: Session, finding: Finding, end_ns: int, *, node: Node 
             finding.note(finding.unanswered, f"while the node was stopped: {error}")
         finally:
             session.stores = everywhere
-            failure = _run(node.start)
-    if failure:
-        finding.note(finding.unanswered, f"the command that starts the node again failed ({failure})")
+            if failure := _run(node.start):
+                finding.note(finding.unanswered, f"the command that starts the node again failed ({failure})")
     _look_again(session, finding, confirmed)
 
 
@@ -90,7 +90,7 @@ def _race(session: Session, finding: Finding, end_ns: int, confirmed: dict[str, 
 
 
 def _look_again(session: Session, finding: Finding, confirmed: dict[str, bytes]) -> None:
-    """With the node back: every endpoint answers, and shows what was confirmed."""
+    """Wait until every endpoint answers again, and check that each shows the confirmed writes."""
     until_ns = session.runtime.monotonic_ns() + BACK_NS
     for place, store in enumerate(session.stores):
         while not _answers(store, session.key("back")):
@@ -109,7 +109,7 @@ def _answers(store: Store, key: str) -> bool:
     """Does the endpoint answer a read?"""
     if not isinstance(store, WireStore):
         return True
-    store.close()  # What was connected to the node may hang.
+    store.close()  # A kept connection to the stopped node would hang.
     way = store.by(store.address, timeout_ns=_ALIVE_NS)
     try:
         answer = way.send(Call(verb=READ, key=key))
@@ -119,7 +119,7 @@ def _answers(store: Store, key: str) -> bool:
 
 
 def _run(command: str) -> str:
-    """Run it; "" if it succeeded, else why not. What it prints is not repeated: it may hold anything."""
+    """Run the command; "" if it succeeded, else the reason. Its output is not shown: it may hold secrets."""
     try:
         done = subprocess.run(
             command,
