@@ -1,8 +1,8 @@
-"""What the probe asks, as data, and what came back.
+"""The requests and answers of the probe, as data.
 
-A `Call` says what is meant, in no cloud's words: put this body if the object still has that version. A dialect turns it
-into one HTTP request. So the same questions are put to every store, can be sent from another process, and can be shown
-as a witness without anything that a signature holds.
+A `Call` states a request without any cloud's words, such as: put this body if the object still has that version. A
+dialect turns the call into one HTTP request. So every store is asked the same questions. A call can also be sent by
+another process, and shown as a witness, because it holds no signature.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Inexpressible(Exception):
 class Call:
     """One request. It must be picklable: other processes send it.
 
-    match: the version that the object must have; `*`: any. none_match: the version that it must not have; `*`: it must
-        be absent. mode: the way in which a body goes up, one of the dialect's `modes`; "" for the usual one.
-    upload: an upload that was begun. parts: what it consists of. source: the key that a copy is made of.
-    source_match: the version that the source must have. version: of one of an object's versions.
-    headers: further ones, of a dialect's own.
+    match: the version that the object must have; `*` for any. none_match: the version that it must not have; `*`: the
+        object must be absent. mode: the way to upload the body, one of the dialect's `modes`; "" for the usual one.
+    upload: the id of an upload that was begun. parts: the versions of its parts. source: the key to copy from.
+    source_match: the version that the source must have. version: names one of several kept versions of the object.
+    headers: further headers of a dialect's own.
     """
 
     verb: str
@@ -76,11 +76,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back. status: None where nothing did. code: the service's own word for the error.
+    """The answer to a call. status: the HTTP status; None without an answer. code: the service's own word for an error.
 
-    version: of the object that was written or read. body: of an object that was read. entries: what a listing named,
-    each with its version ("" where it does not say). upload: of an upload that was begun.
-    is_unsent: nothing can have arrived, because no connection was made.
+    version: of the object that was written or read. body: of an object that was read. entries: keys in a listing, each
+    with its version, or "" if the listing names none. upload: the id of an upload that was begun.
+    is_unsent: no connection was made, so the request cannot have arrived.
     """
 
     outcome: Outcome
@@ -108,12 +108,12 @@ class Answer:
 
     @property
     def looks_done(self) -> bool:
-        """A client takes the status for a success, whatever the body says."""
+        """True if the status says success. A client that does not read the body takes the request for done."""
         return self.is_applied or (self.status is not None and 200 <= self.status < 300 and not self.is_refused)
 
     @property
     def is_absent(self) -> bool:
-        """Of a read: there is no such object."""
+        """The answer to a read of an object that does not exist."""
         return self.is_refused and self.is_missing
 
     @property
@@ -127,7 +127,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A signed request. target: path and query. It may hold credentials: it is sent and never shown."""
+    """A signed request. target: path and query. The request may hold credentials: it is sent and never shown."""
 
     method: str
     target: str
@@ -135,7 +135,7 @@ class HttpRequest:
     body: bytes = field(default=b"", repr=False)
 
     def encoded(self) -> bytes:
-        """As it goes over the wire."""
+        """The bytes of the request on the wire."""
         lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers.items())]
         return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + self.body
 
@@ -151,7 +151,7 @@ class HttpReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMode:
-    """Another way to write an object, judged under `clause`. name: for people. can_race: completions may race."""
+    """Another way to write an object, judged under `clause`. name: for people. can_race: several may run in a race."""
 
     clause: str
     name: str
@@ -160,7 +160,7 @@ class WriteMode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusals:
-    """The statuses that the cloud's own service gives when a condition fails; 0: it has no statuses."""
+    """The statuses that the cloud's own service gives when a condition fails; 0 for a store without statuses."""
 
     exists: int
     stale: int

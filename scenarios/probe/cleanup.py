@@ -1,7 +1,7 @@
-"""Nothing of a probe stays behind: objects, former versions and unfinished uploads below its own prefix are removed.
+"""Remove all that a probe has made: objects, former versions and unfinished uploads below its own prefix.
 
-It also runs after an error and a Ctrl-C, outside the time that the probe may take, but within a bound of its own. A
-request that was on its way may land after its key was removed, so the end is a look that finds nothing.
+This also runs after an error and after Ctrl-C. Its time is not part of the probe's time, and has a bound of its own. A
+late request may land after its key was removed. So the removal is repeated until a listing finds nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDS_MAX: Final = 8
 
 @dataclass(slots=True)
 class Residue:
-    """What the removal came to. reason: why something is left, "" if nothing is."""
+    """The result of the removal. reason: why something is left; "" if nothing is left."""
 
     prefix: str
     removed: int = 0

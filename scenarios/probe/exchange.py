@@ -1,9 +1,8 @@
-"""Sending the probe's requests: one call, one request, over connections that are kept warm.
+"""Send the probe's requests: each call is one request, over connections that are kept open.
 
-Nothing here repeats a request, follows a redirect or waits for `100 Continue`. A race is opened with everything sent
-but the last byte of each request; then the last bytes leave in one tight loop, so that the server's handlers, which
-stand where they read a body, wake within microseconds of each other. Client threads would spend that time building and
-signing.
+Nothing here repeats a request, follows a redirect or waits for `100 Continue`. A race first sends every request but
+for its last byte. The server's handlers then wait where they read the body. The last bytes leave in one tight loop, so
+the handlers wake within microseconds of each other. Threads would be slower: they would still build and sign requests.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 _BUNDLES: Final = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 _CONNECT_TIMEOUT_S: Final = 3.0
 _LOST: Final = (OSError, http.client.HTTPException, ValueError)
-"""No answer, or none that is HTTP. A status line that is no number is a ValueError."""
+"""Errors of an exchange without an answer in HTTP. A status that is no number raises ValueError."""
 _ODD: Final = (KeyError, IndexError, AttributeError, TypeError, ValueError)
-"""An answer of another shape than the service's: what became of the request is not known."""
+"""Errors over an answer that is not of the service's form. Nobody knows whether such a request took effect."""
 _now_ns: Final = ThreadRuntime().monotonic_ns
 
 
 class Held:
-    """A request on its way, all but its last byte, which `release` sends."""
+    """A request that was sent without its last byte; `release` sends that."""
 
     def __init__(self, store: WireStore, call: Call) -> None:
         self._store = store
@@ -51,11 +50,11 @@ class Held:
         self._began_ns = _now_ns()
 
     def send_most(self) -> None:
-        """Everything but the last byte."""
+        """Send everything but the last byte."""
         try:
             request = self._store.dialect.form(self._call)
         except GoogleAuthError as error:
-            # The token of the credentials ran out, and no other one can be had.
+            # The access token has expired, and no new one can be fetched.
             self._failure = _lost(error, is_unsent=True)
             return
         encoded, self._method = request.encoded(), request.method
@@ -68,12 +67,12 @@ class Held:
         try:
             self._sock.sendall(encoded[:-1])
         except OSError as error:
-            # A server may refuse by the head alone and hang up; what it said may still be read.
+            # A server may refuse after the head and hang up. Its answer may still be there to read.
             self._failure = _lost(error)
         self._rest = encoded[-1:]
 
     def send_rest(self) -> None:
-        """The last byte."""
+        """Send the last byte."""
         if self._sock is None or self._failure is not None:
             return
         try:
@@ -109,7 +108,7 @@ class Held:
             return self.finish()
 
     def drop(self) -> None:
-        """Hang up: the request never becomes whole."""
+        """Hang up: the server never gets the whole request."""
         if self._sock is not None:
             self._sock.close()
 
@@ -117,9 +116,9 @@ class Held:
 class WireStore:
     """A store at one endpoint.
 
-    connect_to: host and port to connect to in the place of the dialect's, such as those of a fault proxy. The request
-    stays the same, byte for byte. keeps_connections: set it to False for a server that serves one connection at a time,
-    and would wait for more on one that is idle.
+    connect_to: host and port to connect to instead of the dialect's, such as those of a fault proxy. The request stays
+    the same, byte for byte. keeps_connections: False for a server that serves one connection at a time: it would wait
+    for the next request on an idle connection, and serve no other one.
     """
 
     is_wire = True
@@ -138,7 +137,7 @@ class WireStore:
         self.keeps_connections = True
 
     def by(self, connect_to: tuple[str, int], *, timeout_ns: int = 0) -> WireStore:
-        """The same store by another way, with connections of its own."""
+        """The same store through another address, with connections of its own."""
         other = WireStore(self.dialect, connect_to=connect_to, timeout_ns=timeout_ns or self.timeout_ns)
         other.keeps_connections = self.keeps_connections
         return other
@@ -149,7 +148,7 @@ class WireStore:
         return self._address
 
     def send(self, call: Call) -> Answer:
-        """One request. Errors: Inexpressible alone."""
+        """Send one request; a failure of the network is an answer, too. Errors: only Inexpressible."""
         held = Held(self, call)
         with bounded(self.timeout_ns):
             held.send_most()
@@ -157,26 +156,26 @@ class WireStore:
             return held.finish()
 
     def hold(self, call: Call) -> Held:
-        """All but the last byte of a request; `release` or `drop` it."""
+        """Send a request without its last byte. The caller must `release` or `drop` it."""
         held = Held(self, call)
         with bounded(self.timeout_ns):
             held.send_most()
         return held
 
     def send_and_hang_up(self, call: Call) -> bool:
-        """Send a request, wait until its answer begins, and hang up. False if none came."""
+        """Send a request, wait for the first byte of its answer, and hang up. False if no answer came."""
         with bounded(self.timeout_ns):
             try:
                 sock = self.connect()
                 with contextlib.closing(sock):
                     sock.sendall(self.dialect.form(call).encoded())
-                    # Through TLS, bytes that are no answer arrive as well, so one byte of it is read.
+                    # TLS also receives bytes that belong to no answer, so wait for one byte of the answer itself.
                     return sock.recv_into(bytearray(1)) > 0
             except OSError:
                 return False
 
     def connect(self) -> BoundedSocket:
-        """A connection: one that is idle and was not closed by the server, or a new one. Errors: OSError."""
+        """An idle connection that the server has not closed, or a new one. Errors: OSError."""
         while self._idle:
             sock = self._idle.pop()
             if not select.select([sock], [], [], 0)[0]:
@@ -216,7 +215,7 @@ def race(entries: Sequence[tuple[WireStore, Call]]) -> list[Answer]:
 
 
 def released(held: Sequence[Held], *, timeout_ns: int = REQUEST_TIMEOUT_NS) -> list[Answer]:
-    """The last bytes of all, in one tight loop, and then the answers."""
+    """Send the last bytes of all requests in one tight loop, then collect the answers."""
     with bounded(timeout_ns):
         for each in held:
             each.send_rest()
@@ -224,7 +223,7 @@ def released(held: Sequence[Held], *, timeout_ns: int = REQUEST_TIMEOUT_NS) -> l
 
 
 def _trust() -> ssl.SSLContext:
-    """Whom the SDKs trust: the system's authorities, and those of the files that the environment names for them.
+    """Trust what the SDKs trust: the system's authorities, and those in files that the environment names for the SDKs.
 
     Errors: ConfigError for such a file that cannot be read.
     """
@@ -252,6 +251,6 @@ def _read_reply(sock: BoundedSocket, method: str) -> tuple[HttpReply, bool]:
 
 
 def _lost(error: Exception, *, is_unsent: bool = False) -> Answer:
-    """What a failed exchange is told as: the error's class, and what may have happened."""
+    """The answer that stands for a failed exchange: the error's class, and what may have happened to the request."""
     what = "no connection; nothing was sent" if is_unsent else "no answer; the request may have taken effect"
     return Answer(outcome=Outcome.AMBIGUOUS, reason=f"{type(error).__name__}: {what}", is_unsent=is_unsent)

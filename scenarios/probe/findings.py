@@ -18,10 +18,11 @@ WITNESSES_MAX: Final = 24
 
 @dataclass(slots=True, kw_only=True)
 class Rate:
-    """A race: rounds that could be judged, those that show a fault, those that say nothing (void).
+    """The counts of a race. rounds: that could be judged; faulty: of these, with a fault; void: that prove nothing.
 
-    part: `create`, `replace` or `delete`, of such races. racers: at the most; racing: now, as fewer take part where a
-    round takes long. winners_max: in one round. fault: what the first faulty round showed.
+    part: `create`, `replace` or `delete`, if all requests of the race are of that kind. racers: the most that take
+    part; racing: how many take part now, because slow rounds have fewer. winners_max: in one round. fault: of the first
+    faulty round, in words.
     """
 
     name: str
@@ -54,11 +55,11 @@ class Rate:
 
 @dataclass(slots=True)
 class Finding:
-    """What was seen of one clause.
+    """All that the probe found out about one clause.
 
-    kept: how many checks found it right. facts: figures beside the verdict. is_absent: the store has no such request,
-    as opposed to one that it refuses. part: what is being asked now, `create` or `replace`, of a clause about both: a
-    lock that only creates does not mind what becomes of replacements.
+    kept: how many checks the store passed. facts: figures beside the verdict. is_absent: the cloud has no such request,
+    which is not the same as a request that this store refuses. part: `create` or `replace` while only that half of the
+    clause is asked. The halves have verdicts of their own, because a lock that only creates needs only one of them.
     """
 
     condition: Condition
@@ -95,7 +96,7 @@ class Finding:
             kind.append(text)
 
     def verdict_for(self, part: str) -> Verdict:
-        """The verdict for a lock that needs that part alone; "" for the whole clause."""
+        """The verdict for a lock that needs only that part of the clause; "" for the whole clause."""
         verdict = self.verdict
         if part and verdict is Verdict.UNSAFE and not self._unsafe_parts & {part, ""}:
             verdict = Verdict.NOT_ANSWERED if self._open_parts & {part, ""} else Verdict.USABLE
@@ -104,7 +105,7 @@ class Finding:
         return verdict
 
     def saw(self, call: Call, answer: Answer, *, note: str = "") -> None:
-        """Keep a request and its answer as witness. Nothing of a signature is in either."""
+        """Keep a request and its answer as witness. Neither holds anything of a signature."""
         if len(self.witness) < WITNESSES_MAX:
             self.witness.append(witness_of(call, answer, note=note))
 
@@ -115,7 +116,7 @@ class Finding:
 
     @property
     def told(self) -> list[str]:
-        """Sentences for people: what is wrong first."""
+        """Sentences for people, the worst first."""
         return [*self.unsafe, *self.unanswered, *self.deviations, *self.unsupported]
 
     def as_facts(self) -> dict[str, object]:
@@ -182,7 +183,7 @@ def judged_design(design: Design, findings: Mapping[str, Finding]) -> dict[str, 
 
 
 def overall(findings: Mapping[str, Finding]) -> Verdict:
-    """The store's verdict, by the clauses that a lock's own requests depend on. The others make it usable at most."""
+    """The store's verdict. Only the core clauses can make it unsafe; a fault in any other clause makes it usable."""
     core = [finding for finding in findings.values() if finding.condition.is_core]
     if any(finding.verdict is Verdict.UNSAFE for finding in core):
         return Verdict.UNSAFE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 from lockref.stores.port import Outcome
 from scenarios.probe import races
@@ -11,6 +12,10 @@ from scenarios.probe.dialects.preparation import ModeRefused, prepared
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.races import Form
 from scenarios.probe.session import Session
+
+RACERS: Final = 8
+ROUND_REQUESTS: Final = 3 * RACERS + 8
+"""Requests of one round, at most: the beginning, a part and the completion of each upload; a read, a delete, spares."""
 
 
 def modes_of(session: Session, clause: str) -> list[WriteMode]:
@@ -71,7 +76,7 @@ def _one_mode(session: Session, finding: Finding, mode: WriteMode) -> None:
 
 
 def _written(session: Session, finding: Finding, mode: WriteMode, key: str, body: bytes) -> bytes:
-    """What is there after a write in that mode. Other bytes than those that went up are a fault of their own."""
+    """Read the object after a write in that mode. Bytes that differ from the written ones are a fault of their own."""
     shown = session.read(key)
     if shown.body is None or shown.body == body:
         return body
@@ -129,7 +134,7 @@ def _source_condition(session: Session, finding: Finding, mode: WriteMode) -> No
 
 
 def _leave_out(finding: Finding, mode: WriteMode) -> None:
-    """A way to write that the store refuses takes part in no race."""
+    """Note that the store refuses this way to write: it takes part in no race."""
     left_out = finding.facts.setdefault("refused_modes", [])
     assert isinstance(left_out, list), "a list of names"
     left_out.append(mode.name)
@@ -151,7 +156,7 @@ def race_modes(session: Session, finding: Finding, end_ns: int) -> None:
             beside = " beside plain writes" if kind is _mixed_round else ""
             races.repeat(
                 session, finding, functools.partial(kind, mode), name=f"creates by {mode.name}{beside}",
-                end_ns=until_ns, forms=[Form(name="small")], racers=8, share=3,
+                end_ns=until_ns, forms=[Form(name="small")], racers=RACERS, share=3,
             )  # fmt: skip
 
 

@@ -1,12 +1,12 @@
 """Requests in flight together that carry the same condition: one may win.
 
-A server that checks and writes in two steps answers every single request right. So races are run in several forms,
-since the gap between check and write may be open for long bodies alone, or where the server checks a sum. One form
-needs no luck: a request is held up before its last byte while another one lands, so a server that checked it by its
-head lets it through.
+A server that checks and writes in two steps answers every single request correctly. Two requests must meet in the gap
+between check and write. In some servers the gap is wide only for long bodies, or only where the server verifies a
+checksum. So each race is run in several forms. One more test needs no luck (`held_up`): a request is held up before its
+last byte while another one lands. A server that checked the condition when it read the head lets it through.
 
-Each round is judged by its answers and by what is there afterwards. A round in which nobody won, or in which too little
-was answered, is void. Rounds end when there are enough, when time is up, or soon after a fault is proven.
+Each round is judged by its answers and by the object that is there afterwards. A round is void if nobody won, or if too
+few requests were answered. Rounds end when there are enough, when time is up, or soon after a fault is proven.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.session import Session, Unanswered
 
 ROUNDS_MIN: Final = 4
-"""A race has so many rounds even where its share of the time is over; never where the probe's is. Fewer clean rounds
-exclude no rate of faults at all: three over their number is one."""
+"""A race has at least so many rounds, even when its share of the time is over, unless the time of the whole probe is.
+With fewer clean rounds the 95 % bound on the rate of faults, about 3 / rounds, excludes nothing."""
 
 RACERS: Final = 12
 RACERS_MIN: Final = 4
 SLOW_ROUND_NS: Final = NS_PER_S
 QUICK_ROUND_NS: Final = NS_PER_S // 2
-"""After a slow round fewer take part, after a quick one all."""
+"""After a slow round fewer racers take part; after a quick round all of them do."""
 
 ENOUGH_FAULTY: Final = 5
 ENOUGH_ROUNDS: Final = 12
@@ -40,14 +40,14 @@ SIBLINGS: Final = ("C2", "C3", "C9", "C16")
 """Races of plain writes and deletes: a server handles them in one way."""
 
 _ALONE: Final = {"create": "C1", "replace": "C4", "delete": "C8"}
-"""What is asked one request at a time, for each part of the siblings."""
+"""By part of a race: the clause that asks the same condition one request at a time."""
 
 LARGE_BYTES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How the bodies of a race look. size: in bytes. headers: further ones."""
+    """How the bodies of a race look. size: in bytes. headers: sent beside the usual ones."""
 
     name: str
     size: int = 0
@@ -55,7 +55,7 @@ class Form:
 
 
 def forms_of(session: Session) -> list[Form]:
-    """Small and large bodies; twice those that make a server of this kind look longer, as they find the most."""
+    """Small and large bodies, and bodies that widen this server's gap. The last ones find the most and come twice."""
     if not session.store.is_wire:
         return [Form(name="small")]
     amplified = [
@@ -80,14 +80,14 @@ def repeat(
     racers: int = RACERS,
     part: str = "",
 ) -> None:
-    """Rounds of one race. Fewer take part where a round takes long; a form that the store refuses is left out.
+    """Run the rounds of one race. A slow round halves the number of racers. A form that the store refuses is left out.
 
-    share: so many-fold fewer rounds than other races have at most. part: `create`, `replace` or `delete`, of
-        races of such requests.
+    share: divides the greatest number of rounds. part: `create`, `replace` or `delete`, if all requests of the race are
+        of that kind.
     """
     if session.serves_one_at_a_time:
-        racers = RACERS_MIN  # The others would wait for a connection, and time out.
-    # A store that makes contenders wait for seconds shows it to a few of them first.
+        racers = RACERS_MIN  # More would wait for a connection until they time out.
+    # Begin with few racers: some stores make contenders wait for seconds.
     rate = Rate(name=name, part=part, racers=racers, racing=min(racers, RACERS_MIN))
     finding.rates.append(rate)
     try:
@@ -101,17 +101,18 @@ def repeat(
         why = finding.facts.get("void") or finding.facts.get("left_out") or "no time was left"
         finding.note(finding.unanswered, f"{name}: no round could be judged ({why})")
     elif rate.faulty == 0 and rate.rounds < ROUNDS_MIN:
-        finding.note(finding.unanswered, f"{name}: so few rounds ({rate.rounds}) exclude no rate of faults")
+        finding.note(finding.unanswered, f"{name}: {rate.rounds} rounds are too few to exclude any rate of faults")
     elif rate.faulty == 0:
         finding.kept += 1
 
 
 def require_apart(findings: Mapping[str, Finding]) -> None:
-    """A clean race beside a faulty one: enough rounds tell them apart, or the clean one has no verdict.
+    """Withdraw the verdict of a clean race that cannot be told apart from a faulty sibling.
 
-    A server that checks and writes in two steps lets several win now and then. Which of its races show that in so many
-    rounds is luck, so a race that might fail as often as a sibling did has not been shown to hold. Races are siblings
-    where the condition is kept one request at a time (C1, C4, C8): what is overlooked always says nothing of luck.
+    A server that checks and writes in two steps lets several racers win now and then. It is luck which of its races
+    show that within a few rounds. So compare rates: a clean race that might still fail as often as its sibling did has
+    not been shown to hold. Races are siblings only where the store keeps the condition for single requests (C1, C4,
+    C8). A condition that the store always overlooks is no matter of luck.
     """
     kept_alone = {part for part, clause in _ALONE.items() if findings[clause].verdict is not Verdict.UNSAFE}
     siblings = [(clause, rate) for clause in SIBLINGS for rate in findings[clause].rates if rate.part in kept_alone]
@@ -126,7 +127,7 @@ def require_apart(findings: Mapping[str, Finding]) -> None:
                 finding.part = "" if rate.part == "delete" else rate.part
                 finding.note(
                     finding.unanswered,
-                    f"{rate.name}: no fault in {rate.rounds} rounds, which is not told apart from {other}, where "
+                    f"{rate.name}: no fault in {rate.rounds} rounds. That is too few to tell it from {other}, where "
                     f"{seen.faulty} of {seen.rounds} rounds show one",
                 )
                 break
@@ -219,7 +220,7 @@ def judge(
     *,
     before: bytes | None,
 ) -> None:
-    """One round: at most one winner, and what it wrote is there."""
+    """Judge one round. It is right if at most one request won, and the object holds what the winner wrote."""
     winners = [number for number, answer in enumerate(answers) if answer.is_applied]
     unknown = [number for number, answer in enumerate(answers) if answer.outcome is Outcome.AMBIGUOUS]
     if all(answer.outcome is Outcome.REJECTED for answer in answers):
@@ -258,7 +259,7 @@ def _left_by(call: Call) -> bytes | None:
 
 
 def held_up(session: Session, finding: Finding, *, absent: bool) -> None:
-    """A request on its way while another one lands: it is refused when it arrives, or no condition is kept."""
+    """Hold one request up while another one lands. The late one must be refused, or the store keeps no condition."""
     if not session.store.is_wire or session.serves_one_at_a_time:
         return
     key = session.key("held")

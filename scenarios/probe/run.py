@@ -1,6 +1,6 @@
-"""One probe of one store: reach it, put the questions, remove what was made, and say what was found.
+"""One probe of one store: reach the store, put the questions, remove the objects, and return the findings.
 
-Whatever ends a probe early, what was measured until then is kept, and the clauses that nobody answered say so.
+A probe may end early, by an error or by Ctrl-C. The findings until then are kept, and clauses without an answer say so.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FOR_NS_DEFAULT: Final = 25 * NS_PER_S
 
 @dataclass(slots=True, kw_only=True)
 class Probed:
-    """What a probe came to.
+    """The result of a probe.
 
-    durations: of requests that were sent alone, in nanoseconds by kind. ended: why it ended early, "" if it did not.
-    is_reached: a first write was answered. is_gone: it ended because the store stopped answering, or never did.
-    is_interrupted: by a signal.
+    durations: of requests that were sent alone, in nanoseconds by kind. ended: why the probe ended early; "" if it did
+    not. is_reached: a first write was answered. is_gone: the store stopped answering, or never answered.
+    is_interrupted: a signal ended the probe.
     """
 
     addresses: list[StoreAddress]
@@ -63,12 +63,12 @@ def probe(
     node: Node | None = None,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> Probed:
-    """Ask the store every clause, in about `for_ns`; removing what was made is not part of that.
+    """Ask the store every clause, in about `for_ns`. The removal of the objects takes further time.
 
-    addresses: of one store, by each endpoint. rounds: of each race at most. only: clauses; default all. The others are
-    not answered then. node: of the store, to be stopped for C17.
-    Errors: ConfigError for a store that cannot be opened; CapabilityMissing for what holds no objects. A store that
-    does not answer, or refuses even a plain write, is no error but `is_gone`.
+    addresses: of one store, one for each endpoint. rounds: of each race, at most. only: the clauses to ask; default
+    all. node: the node of the store to stop for C17.
+    Errors: ConfigError for a store that cannot be opened; CapabilityMissing for a service that holds no objects. A
+    store that does not answer, or refuses even a plain write, is no error: see `Probed.is_gone`.
     """
     runtime = ThreadRuntime()
     began_ns = runtime.monotonic_ns()
@@ -80,7 +80,7 @@ def probe(
         except BackendUnavailable as error:
             done.ended, done.is_gone = str(error), True
         else:
-            # Loading an SDK is no time of the store's.
+            # The time begins here: the load of an SDK says nothing about the store.
             end_ns = runtime.monotonic_ns() + for_ns
             session = Session(stores, address=str(addresses[0]), end_ns=end_ns, rounds_max=rounds, runtime=runtime)
             _ask_and_remove(session, done, only, node, progress)
@@ -97,7 +97,7 @@ def _ask_and_remove(
     try:
         _reach(session)
         done.is_reached = True
-        # They are ended before anything is removed: what they have on its way would land afterwards.
+        # The racing processes end before the removal begins. Otherwise their late requests could land after it.
         places = places_of(session, done.addresses) if not only or "C16" in only else []
         with Racers(places) as racers:
             steps = steps_for(len(session.stores), done.findings, racers, rounds=session.rounds_max, node=node)
@@ -117,13 +117,13 @@ def _ask_and_remove(
 
 
 def _reach(session: Session) -> None:
-    """A plain create or write lands, by every endpoint. Errors: BackendUnavailable with what was answered."""
+    """Check that a first write and read succeed at every endpoint. Errors: BackendUnavailable, with the answer."""
     key = session.key("reach")
     body = session.body("reach")
     for store in session.stores:
         answer = session.send(Call(verb=PUT, key=key, body=body, none_match=ANYTHING), store)
         if answer.outcome is Outcome.REJECTED:
-            # Perhaps the condition is what it does not know.
+            # Perhaps the store only does not know the condition.
             answer = session.send(Call(verb=PUT, key=key, body=body), store)
         if answer.outcome is Outcome.AMBIGUOUS or answer.outcome is Outcome.REJECTED:
             told = answer.words if answer.status is None else f"{answer.words}: {answer.reason}"
@@ -152,9 +152,9 @@ def _ask_all(session: Session, steps: Sequence[Step], done: Probed, progress: Ca
 
 
 def _leave_open(steps: Sequence[Step], findings: Mapping[str, Finding]) -> None:
-    """The probe ends within the first of these steps: what was asked of a clause in part has no verdict yet.
+    """The probe ends within the first of these steps. A clause that was asked only in part gets no verdict.
 
-    A clause may be asked in two steps, its races in the second one. What is proven unsafe stays proven.
+    Some clauses are asked in two steps, with their races in the second. A clause that is proven unsafe stays unsafe.
     """
     for step in steps:
         finding = findings[step.clause]
@@ -164,7 +164,7 @@ def _leave_open(steps: Sequence[Step], findings: Mapping[str, Finding]) -> None:
 
 
 def _ask(session: Session, step: Step, findings: dict[str, Finding], end_ns: int) -> None:
-    """Put one clause, once more if an answer was lost. What was proven unsafe in a lost try stays."""
+    """Run one step, and run it again if an answer was lost. A fault that the first try has proven stays proven."""
     for tries in range(1, TRIES + 1):
         finding = findings[step.clause]
         try:
@@ -180,7 +180,7 @@ def _ask(session: Session, step: Step, findings: dict[str, Finding], end_ns: int
 
 
 def _explain_silence(done: Probed) -> None:
-    """A clause that nobody got to says why."""
+    """Give each clause that was not reached a reason."""
     for finding in done.findings.values():
         if finding.told or finding.kept:
             continue

@@ -66,7 +66,7 @@ def replace(session: Session, finding: Finding) -> None:
 
 
 def replace_absent(session: Session, finding: Finding) -> None:
-    """C5: a replacement of what is not there fails, and makes nothing."""
+    """C5: a replacement of an absent object fails, and creates nothing."""
     key = session.key("absent")
     version = session.make(key, session.body())
     expected = session.store.dialect.refusals.absent
@@ -92,7 +92,7 @@ def replace_recreated(session: Session, finding: Finding) -> None:
     again = session.ask(create)
     finding.saw(create, again, note="a create after a delete")
     if not again.is_applied:
-        # The object can never be made again: bad for whoever waits, and nobody's grant.
+        # The object can never be made again. Clients then wait for ever, but no two of them hold the lock.
         finding.note(finding.deviations, f"a create after a delete: answered {again.words}")
         return
     late = Call(verb=PUT, key=key, body=session.body("late"), match=old)
@@ -118,7 +118,7 @@ def version_reuse(session: Session, finding: Finding) -> None:
 
 
 def delete(session: Session, finding: Finding) -> None:
-    """C8: a delete by version spares another version, removes the current one, and fails on what is gone."""
+    """C8: a delete by version keeps another version, removes the current one, and fails on an absent object."""
     key, refusals = session.key("delete"), session.store.dialect.refusals
     stale = session.make(key, session.body())
     body = session.body("second")
@@ -162,7 +162,7 @@ def _delete_by_star(session: Session, finding: Finding) -> None:
 
 
 def wildcards(session: Session, finding: Finding) -> None:
-    """C10: stars, negated versions and both at once. Refused, or kept; never overlooked."""
+    """C10: conditions with a star, a negated version, or both. The store may refuse or keep them, not overlook them."""
     ghost = Call(verb=PUT, key=session.key("star"), body=session.body("ghost"), match=ANYTHING)
     words = "a replacement of any version of an absent object (If-Match: *)"
     asked = _must_not_pass(session, finding, ghost, words=words, body=None)
@@ -191,7 +191,7 @@ def wildcards(session: Session, finding: Finding) -> None:
 
 
 def _must_not_pass(session: Session, finding: Finding, call: Call, *, words: str, body: bytes | None) -> bool:
-    """False where there is no such request. Any refusal is right."""
+    """Send a request that must not succeed; any refusal is right. False if the dialect has no such request."""
     try:
         answer = session.ask(call)
     except Inexpressible:

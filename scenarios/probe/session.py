@@ -1,8 +1,8 @@
-"""One probe under way: the store by every endpoint, fresh keys, what was spent, and the residue to be removed.
+"""A probe under way: its connections to the store, its fresh keys, its counts, and the objects it must remove.
 
-An answer that says nothing (no connection, a time-out, a 5xx) raises `Unanswered`: the step that asked may try again
-on a fresh key, and a clause that never gets an answer has no verdict. Throttling and conflicts are asked again for a
-while, because they are answers about the moment.
+Three kinds of answer prove nothing: no connection, a time-out, and a 5xx. They raise `Unanswered`. The step that asked
+may try again on a fresh key. A clause that never gets an answer has no verdict. Throttling and conflicts are answers
+about the moment, so the same request is sent again for a while.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from scenarios.probe.local import LocalStore
 Store = WireStore | LocalStore
 
 ROUNDS_MAX: Final = 300
-"""Of a race. So many clean rounds bound the rate of faults at 1 %."""
+"""Rounds of a race. So many clean rounds bound the rate of faults at 1 %."""
 
 PREFIX: Final = "lockref-probe-"
 THROTTLE_PATIENCE_NS: Final = 6 * NS_PER_S
 LAST_TIMEOUT_NS: Final = 2 * NS_PER_S
-"""What a request gets at least that begins right before the end."""
+"""The least time-out of a request, also of one that begins right before the end of the probe."""
 
 BESIDE_NS: Final = 4 * NS_PER_S
 CONFLICT_TRIES_MAX: Final = 6
@@ -37,7 +37,7 @@ _PAUSE_NS: Final = 100 * NS_PER_MS
 
 
 class Unanswered(Exception):
-    """A request brought no answer that says anything."""
+    """A request brought no answer that proves anything: no connection, a time-out, a 5xx, or lasting throttling."""
 
 
 class OutOfTime(Exception):
@@ -47,9 +47,9 @@ class OutOfTime(Exception):
 class Session:
     """What every step of a probe works with.
 
-    stores: the store by each endpoint, the first one for whatever needs but one. end_ns: monotonic; then no new
-    request begins but those that clean up. rounds_max: of each race. has_sent: something may have arrived at the store.
-    serves_one_at_a_time: it does not answer one connection while another one is open.
+    stores: the store by each endpoint; steps that need one endpoint take the first. end_ns: on the monotonic clock;
+    after it only requests that clean up are sent. rounds_max: of each race. has_sent: a request may have arrived at the
+    store. serves_one_at_a_time: the server does not answer one connection while another one is open.
     """
 
     def __init__(
@@ -85,23 +85,26 @@ class Session:
         return self.stores[0]
 
     def key(self, about: str) -> str:
-        """A key that nobody has used. It is remembered, and removed at the end."""
+        """A fresh key. The session remembers it and removes the object at the end."""
         key = f"{self.prefix}/{about}-{next(self._numbers)}"
         self.keys[key] = None
         return key
 
     def body(self, about: str = "record", *, size: int = 0) -> bytes:
-        """Bytes that nobody has written, at least `size` of them."""
+        """Fresh bytes, at least `size` of them, that no other body equals."""
         head = f"{about} {next(self._numbers)} {self.runtime.token_bytes(8).hex()}".encode()
         return head if size <= len(head) else head + b"." * (size - len(head))
 
     def left_ns(self, end_ns: int | None = None) -> int:
-        """Until the probe, or the step that ends at `end_ns`, is over."""
+        """The time until the probe ends, or until the step that ends at `end_ns`. Nanoseconds; negative when over."""
         end = self.end_ns if end_ns is None else min(end_ns, self.end_ns)
         return int(end - self.runtime.monotonic_ns())
 
     def check_time(self) -> None:
-        """Errors: OutOfTime; KeyboardInterrupt, also for a Ctrl-C that Python dropped."""
+        """Raise if the probe must stop, else fit the stores' time-outs to the time that is left.
+
+        Errors: OutOfTime; KeyboardInterrupt, also for a Ctrl-C that Python dropped.
+        """
         interrupts.raise_if_heard()
         left_ns = self.left_ns()
         if left_ns <= 0:
@@ -111,7 +114,7 @@ class Session:
                 store.timeout_ns = min(REQUEST_TIMEOUT_NS, max(LAST_TIMEOUT_NS, left_ns))
 
     def send(self, call: Call, store: Store | None = None) -> Answer:
-        """One request, whatever comes back. Errors: OutOfTime, Inexpressible."""
+        """Send one request and return any answer. Errors: OutOfTime, Inexpressible."""
         self.check_time()
         if call.verb in WRITES and call.verb != DELETE:
             self.keys[call.key] = None
@@ -120,9 +123,10 @@ class Session:
         return answer
 
     def ask(self, call: Call, store: Store | None = None, *, takes_success: bool = False) -> Answer:
-        """The answer to a request. Errors: as `send`; Unanswered where none says anything.
+        """Send a request until its answer proves something. Errors: as `send`; Unanswered.
 
-        takes_success: of a request that must be refused, a success that makes no sense is an answer, too.
+        takes_success: for a request that must be refused. A 2xx status then counts as an answer, even if the body makes
+            no sense.
         """
         until_ns = self.runtime.monotonic_ns() + THROTTLE_PATIENCE_NS
         for tries in itertools.count(1):
@@ -140,7 +144,7 @@ class Session:
         return answer
 
     def make(self, key: str, body: bytes, *, absent: bool = True, store: Store | None = None) -> str:
-        """The version of an object that is created now, or replaced without a condition. Errors: Unanswered."""
+        """Create an object, or overwrite it if it may be present; return its version. Errors: Unanswered."""
         call = Call(verb=PUT, key=key, body=body, none_match=ANYTHING if absent else None)
         answer = self.ask(call, store)
         if not answer.is_applied:
@@ -148,49 +152,49 @@ class Session:
         return answer.version
 
     def replace(self, key: str, body: bytes, version: str) -> str:
-        """The new version of an object that is replaced by its current one. Errors: Unanswered."""
+        """Replace an object under its current version; return the new version. Errors: Unanswered."""
         answer = self.ask(Call(verb=PUT, key=key, body=body, match=version))
         if not answer.is_applied:
             raise Unanswered(f"replacement of {key}: {answer.words}")
         return answer.version
 
     def remove(self, key: str) -> None:
-        """Delete without a condition; an absent object is fine. Errors: Unanswered, also where deletes are refused."""
+        """Delete without a condition; an absent object is fine. Errors: Unanswered, also if the delete is refused."""
         if not self.clear(key):
             raise Unanswered(f"delete of {key}: {self._refused_delete}")
 
     def clear(self, key: str) -> bool:
-        """Delete what is not needed any more. False where we have no right to. Errors: Unanswered."""
+        """Delete an object that is not needed any more. False if we have no right to delete. Errors: Unanswered."""
         answer = self.ask(Call(verb=DELETE, key=key))
         if answer.outcome is Outcome.REJECTED and (found := self.read(key)).version:
-            # A bucket's policy may forbid deletes without a condition alone.
+            # A bucket's policy may forbid only those deletes that carry no condition.
             answer = self.ask(Call(verb=DELETE, key=key, match=found.version))
         if answer.outcome is Outcome.REJECTED:
             self._refused_delete = answer.words
             return False
         if not (answer.is_applied or answer.is_missing):
             raise Unanswered(f"delete of {key}: {answer.words}")
-        # What was on its way with an unknown end may land after the delete.
+        # A request with an unknown outcome may land after the delete, so a doubtful key is removed again at the end.
         if key not in self._doubtful:
             self.keys.pop(key, None)
         return True
 
     def read(self, key: str, store: Store | None = None) -> Answer:
-        """What is there: a body, or `is_absent`. Errors: Unanswered."""
+        """Read the object: the answer has a body, or `is_absent`. Errors: Unanswered."""
         answer = self.ask(Call(verb=READ, key=key), store)
         if answer.body is None and not answer.is_absent:
             raise Unanswered(f"read of {key}: {answer.words}")
         return answer
 
     def version(self, key: str) -> str:
-        """The version of what is there. Errors: Unanswered, also where a read shows none."""
+        """The object's current version. Errors: Unanswered, also if a read shows no version."""
         found = self.read(key)
         if not found.version:
             raise Unanswered(f"read of {key}: it shows no version")
         return found.version
 
     def race(self, calls: Sequence[Call], *, spread: bool = False) -> list[Answer]:
-        """All calls at once, at one endpoint or spread over all of them. Errors: OutOfTime."""
+        """Send all calls at once, to one endpoint or spread over all of them. Errors: OutOfTime."""
         self.check_time()
         self.keys |= dict.fromkeys(call.key for call in calls)
         over = self.stores if spread else self.stores[:1]
@@ -199,24 +203,23 @@ class Session:
             answers = exchange.race(cast("list[tuple[WireStore, Call]]", entries))
         else:
             answers = local.race(cast("list[tuple[LocalStore, Call]]", entries))
-        self.requests += len(calls)
-        self._doubtful |= {call.key for call, answer in zip(calls, answers, strict=True) if is_doubtful(answer)}
+        self.counted(calls, answers)
         if all(answer.is_unsent for answer in answers):
             raise BackendUnavailable(f"{self.address} accepts no connection any more")
         return answers
 
     def hold(self, call: Call) -> Held:
-        """A request on its way, all but its last byte. Only where there is a wire. Errors: OutOfTime."""
+        """Send a request without its last byte. The store must be reached by network. Errors: OutOfTime."""
         self.check_time()
-        assert isinstance(self.store, WireStore), "nothing can be held up without a wire"
+        assert isinstance(self.store, WireStore), "only a request on the network can be held up"
         return self.store.hold(call)
 
     def ask_beside(self, held: Held, call: Call) -> Answer | None:
-        """The answer to a request while another one is held up; None from a server that serves one at a time.
+        """Send a request while another one is held up. None if the server serves one connection at a time.
 
-        Errors: as `send`. The held request is dropped where this does not bring an answer.
+        Errors: as `send`. If there is no answer, the held request is dropped.
         """
-        assert isinstance(self.store, WireStore), "nothing can be held up without a wire"
+        assert isinstance(self.store, WireStore), "only a request on the network can be held up"
         beside = self.store.by(self.store.address, timeout_ns=BESIDE_NS)
         try:
             answer = self.send(call, beside)
@@ -236,13 +239,13 @@ class Session:
         return None
 
     def counted(self, calls: Sequence[Call], answers: Sequence[Answer]) -> None:
-        """Requests that were not sent by this session itself. What may still land is removed at the end."""
+        """Count requests that `send` did not send. Objects that may still appear are removed at the end."""
         self.requests += len(calls)
         self.keys |= dict.fromkeys(call.key for call in calls)
         self._doubtful |= {call.key for call, answer in zip(calls, answers, strict=True) if is_doubtful(answer)}
 
     def keep(self, key: str) -> None:
-        """Requests for this key are on their way with an unknown end: it is removed at the end."""
+        """Note that requests for this key have an unknown outcome: the object is removed at the end."""
         self.keys[key] = None
         self._doubtful.add(key)
 
@@ -271,7 +274,7 @@ def is_doubtful(answer: Answer) -> bool:
 
 
 def _kind(call: Call, answer: Answer) -> str:
-    """What a request counts as among the latencies, such as `create refused`."""
+    """The kind of request under which its latency is counted, such as `create refused`."""
     if call.verb == PUT:
         verb = "create" if call.none_match is not None else "replace" if call.match is not None else "overwrite"
     else:
@@ -283,10 +286,10 @@ def _kind(call: Call, answer: Answer) -> str:
 
 
 def refused(session: Session, finding: Finding, call: Call, *, words: str, expected: int, body: bytes | None) -> None:
-    """Send what must be refused, and look that nothing changed.
+    """Send a request that must be refused, and check that the object did not change.
 
-    words: what is asked, such as "a replacement of a stale version". expected: the status that the cloud's own service
-    gives. body: what is there before and must be there afterwards; None: nothing.
+    words: the request in words, such as "a replacement of a stale version". expected: the status that the cloud's own
+    service gives; 0 for any. body: of the object, before and after the request; None if there must be no object.
     """
     answer = session.ask(call, takes_success=True)
     finding.saw(call, answer, note=words)
@@ -297,9 +300,9 @@ def refused(session: Session, finding: Finding, call: Call, *, words: str, expec
     if answer.looks_done:
         finding.note(finding.unsafe, f"accepted {words}{'' if is_changed else ' and did nothing'} ({answer.words})")
     elif is_changed and after.body == call.body and call.verb != DELETE:
-        finding.note(finding.unsafe, f"refused {words} ({answer.words}), and took its bytes")
+        finding.note(finding.unsafe, f"refused {words} ({answer.words}), and stored its bytes all the same")
     elif is_changed:
-        finding.note(finding.unsafe, f"refused {words} ({answer.words}), and the object is another afterwards")
+        finding.note(finding.unsafe, f"refused {words} ({answer.words}), and the object has changed")
     elif answer.outcome is Outcome.REJECTED:
         finding.note(finding.unsupported, f"{words}: refused as unknown ({answer.words})")
     else:

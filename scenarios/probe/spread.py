@@ -1,7 +1,7 @@
 """C16: races from several processes, over every endpoint. A lock inside one server process excludes nobody elsewhere.
 
-Each process holds its requests up before their last bytes, says so, and lets them go at a word. What a process cannot
-hold up, a folder's write, it starts at that word.
+Each process sends its requests without their last bytes, reports `ready`, and sends the last bytes when it hears `go`.
+A write to a folder cannot be held up; there the process starts the write when it hears `go`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ ANSWER_TIMEOUT_S: Final = 30
 
 
 def _racer(place: Dialect | StoreAddress, control: Connection) -> None:
-    """A process that races: calls come, `ready` goes, a word comes, answers go.
+    """The main function of a racing process. It receives calls, sends `ready`, waits for `go`, and sends the answers.
 
-    place: a dialect, signer included, which saves the process the loading of an SDK; or the address of a local store.
+    place: a dialect with its signer, so that the process need not load an SDK; or the address of a local store.
     """
     end_with_parent()
     try:
@@ -128,7 +128,7 @@ class Racers:
         self._end()
 
     def give_up(self, reason: str) -> None:
-        """End all of them: after an answer that did not come in time, the next one would be taken for another's."""
+        """End all processes. After an answer that came too late, later answers would be taken for the wrong call's."""
         self._failure = reason
         self._end()
 
@@ -142,7 +142,10 @@ class Racers:
                 racer.process.join(2)
 
     def race(self, calls: Sequence[Call], *, keeps_connections: bool = True) -> list[Answer]:
-        """All calls at once, dealt out in turn; the answers in their order. Errors: OSError, EOFError, TimeoutError."""
+        """Send all calls at once, dealt out to the processes in turn; the answers are in the order of the calls.
+
+        Errors: OSError, EOFError, TimeoutError.
+        """
         dealt = [list(calls[number :: len(self._racers)]) for number in range(len(self._racers))]
         for racer, part in zip(self._racers, dealt, strict=True):
             racer.control.send((keeps_connections, part))

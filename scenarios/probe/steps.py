@@ -1,6 +1,6 @@
-"""Which clauses are asked, in which order, with how much of the time, and how many requests each may take.
+"""The steps of a probe: which clauses, in which order, with which share of the time, and with how many requests.
 
-What is cheap and damning comes first: a store that overlooks a condition is found out before any race.
+Cheap questions that can condemn a store come first. A store that overlooks a condition is found out before any race.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from scenarios.probe.spread import Racers
 
 RACE_REQUESTS: Final = races.RACERS + 4
-"""Of one round: the racers, a create before it, a read and a delete after it, and what is repeated now and then."""
+"""Requests of one round: the racers, a create before them, a read and a delete after them, and one repetition."""
 
 TRIES: Final = 2
 """A clause whose answer was lost is asked once more, on fresh keys."""
 
 HELD_UP_REQUESTS: Final = 6
-"""A create, the request that is held up and the one beside it, a read, a delete, and one to spare."""
+"""Requests of `races.held_up`: a create, the request that is held up, another beside it, a read, a delete, a spare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A part of the probe, about one clause.
 
-    run: gets the session, the finding and when its time is over. weight: its share of the time that is left, beside
-    the steps after it. requests_max: what one try may take at most. again_max: what a second try may take, None for as
-    much as the first: a round of a race that brings no answer is void, and asked no second time. is_again: it adds to
-    what an earlier step found.
+    run: called with the session, the finding, and the instant at which its time is over. weight: its share of the time
+    that is left, relative to the later steps. requests_max: the most requests of one try. again_max: the most requests
+    of a second try; None for as many as the first. Races have 0 there, because a round without an answer is void and
+    not repeated. is_again: the step adds to the finding of an earlier step about the same clause.
     """
 
     clause: str
@@ -48,13 +48,13 @@ class Step:
 
     @property
     def requests_in_all(self) -> int:
-        """With every try. What a store throttles is repeated, and counted nowhere beforehand."""
+        """The most requests of all tries together, without repetitions after throttling, which nobody can foresee."""
         again = self.requests_max if self.again_max is None else self.again_max
         return self.requests_max + (TRIES - 1) * again
 
 
 def _timeless(run: Callable[[Session, Finding], None]) -> Callable[[Session, Finding, int], None]:
-    """A step of a few requests, which needs no time of its own."""
+    """A step of few requests, which does not look at the end of its time."""
     return lambda session, finding, _end_ns: run(session, finding)
 
 
@@ -69,7 +69,7 @@ def _replace_race(session: Session, finding: Finding, end_ns: int) -> None:
 
 
 def _delete_race(session: Session, finding: Finding, end_ns: int, *, findings: dict[str, Finding]) -> None:
-    """There is nothing to race with where deletes know no condition."""
+    """C9. A store that refuses conditional deletes has no such races."""
     if findings["C8"].verdict is Verdict.UNSUPPORTED:
         finding.note(finding.unsupported, "the store refuses deletes by version (C8)")
         return
@@ -82,9 +82,10 @@ def _delete_race(session: Session, finding: Finding, end_ns: int, *, findings: d
 def steps_for(
     endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int, node: Node | None = None
 ) -> list[Step]:
-    """The steps in their order. endpoints: how many there are. rounds: of each race at most. node: to be stopped."""
+    """The steps in order. endpoints: their number. rounds: of each race, at most. node: the node to stop for C17."""
     third = max(min(races.ROUNDS_MIN, rounds), rounds // 3)
-    races_of_modes = 2 * 2 * third * (8 * 3 + 8)
+    # A dialect has at most two modes that can race; each has a race of its own, and one beside plain writes.
+    races_of_modes = 2 * 2 * third * modes.ROUND_REQUESTS
     return [
         Step(clause="C24", run=_timeless(pace.clock), weight=0.2, requests_max=2),
         Step(clause="C1", run=_timeless(sequential.create), weight=1, requests_max=12),
@@ -127,7 +128,7 @@ def steps_for(
         ),
         Step(
             clause="C20",
-            run=lambda session, finding, end_ns: counter.counter(session, finding, end_ns),
+            run=counter.counter,
             weight=2,
             requests_max=2 * counter.WORKERS * counter.TRIES_MAX + 4,
         ),
@@ -149,7 +150,7 @@ def steps_for(
         Step(clause="C13", run=modes.race_modes, weight=4, requests_max=races_of_modes, again_max=0, is_again=True),
         Step(clause="C15", run=modes.race_modes, weight=1, requests_max=races_of_modes, again_max=0, is_again=True),
         Step(clause="C22", run=pace.write_rate, weight=5, requests_max=len(pace.RATES_PER_S) * (3 * pace.WRITES + 1)),
-        # Last: a node that does not come back costs no other clause its answer.
+        # This step is the last one: if the node does not come back, all other clauses already have their answers.
         Step(
             clause="C17",
             run=functools.partial(node_stopped, node=node),
@@ -161,7 +162,7 @@ def steps_for(
 
 
 def most_requests(endpoints: int, *, rounds: int = ROUNDS_MAX, node: Node | None = None) -> dict[str, int]:
-    """At most so many requests for each clause, with second tries, without those that clean up or were throttled."""
+    """By clause, the most requests that a probe sends, second tries included; removal and throttling come on top."""
     findings = {clause: Finding(condition) for clause, condition in CLAUSES.items()}
     most = dict.fromkeys(CLAUSES, 0)
     for step in steps_for(endpoints, findings, spread.Racers([]), rounds=rounds, node=node):
