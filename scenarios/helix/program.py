@@ -213,10 +213,10 @@ class ClusterProgram:
                 break
             remaining_ns = deadline_ns - self._runtime.monotonic_ns()
             if remaining_ns <= 0:
-                live = "nobody knows" if last is None else ", ".join(last.snapshot.live) or "nobody"
+                live = "unknown" if last is None else ", ".join(last.snapshot.live) or "none"
                 raise BackendUnavailable(
                     f"the cluster {self._cluster.name!r} did not converge within {CONVERGE_TIMEOUT_NS // NS_PER_S} s: "
-                    f"live are {live}; {', '.join(wanted) or 'nobody'} should be"
+                    f"live instances are {live}; expected {', '.join(wanted) or 'none'}"
                 )
             self._changed.wait(remaining_ns)
         holders = _holders(last)

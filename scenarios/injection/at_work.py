@@ -1,7 +1,7 @@
-"""A plan at work in a real run: the simulator's injector on an event loop of its own, and who it strikes.
+"""A plan at work in a real run: the simulator's injector on an event loop of its own, and the clients that it strikes.
 
-Whoever carries requests (`scenarios.injection.session` for our clients, `scenarios.wire.endpoints` for any program) has
-one of these, opens lanes on its loop, and takes each request past its carriage.
+It has two users: `scenarios.injection.session` for our own clients, and `scenarios.wire.endpoints` for any program.
+Each opens lanes on this event loop, and takes every request past the carriage.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PlanAtWork:
         self.carriage = Carriage(self._injector, self._carry_alone)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failures: list[BaseException] = []
-        # Whose requests have to be followed to the end although nothing has struck them when they leave.
+        # A fault may strike requests of these clients after they have left, so they are followed to their end.
         self._is_followed = any(isinstance(fault, Partition) for fault in plan.faults)
         self._watched = frozenset(
             fault.when.client
@@ -110,16 +110,16 @@ class PlanAtWork:
     # What goes wrong.
 
     def fail(self, error: BaseException) -> None:
-        """What carries out the plan has met an error: it ends the run."""
+        """Note an error in carrying out the plan. The run ends with this error."""
         self._failures.append(error)
 
     def raise_failure(self) -> None:
-        """What carrying out the plan itself raised."""
+        """Raise the error that was noted by `fail`, if there is one."""
         if self._failures:
             raise self._failures[0]
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A fault's act at an instant has raised: left to the loop, it would be logged, and the run would look well."""
+        """Note the error of a timed act of a fault. Asyncio would only log it, and the run would look well."""
         error = context.get("exception")
         if "handle" in context and error is not None:
             self.fail(error)
@@ -127,7 +127,7 @@ class PlanAtWork:
             loop.default_exception_handler(context)
 
     def ends_run(self, task: asyncio.Task[Any]) -> None:
-        """What this task raises ends the run; the task itself is ended with the run."""
+        """Let an error of this task end the run, and end the task with the run."""
 
         def look(done: asyncio.Task[Any]) -> None:
             if not done.cancelled() and (error := done.exception()) is not None:
@@ -137,7 +137,7 @@ class PlanAtWork:
         self.keep(task)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """This task is ended with the run."""
+        """End this task with the run."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

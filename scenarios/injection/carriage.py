@@ -1,4 +1,4 @@
-"""The way of one request in a real run, with its five cut points: what `sim.services.wire` is on virtual time.
+"""The way of one request in a real run, with its five cut points. `sim.services.wire` does the same in virtual time.
 
     c0 not sent | c1 sent, not applied | c2 applied, reply not sent |
     c3 reply in flight | c4 reply delivered

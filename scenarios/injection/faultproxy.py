@@ -68,7 +68,7 @@ class FaultProxy:
         self._awaited.append((marker.lower(), fault, _interference(fault)))
 
     def forget(self) -> None:
-        """Faults that were asked for and have not struck yet are dropped."""
+        """Drop the faults that were asked for and have not struck yet."""
         self._wanted.clear()
         self._awaited.clear()
 
@@ -77,7 +77,7 @@ class FaultProxy:
         self.counted[marker.lower()] = 0
 
     def let_go(self) -> None:
-        """What a delay holds back goes on its way now."""
+        """Let every delayed request go on now."""
         self._loop.call_soon_threadsafe(self._is_let_go.set)
 
     def __enter__(self) -> Self:
@@ -142,5 +142,5 @@ async def _end(exchange: Exchange, treatment: Treatment) -> None:
 def _interference(fault: Fault) -> Interference:
     act = fault.interference()
     if act is None:
-        raise ConfigError(f"fault {fault!r} cannot be done to a connection: the proxy stays below HTTP")
+        raise ConfigError(f"fault {fault!r} cannot be done to a connection: the proxy works below HTTP")
     return act

@@ -67,7 +67,7 @@ def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[s
 
     drawn: the ids of the faults that a swarm drew. Those that no real run can carry out are left out; see `possible`.
     None for a plan that does not come from the scenario; then nothing may be left out.
-    Raises ConfigError for a scenario that disturbs as only the simulated world can, CapabilityMissing on a system
+    Raises ConfigError for a scenario with disturbances that only the simulated world has, CapabilityMissing on a system
     without the signals that stop processes.
     """
     where = f"scenario {scenario.name!r}"
@@ -75,7 +75,7 @@ def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[s
     if scenario.workload.life == "forks":
         raise ConfigError(f"{where} forks processes, which only the simulated world does: {hint}")
     if scenario.has_unreliable_network:
-        raise ConfigError(f"{where} has a network that loses or doubles by itself; only a simulated one does: {hint}")
+        raise ConfigError(f"{where} has a network that loses or repeats messages, which only a simulation has: {hint}")
     kept, left_out = possible(plan)
     told = {fault.kind: why for fault, why in left_out if fault.id not in (drawn or ())}
     if drawn is not None:
@@ -84,7 +84,7 @@ def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[s
         kinds = "; ".join(f"{kind}: {why}" for kind, why in told.items())
         raise ConfigError(f"{where} injects what no real run can ({kinds}): {hint}")
     if kept.faults and not hasattr(signal, "SIGSTOP"):
-        raise CapabilityMissing(f"{where} stops processes, and this system cannot (SIGSTOP)")
+        raise CapabilityMissing(f"{where} stops processes, and this system has no signal for that (SIGSTOP)")
     return kept
 
 
@@ -93,7 +93,7 @@ def _swarm_kinds(scenario: Scenario) -> Sequence[str]:
 
 
 def needs_wire(fault: Fault) -> bool:
-    """True if it strikes between a client and its store: then requests have to pass a lane."""
+    """True if the fault strikes between a client and its store. Requests must then pass a lane."""
     if isinstance(fault, RequestFault):
         return fault.service in (None, DEFAULT_STORE) and (fault.when is None or fault.when.service != RESOURCE.name)
     if isinstance(fault, Partition) and any(DEFAULT_STORE in group for group in fault.groups):
@@ -103,17 +103,17 @@ def needs_wire(fault: Fault) -> bool:
 
 
 def needs_operator(fault: Fault) -> bool:
-    """True if somebody has to reach into the store."""
+    """True if the fault is an act of an operator, who changes objects in the store."""
     return isinstance(fault, DeleteObject | CorruptObject)
 
 
 def needs_server(fault: Fault) -> bool:
-    """True if it strikes the server's own process."""
+    """True if the fault strikes the server's own process."""
     return isinstance(fault, FreezeService | CrashService)
 
 
 def announced_clients(plan: FaultPlan) -> frozenset[str]:
-    """The clients whose processes have to say when they send and when they have heard: what strikes at c0 or c4."""
+    """The clients that a fault strikes at c0 or c4. Their processes must announce each request and each answer."""
     return frozenset(
         fault.when.client
         for fault in plan.faults
@@ -122,20 +122,20 @@ def announced_clients(plan: FaultPlan) -> frozenset[str]:
 
 
 def struck_processes(plan: FaultPlan) -> frozenset[str]:
-    """Who needs a process of its own: whom the plan stops or kills, and whose requests it waits for."""
+    """The clients that need their own process: the plan stops or kills them, or a fault waits for their requests."""
     struck = {fault.client for fault in plan.faults if isinstance(fault, Pause | Crash)}
     return frozenset(struck | {fault.when.client for fault in plan.faults if fault.when is not None})
 
 
 def restarted_clients(plan: FaultPlan) -> frozenset[str]:
-    """The clients of which a crash is followed by another process."""
+    """The clients that crash and start again in another process."""
     return frozenset(
         fault.client for fault in plan.faults if isinstance(fault, Crash) and fault.restart_after_ns is not None
     )
 
 
 def require_reachable(plan: FaultPlan, address: StoreAddress, *, server: RestartableServer | None = None) -> None:
-    """Raise CapabilityMissing if the plan strikes where nothing of ours can stand: no HTTP, no address to replace.
+    """Raise CapabilityMissing if the plan strikes a place that we cannot reach, such as a store without HTTP.
 
     server: the store's, where it was started here.
     """
@@ -148,8 +148,8 @@ def require_reachable(plan: FaultPlan, address: StoreAddress, *, server: Restart
     if server is not None and is_killed and address.scheme not in server.keeps:
         able = ", ".join(name for name, backend in BACKENDS.items() if backend.keeps)
         raise CapabilityMissing(
-            f"the plan kills the server, and {server.name} has what it holds in memory: a new process of it would be "
-            f"another, empty store; take one with a disk ({able})"
+            f"the plan kills the server, and {server.name} keeps its objects in memory: after the restart it would be "
+            f"empty. Take a server that keeps them on disk ({able})"
         )
     on_wire = _kinds([fault for fault in plan.faults if needs_wire(fault)])
     if on_wire and address.scheme not in HTTP_SCHEMES:
@@ -159,8 +159,8 @@ def require_reachable(plan: FaultPlan, address: StoreAddress, *, server: Restart
         )
     if on_wire and not address.endpoint:
         raise CapabilityMissing(
-            f"the plan strikes requests ({on_wire}), for which the store needs an address that a proxy can stand "
-            f"before: add ?endpoint=https://HOST to {address}"
+            f"the plan strikes requests ({on_wire}), so a proxy must stand in front of the store: add ?endpoint=URL, "
+            f"the address of the store, to {address}"
         )
     by_hand = _kinds([fault for fault in plan.faults if needs_operator(fault)])
     if by_hand and address.scheme not in (*OBJECTS_BY_HTTP, "file", "memory"):

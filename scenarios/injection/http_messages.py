@@ -1,6 +1,6 @@
-"""Where an HTTP/1.1 message begins and ends on a stream (RFC 9112, section 6), and nothing else about it.
+"""Read whole HTTP/1.1 messages from a stream: where each begins and ends (RFC 9112, section 6), and nothing else.
 
-A message is kept as the bytes that came. Whoever sends one again sends these bytes.
+A message is kept as the bytes that came, so that it can be sent again byte for byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A lane: one address in front of a server, whose requests somebody may take in hand one by one.
+"""A lane: an address of ours in front of a server. A *conduct* may take single requests in hand.
 
 Bytes are forwarded as they come, and unmodified, because a signature covers them.
 A request that `conduct` takes in hand is read whole first; what then happens to it,
@@ -66,7 +66,7 @@ class Upstream:
 
 
 class Exchange:
-    """One request that was taken in hand: it is here, whole, and has not reached the server."""
+    """A request that was taken in hand. We have all of it, and the server has none of it yet."""
 
     def __init__(self, connection: _Connection, head: Head, body: bytes) -> None:
         self.head = head
@@ -75,9 +75,9 @@ class Exchange:
         self._is_answered = False
 
     async def apply(self) -> Answer:
-        """Send it to the server and wait for the answer, which nobody has heard then. May be called again.
+        """Send the request to the server and return its answer. The client has not heard it yet. May be called again.
 
-        Raises OSError and BadMessage where the server gives none.
+        Raises OSError and BadMessage if the server gives no answer.
         """
         return await self._connection.lane.exchange(self.head, self.body, self._connection.number)
 
@@ -87,7 +87,7 @@ class Exchange:
         return self._connection.is_over.is_set()
 
     async def answer(self, raw: bytes, *, drip_ns: int = 0) -> None:
-        """The client hears this; with `drip_ns` in pieces that are spread evenly over so long."""
+        """Send these bytes to the client. drip_ns: send them in pieces that are spread evenly over this time."""
         pieces = min(len(raw), _DRIPS) if drip_ns else 1
         size = -(-len(raw) // pieces)
         for begin in range(0, len(raw), size):
@@ -100,37 +100,37 @@ class Exchange:
                 await self._connection.writer.drain()
 
     async def hear(self, answer: Answer, *, drip_ns: int = 0) -> None:
-        """The client hears a server's answer, and the end of the connection where the server ended its own."""
+        """Send a server's answer to the client. If the server ended its connection, end the client's as well."""
         await self.answer(answer.raw, drip_ns=drip_ns)
         if not answer.keeps_connection:
             self.close()
 
     def close(self) -> None:
-        """The client's connection ends in order, behind what it was told."""
+        """End the client's connection in order, after all that was sent to it."""
         self._connection.writer.close()
 
     def reset(self) -> None:
-        """The client's connection is reset."""
+        """Reset the client's connection."""
         self._connection.reset()
 
     async def silence(self) -> None:
-        """The client hears nothing, on a connection that stays open until it hangs up itself."""
+        """Send nothing, and leave the connection open until the client hangs up."""
         await self._connection.is_over.wait()
 
 
 Conduct = Callable[[Exchange], Awaitable[None]]
 Choice = Callable[[Head], Conduct | None]
-"""Asked for each request when its head is here: who takes it in hand; None lets it pass."""
+"""Called with the head of each request: returns the conduct that takes the request in hand, or None to let it pass."""
 
 
 def let_pass(_head: Head) -> None:
-    """No request is taken in hand."""
+    """Take no request in hand."""
 
 
 class Lane:
     """One listening address. Lives on the event loop in which `open` was awaited.
 
-    tls: a certificate of its own, for clients that insist on TLS.
+    tls: with the lane's own certificate, for clients that insist on TLS; None for plain HTTP.
     """
 
     def __init__(
@@ -181,14 +181,14 @@ class Lane:
         try:
             await _Connection(self, number, reader, writer).serve()
         except asyncio.CancelledError:
-            # Only the lane's own end cancels a connection: there is nobody to tell.
+            # Only the end of the lane cancels a connection, so no error needs to be reported.
             return
         finally:
             if self.observer is not None:
                 self.observer.closed(number, time.monotonic_ns())
 
     def conduct(self, conduct: Conduct, exchange: Exchange) -> asyncio.Task[None]:
-        """Let the conduct do its work, which the client's connection does not end."""
+        """Run the conduct in a task of its own. The end of the client's connection does not end the task."""
         task = asyncio.ensure_future(_quietly(conduct, exchange))
         self._keep(task)
         return task
@@ -223,7 +223,7 @@ class Lane:
 
 
 async def _quietly(conduct: Conduct, exchange: Exchange) -> None:
-    """A server that gives no answer leaves the client without one, too: its connection ends with a reset."""
+    """Run the conduct; if the server gives no answer, reset the client's connection."""
     try:
         await conduct(exchange)
     except (OSError, BadMessage):
@@ -320,7 +320,7 @@ class _Connection:
             await asyncio.sleep(_LOOK_S)
 
     def forward(self, direction: Direction, writer: asyncio.StreamWriter, data: bytes) -> None:
-        """Hand these bytes on, and then tell whoever watches: nobody waits for that."""
+        """Hand these bytes on, and tell the observer afterwards, so that the bytes do not wait for it."""
         at_ns = time.monotonic_ns()
         writer.write(data)
         if self.lane.observer is not None:
@@ -337,7 +337,7 @@ _LOOK_S: Final = 0.02
 
 
 def _send_at_once(writer: asyncio.StreamWriter) -> None:
-    """Small pieces go as they come: held back for the ones before them, each would wait for 40 ms."""
+    """Send small pieces at once (TCP_NODELAY). Otherwise a piece may wait 40 ms for the acknowledgement before it."""
     writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 

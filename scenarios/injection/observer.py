@@ -1,4 +1,4 @@
-"""Whoever watches what goes through a lane: every piece of bytes."""
+"""The port of an observer: it is told of every piece of bytes that goes through a lane."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Direction(Enum):
 
 
 class Observer(Protocol):
-    """Whoever watches a lane. Called on the lane's own thread, so it must be quick and must not raise.
+    """An observer of a lane. Called on the lane's own thread, so it must be quick and must not raise.
 
     connection: a number of the client's connection, unique in its lane, from 1. at_ns: the host's monotonic clock.
     """
@@ -26,4 +26,4 @@ class Observer(Protocol):
         """These bytes are handed on, unmodified, no earlier than `at_ns`. How they are cut means nothing."""
 
     def closed(self, connection: int, at_ns: int) -> None:
-        """The client's connection is over, whoever ended it."""
+        """The client's connection has ended, by the client or by the lane."""

@@ -1,11 +1,9 @@
-"""What the simulator's injector works on when the world is real: a clock, processes, and a store to reach into.
+"""The real world, as the simulator's injector sees it: a clock, processes, and a store that an operator can change.
 
-The same injector carries out the same plan, so that filters, triggers, counts and
-FAULT rows mean the same in both worlds (`sim.faults.injector`). What it asks of a
-simulated world is little: an instant, calls at instants, nodes that can be paused,
-crashed and restarted, and services that an operator can reach into.
-
-All of this lives on one event loop; nothing here may be called from elsewhere.
+The same injector carries out the same plan in both worlds, so filters, triggers, counts and FAULT rows mean the same
+(`sim.faults.injector`). The injector needs little of a world: an instant, calls at instants, nodes that can be paused,
+crashed and restarted, and services that an operator can change. All of this lives on one event loop, and may be called
+from there only.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ class HostRecorder:
 
 
 class Handle(Protocol):
-    """The processes of one client, for whoever strikes them."""
+    """The processes of one client, as faults strike them."""
 
     def hold(self, for_ns: int) -> Callable[[bool], None] | None:
         """Stop the present process; None if there is none.
@@ -245,7 +243,7 @@ class RealStore:
             return was_there and self._store.delete(key).outcome is Outcome.APPLIED
         if act == "put":
             return self._store.put(key, body).outcome is Outcome.APPLIED
-        raise ConfigError(f"nobody can {act!r} on a real store")
+        raise ConfigError(f"the act {act!r} is not possible on a real store")
 
 
 def _raise(error: BaseException) -> None:

@@ -1,12 +1,11 @@
-"""One plan at work in one real run: its event loop, its lanes, and what the client processes tell it.
+"""A fault plan at work in a real run: its event loop, its lanes, and the announcements of the client processes.
 
-It lives in the process that asked for the run, on a thread of its own. Each client
-has an address of its own for each operation, so the port on which a request arrives
-says whose it is and what it does: nothing has to be read out of signed bytes.
+It lives in the process that asked for the run, on a thread of its own. Each client has one address for each operation.
+So the port on which a request arrives tells the client and the operation, and signed bytes need not be read.
 
-A process that a plan stops or kills right before a request leaves (c0), or right
-after its answer came (c4), says when it is there (`scenarios.injection.announcing`),
-and is struck while it waits for the word to go on.
+Some faults stop or kill a process right before a request leaves (c0), or right after its answer came (c4). Such a
+process announces that it has reached that point (`scenarios.injection.announcing`), and waits for the word to go on.
+The fault strikes while it waits.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ T = TypeVar("T")
 
 
 class Injection:
-    """A plan at work on our own clients. A context manager; its nodes' handles have to be set before `work.begin`.
+    """A plan at work on our own clients. A context manager; set the handles of its nodes before `work.begin`.
 
-    upstream: the server that the lanes stand before; None where the plan strikes nothing on the wire.
-    store: how an operator reaches the store; None where he has nothing to do.
+    upstream: the server behind the lanes; None if the plan strikes nothing on the wire.
+    store: how an operator reaches the store; None if the plan has no act of an operator.
     """
 
     def __init__(
@@ -188,7 +187,7 @@ class Injection:
 
     def _hear(self, in_flight: InFlight) -> None:
         with contextlib.suppress(ValueError):
-            # It never reached its lane, for example because no connection could be made.
+            # The request never reached its lane, for example because no connection could be made.
             self._made.get((in_flight.client, in_flight.op), deque()).remove(in_flight)
         self.work.carriage.arrive(in_flight)
 
@@ -256,5 +255,5 @@ def _reply_of(answer: Answer) -> Reply:
 
 
 def needs_lanes(plan: FaultPlan) -> bool:
-    """True if some of the plan strikes between clients and store."""
+    """True if a fault of the plan strikes between clients and store."""
     return any(needs_wire(fault) for fault in plan.faults)

@@ -1,9 +1,9 @@
-"""HTTP as it passes: requests and answers, read from a copy of the bytes of one connection.
+"""Read HTTP requests and answers from a copy of the bytes of one connection.
 
-The bytes themselves go on unmodified; nobody waits for this. `framing` finds where a message begins and ends, for both
-sides. Of a message only what a history may hold is kept: method, path, the values of a few named query parameters and
-headers, and the body. Everything else (signatures, tokens, cookies, presigned parameters) is dropped here, before
-anybody else sees it, so that no later mistake can write it down.
+The bytes themselves go on unmodified, and do not wait for this. `framing` finds where a message begins and ends. Only
+those parts of a message are kept that a history may hold: method, path, the values of a few named query parameters and
+headers, and the body. Everything else (signatures, tokens, cookies, presigned parameters) is dropped here. So a later
+mistake cannot write a secret down.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""The endpoints of a run's clients, and its plan at work on what passes there.
+"""The endpoints of a run's clients, and the fault plan that acts on the requests there.
 
-Each client has a lane of its own before the server. Where the plan strikes requests, each request is read whole, told
-to the recorder, and taken past the simulator's injector, as a request of our own clients is in
-`scenarios.injection.session`; what it does to a lock is told by the record that it carries. Where the plan strikes
-none, bytes pass as they come, and a tap reads a copy of them.
+Each client has a lane of its own in front of the server. Requests pass a lane in one of two ways.
 
-Of the cut points, c0 lies where a request has come to its endpoint, and c4 where its whole answer has gone to its
-client.
+- If the plan strikes requests, each request is read whole, told to the recorder, and taken past the simulator's
+  injector, like a request of our own clients in `scenarios.injection.session`. The record in the body of a request
+  tells what the request does to a lock.
+- If the plan strikes no requests, bytes pass as they come, and a tap reads a copy of them.
+
+Two cut points lie here: c0 when a request has come to its endpoint, c4 when its whole answer has gone to the client.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Endpoints:
         }
 
     def _watching(self, client: str) -> Tap | None:
-        """Who reads what passes. A request that is read whole is told by whoever carries it."""
+        """The tap of a lane whose bytes only pass. `_carry` tells the recorder of requests that are read whole."""
         return None if self._reads_whole else self.taps[client]
 
     def __enter__(self) -> Self:
@@ -96,7 +97,7 @@ class Endpoints:
         return self._lanes[client].endpoint
 
     def handles(self, handles: Mapping[str, Handle]) -> None:
-        """The processes of the clients, for faults that strike them."""
+        """Set the processes of the clients, for faults that strike processes."""
         for name, handle in handles.items():
             self.work.nodes[name].handle = handle
 
@@ -163,9 +164,9 @@ class Endpoints:
 
 
 class _Sending:
-    """A request on its way to the server, once or more often. times: how often it was sent.
+    """A request that is sent to the server, once or several times. times: how often it was sent.
 
-    Each sending is a request of its own in the record, because the server got each.
+    Each sending is a request of its own in the record, because the server receives each.
     """
 
     def __init__(self, wire: WireRecorder, tap: Tap, runtime: ThreadRuntime, client: str, exchange: Exchange) -> None:
@@ -185,7 +186,7 @@ class _Sending:
         return talk, None if talk.current is None else self._wire.asked(self._client, talk.current)
 
     def request(self) -> Request:
-        """The request as a plan knows it. To delete a lock's object is to release the lock."""
+        """The request in the words of a plan. The deletion of a lock's object counts as a release."""
         asked = self._asked
         if asked is None:
             return Request(self._client, DEFAULT_STORE, self._exchange.head.method.decode("ascii", "replace"), "")
@@ -194,8 +195,8 @@ class _Sending:
         return Request(self._client, service, asked.request.verb, asked.request.key, op=op)
 
     async def apply(self) -> Answer:
-        """Send it and hear the server's answer, both on record. Raises OSError and BadMessage."""
-        # A copy may be on its way before the first one is answered: each has a conversation of its own.
+        """Send the request, wait for the server's answer, and record both. Raises OSError and BadMessage."""
+        # A repetition may leave before the first answer is here, so each sending has a conversation of its own.
         talk, asked = self._read() if self.times else (self._talk, self._asked)
         self.times += 1
         if asked is None:
@@ -220,7 +221,7 @@ class _Sending:
         return answer
 
     def kept(self, why: str) -> None:
-        """It never reaches the server."""
+        """Record that the request never reaches the server."""
         if self._asked is not None:
             now_ns = self._runtime.monotonic_ns()
             self._wire.sent(self._asked, now_ns)

@@ -1,6 +1,7 @@
-"""Where HTTP/1.1 messages begin and end in the bytes of one side, as they come (RFC 9112, section 6).
+"""Find where HTTP/1.1 messages begin and end in the bytes of one side of a connection (RFC 9112, section 6).
 
-`scenarios.injection.http_messages` reads a stream and waits; this is handed bytes and waits for nobody.
+The caller hands over bytes as they come, and nothing here waits. `scenarios.injection.http_messages` reads a stream
+instead, and waits for the bytes of a whole message.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class _Place(Enum):
 
 @final
 class Messages:
-    """The messages of one side, one after the other.
+    """The messages of one side of a connection, one after the other.
 
     head: told each head, blank line included; answers how the body ends, by its length in bytes or in another way.
     body: told each piece of a body, without the framing of chunks. end: told the end of a message; False lets what

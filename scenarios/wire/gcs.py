@@ -112,9 +112,10 @@ def _version(generation: object, metageneration: object) -> str:
 
 
 def _replaced(condition: str, version: str) -> str:
-    """The version that a change of metadata replaced, where its condition names half of it and `version` the rest.
+    """The version that a change of metadata replaced; "" if unknown. version: that the change made.
 
-    Such a change stays within its generation and counts on by one.
+    The condition names one half of the replaced version, the new version tells the other half: such a change keeps the
+    generation, and raises the metageneration by one.
     """
     generation, _, metageneration = version.partition(".")
     if condition.startswith("*.") and generation:
@@ -125,16 +126,17 @@ def _replaced(condition: str, version: str) -> str:
 
 
 def _condition(parameters: Mapping[str, str]) -> str:
-    """What the request asks of the object, as far as one version can say it.
+    """The condition of a request, as one version or as a part of one.
 
-    A request about one generation changes that one or none. Clients add it by themselves once they know it.
+    The parameter `generation` acts as a condition, too: the request changes that generation or nothing. Clients add
+    this parameter by themselves once they know the generation.
     """
     generation = parameters.get("ifGenerationMatch") or parameters.get("generation", "")
     metageneration = parameters.get("ifMetagenerationMatch", "")
     if generation == "0":
         return IF_ABSENT
     if generation:
-        # Without a metageneration any of them will do.
+        # Without a metageneration the condition holds for all of them.
         return f"{generation}.{metageneration or '*'}"
     return f"*.{metageneration}" if metageneration else ""
 

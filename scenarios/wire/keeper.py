@@ -1,4 +1,4 @@
-"""A process between us and a program under test, so that the program never outlives us.
+"""A process between us and a program under test. It makes sure that the program never outlives us.
 
 Run as a script, with nothing but the standard library. It starts the program in a process group of its own, says
 `started PID` on its standard output, and waits for the program's end or for that of its own standard input, a pipe

@@ -1,4 +1,4 @@
-"""One run while it lasts: endpoints, processes and disturbances, made from the outside in and closed the other way."""
+"""One run while it lasts: its endpoints, processes and disturbances, closed in the reverse order of their making."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ PROTOCOL: Final = "wire"
 
 NO_LOCK: Final = "(no lock object was seen)"
 UNSEEN: Final = (
-    "the wire shows requests, not calls: what a program believes (S3), what its calls return (S7, L5, L6) and whether "
-    "it hears of a loss (L4) is not judged"
+    "the wire shows requests, not calls. Three things are therefore not judged: when a program believes that it holds "
+    "(S3), what its calls return (S7, L5, L6), and whether it hears of a loss (L4)"
 )
 _LOOK_EVERY_NS: Final = NS_PER_S // 10
 _GRACE_NS: Final = 2 * NS_PER_S
@@ -236,12 +236,12 @@ class LiveRun:
         if not self._wire.requests:
             ended = "" if all(program.is_running for program in self._programs.values()) else self._endings()
             found.append(
-                f"the program never sent a request to its endpoint{ended}: does it take its address from there?"
+                f"the program never sent a request to its endpoint{ended}: does it use the address that it was given?"
             )
         elif not self._wire.locks:
             found.append("no object held a lock record that could be read; name its decoder with --decoder")
         found += [
-            f"a version of {key} was removed by its id, so what the object held then is not known"
+            f"a version of {key} was removed by its id; the record does not show what the object held afterwards"
             for key in self._wire.unfollowed
             if key in self._wire.locks
         ]
@@ -255,14 +255,14 @@ class LiveRun:
         return found
 
     def notices(self) -> list[str]:
-        """What a reader must know whatever the verdict."""
+        """What a reader must know under every verdict."""
         found = [UNSEEN]
         silent = [name for name in self._programs if not self._wire.requests.get(name)]
         if silent and self._wire.requests:
             found.append(f"{', '.join(silent)} never sent a request")
         if self._overtime:
             names, lasted_s = ", ".join(self._overtime), self._settings.lasting_ns / NS_PER_S
-            found.append(f"ended because the time was over ({lasted_s:g} s, --for gives more): {names}")
+            found.append(f"still running at the time limit and therefore ended ({lasted_s:g} s; see --for): {names}")
         endings = self._endings()
         if endings:
             found.append(f"processes ended by themselves{endings}")

@@ -1,7 +1,7 @@
-"""What an HTTP exchange means to an object store: the object, what is done to it, the condition, and the outcome.
+"""HTTP requests and answers in the words of an object store: object, operation, condition and outcome.
 
-Each cloud's words are one module (`s3`, `gcs`). What they mean here is what the history's columns mean: a version, a
-condition, an outcome of the closed set. The tables of statuses are those of our own stores.
+Each cloud has a module that translates its requests (`s3`, `gcs`, `azure`). The results use the words of the history:
+a version, a condition, an outcome of the closed set. Statuses are read by the tables of our own stores.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from scenarios.wire.conversation import Exchange
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an object holds, as far as it was seen. content: a short name. body: what a decoder reads; b"" for none.
+    """The content of an object, as far as it was seen.
 
-    Two states with one content are the same for whoever compares; the body may say more, such as when the server
-    stored it.
+    content: a short name; states with equal names are equal to the judge. body: for the decoder; b"" for none. The body
+    may tell more than the name, such as when the server stored the object.
     """
 
     content: str
@@ -32,13 +32,16 @@ class State:
 class ObjectRequest:
     """One request about one object.
 
-    key: `bucket/key`; "" where the request is about no single object. op: READ, WRITE, DELETE; NONE for what neither
-    shows nor changes what an object holds. condition: as in `lockref.ports.Request`. state: what is written; None where
-    it is not known or nothing is written. keys: what a request about several objects deletes.
-    is_metadata: it writes what stands beside the bytes of an object. A condition that names a version in part, as
-    `7.*` or `*.2`, holds for any version that has this part. names_version: it is about this one version of the object,
-    be it the present one or not, so its answer tells nothing of what the object holds. unfollowed: the `bucket/key`
-    that it may change in a way that cannot be read off; "" for none.
+    op: READ, WRITE or DELETE; NONE for a request that neither shows nor changes the content of an object.
+    key: `bucket/key`; "" for a request that is not about a single object.
+    condition: as in `lockref.ports.Request`. It may name a part of a version (`7.*`, `*.2`), and then holds for every
+        version with this part.
+    state: the content to be written; None if it is unknown, or nothing is written.
+    keys: the objects to be deleted, for a request that deletes several.
+    is_metadata: the request changes the metadata of an object, and not its bytes.
+    names_version: the request is about one named version, which may be an old one. Its answer does not tell the present
+        content of the object.
+    unfollowed: the `bucket/key` that the request may change without telling the new content; "" for none.
     """
 
     verb: str
@@ -54,10 +57,11 @@ class ObjectRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectReply:
-    """What the store answered. version: that was made or found. state: what a read, or the answer to a write, shows.
+    """The store's answer.
 
-    is_absent: there was no object. condition: which version a write replaced, where only the answer tells; "" else.
-    exceptions: of the request's `keys`, those whose deletion did not end as the request as a whole, and how it did.
+    version: that was written or read. state: the content that the answer shows. is_absent: there was no object.
+    condition: the version that a write replaced, if only the answer tells it; else "".
+    exceptions: by key, for a request that deletes several objects: the deletions with an outcome of their own.
     """
 
     outcome: Outcome
@@ -70,17 +74,17 @@ class ObjectReply:
 
 
 class Dialect(Protocol):
-    """How one cloud's requests and answers are read."""
+    """How to read the requests and answers of one cloud."""
 
     @property
     def name(self) -> str: ...
 
     def request(self, exchange: Exchange) -> ObjectRequest:
-        """What a complete request asks for."""
+        """The meaning of a complete request."""
         ...
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
-        """What a complete answer says."""
+        """The meaning of a complete answer to this request."""
         ...
 
 

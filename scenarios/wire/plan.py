@@ -1,8 +1,7 @@
-"""A scenario's faults as a plan for programs and their wires: which of them a signal or a connection can do.
+"""Turn a scenario's faults into a plan for programs on the wire, and refuse faults that cannot be carried out there.
 
-The plan is the one that simulations carry out, and its words mean the same: clients are n1, n2, …; `op` is what a
-request does to a lock, told by the record that it carries. What only a simulated world can do is refused before
-anything is started.
+Simulations carry out the same plan, and its words mean the same: clients are n1, n2, …; `op` is what a request means
+for a lock, told by the record in its body. Faults that only a simulated world has are refused before any start.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ FAKETIME_PACKAGES: Final = Packages(version="3.0.1", requirements=("libfaketime=
 def plan_of(scenario: Scenario | None, *, clients: Sequence[str], seed: int) -> FaultPlan:
     """The faults of a run; none without a scenario.
 
-    Errors: ConfigError for a client that the run has not, and for what no wire and no signal can do, each fault with
-    its reason; CapabilityMissing on a system without SIGSTOP.
+    Errors: ConfigError for a client that the run does not have, and for faults that neither a connection nor a signal
+    can carry out, with a reason for each; CapabilityMissing on a system without SIGSTOP.
     """
     if scenario is None:
         return EMPTY_PLAN
@@ -51,7 +50,7 @@ def plan_of(scenario: Scenario | None, *, clients: Sequence[str], seed: int) -> 
     problems = []
     for fault in plan.faults:
         unknown = [name for name in fault.nodes if name not in clients]
-        reason = f"names client {unknown[0]}, and there are {', '.join(clients)}" if unknown else _impossible(fault)
+        reason = f"names client {unknown[0]}; this run has {', '.join(clients)}" if unknown else _impossible(fault)
         if reason:
             problems.append(f"{fault.id} ({fault.kind}) {reason}")
     if scenario.has_unreliable_network:
@@ -67,9 +66,9 @@ def _impossible(fault: Fault) -> str:
     """Why the fault cannot be done to a program from outside; "" if it can."""
     if isinstance(fault, Offset):
         is_plain = fault.at_ns == 0 and fault.for_ns is None
-        return "" if is_plain else "sets a clock during the run; a program's clock can be set apart from its start only"
+        return "" if is_plain else "sets a clock during the run; a program's clock can be wrong from its start only"
     if needs_operator(fault):
-        return "reaches into the store past the endpoints, which would leave a hole in the record"
+        return "changes the store past the endpoints, so the record of requests would be incomplete"
     why = obstacle(fault)
     return f"cannot be done: {why}" if why else ""
 

@@ -62,7 +62,7 @@ class Place:
         return text
 
     def environment(self, address: StoreAddress) -> dict[str, str]:
-        """Our environment, with what leads the SDKs of the clouds to this client's endpoint.
+        """Our environment, with the variables that lead the SDKs of the clouds to this client's endpoint.
 
         Credentials of the user's stay; a test server on this machine that nobody has credentials for gets dummies.
         """
@@ -98,7 +98,7 @@ def find_program(argv: Sequence[str]) -> tuple[str, ...]:
         raise ConfigError("no program is named; write it after `--`, such as `lockref wire … -- ./program --flag`")
     found = shutil.which(argv[0])
     if found is None:
-        # The name alone: the other arguments may hold what nobody else must read.
+        # Only the name: the other arguments may hold secrets.
         what = "is no file that can be run" if Path(argv[0]).exists() else "was not found"
         raise ConfigError(f"the program {argv[0]!r} {what}; give its path, or a name that is on PATH")
     return (str(Path(found).absolute()), *argv[1:])
@@ -153,7 +153,7 @@ class Program:
         self._environment = {name: place.fill(value) for name, value in environment.items()}
         filled = [place.fill(word) for word in argv]
         if templates:
-            # The user wrote relative paths for the folder in which the command was started.
+            # The user meant relative paths from the folder in which the command was started.
             filled = [str(Path(word).absolute()) if Path(word).exists() else word for word in filled]
         self._argv = filled
         self._is_shown = is_shown

@@ -1,12 +1,12 @@
-"""A history from the wire: the requests of every client as events of the one schema.
+"""Record the requests of every client on the wire as events of the usual history.
 
-The store's own answers stand in the record, also where a fault keeps one from the client: the wire is between the two,
-and a judge needs to know what took effect. What cannot be seen from here (calls, beliefs, guards) is not invented:
-there are no such events, and the clauses about them do not apply.
+The record holds the store's own answer, even if a fault keeps that answer from the client: a judge needs to know what
+took effect. The wire does not show calls, beliefs and guards. The recorder invents none, and the clauses about them do
+not apply.
 
 An object is a lock if some body of it was read as a lock record. A write to an object that `protects` names is an
-*effect* under the lock that guards it, if the store accepted it. The effect has the number of its request, whose answer
-bounds the instant at which it took effect; who held the lock then is for the judge to find.
+*effect*, if the store accepted the write. The effect belongs to the lock that guards the object, and carries the number
+of its request: the write took effect between this request and its answer. The judge finds out who held the lock then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DELETED: Final = ObjectReply(outcome=Outcome.APPLIED)
 
 @dataclass(slots=True)
 class Asked:
-    """A request that is under way. op: what it does to a lock, as far as is known. number: of its events, or ABSENT."""
+    """A request under way. op: its meaning for a lock, as far as known. number: of its events; ABSENT until sent."""
 
     client: str
     exchange: Exchange
@@ -48,11 +48,12 @@ class Asked:
 class WireRecorder:
     """Writes the events of all clients of one run. Safe to share between threads.
 
-    decode: what bodies say about locks. protects: which objects, see `Protection`.
-    clock_offsets_ns: by client, by how much its wall clock was set apart from ours.
+    decode: reads a body as a lock record. protects: which objects a lock protects, see `Protection`.
+    clock_offsets_ns: by client, its wall clock minus ours.
     failure: the first error of a decoder; nothing is decoded after it.
-    requests: by client, how many it has sent. unfollowed: objects that were changed in a way that cannot be read off.
+    requests: by client, how many it has sent. unfollowed: objects whose new content the requests do not tell.
     unguarded: protected objects that were written, and the locks of which one may guard it; they are not judged.
+    promised_ns: the longest time for which a record has kept others out.
     """
 
     def __init__(
@@ -88,11 +89,11 @@ class WireRecorder:
         self.failure: LockrefError | None = None
 
     def began(self, client: str) -> None:
-        """A new process of this client starts; another one than before."""
+        """A new process of this client starts. For the lock it is somebody else than the process before it."""
         self._lives[client] = self._lives.get(client, 0) + 1
 
     def asked(self, client: str, exchange: Exchange) -> Asked:
-        """What a request of this client is about, as far as it has come."""
+        """Read a request of this client, as far as its bytes have come."""
         request = self.dialect.request(exchange)
         view = self._view(request.key, request.state, writer=client) if request.op is Op.WRITE else None
         with self._mutex:
@@ -100,7 +101,7 @@ class WireRecorder:
             return Asked(client, exchange, request, self._op(client, request, view), view, is_lock)
 
     def sent(self, asked: Asked, at_ns: int) -> None:
-        """The request has gone to the server as a whole, at `at_ns`: it takes effect no earlier."""
+        """The whole request has gone to the server, at `at_ns`. It cannot take effect earlier."""
         with self._mutex:
             asked.number, asked.sent_ns = next(self._numbers), at_ns
             self.requests[asked.client] = self.requests.get(asked.client, 0) + 1
@@ -117,14 +118,14 @@ class WireRecorder:
         )  # fmt: skip
 
     def unreached(self, asked: Asked, at_ns: int, why: str) -> None:
-        """A request that is on record as sent never came to the server: it never takes effect."""
+        """A request that is recorded as sent did not reach the server, so it never takes effect."""
         asked.is_answered = True
         self._reply_row(asked, at_ns, ObjectReply(outcome=Outcome.REJECTED, reason=why))
         with self._mutex:
             self._versions.ended(asked.request, asked.number)
 
     def answered(self, asked: Asked, at_ns: int) -> ObjectReply:
-        """The server has answered, at `at_ns`."""
+        """The server has answered, at `at_ns`. Returns the answer as the record has it."""
         reply = self.dialect.reply(asked.exchange, asked.request)
         asked.is_answered = True
         request = asked.request
@@ -145,14 +146,14 @@ class WireRecorder:
         return reply
 
     def settle(self) -> None:
-        """The run is over: effects whose lock was seen only later are written."""
+        """The run is over: write the effects that came before their lock was seen. What has no lock is unguarded."""
         for key, write in self._effects:
             if not write():
                 self.unguarded.setdefault(key, ())
         self._effects.clear()
 
     def _completed(self, key: str, reply: ObjectReply) -> ObjectReply:
-        """A reading without a body, with what is known of the version that it found."""
+        """Fill in the content of a read whose answer has no body (such as HEAD), if its version is known."""
         if reply.state is not None:
             return reply
         known = self._contents.get((key, reply.version))
@@ -171,7 +172,7 @@ class WireRecorder:
             replaced = self._versions.replaced(request)
         shows_nothing = not reply.is_absent and state is None and reply.outcome is Outcome.APPLIED
         if request.op is Op.READ and (request.names_version or shows_nothing):
-            # It says nothing of an older version's successor, or that there is an object and not what it holds.
+            # Such a read does not tell the present content: it shows an older version, or only that an object exists.
             key, op = "", Op.NONE
         else:
             key, op = request.key, asked.op
@@ -187,7 +188,7 @@ class WireRecorder:
         )  # fmt: skip
 
     def _deleted_with_others(self, asked: Asked, key: str, at_ns: int, reply: ObjectReply) -> None:
-        """One of several objects that a request was to delete, as a request of its own."""
+        """Record the deletion of one object, where one request deletes several, as a request of its own."""
         alone = ObjectRequest(verb=asked.request.verb, op=Op.DELETE, key=key)
         with self._mutex:
             each = Asked(asked.client, asked.exchange, alone, Op.DELETE, None, key in self.locks)
@@ -212,7 +213,7 @@ class WireRecorder:
         view = views[0]
         if view.owner or view.is_released:
             return view
-        # A record that names nobody belongs to whoever wrote it; each process of a client is somebody else.
+        # A record that names no owner belongs to its writer. Each process of a client is another owner.
         place = (key, state.content)
         with self._mutex:
             owner = f"{writer}.{self._lives.get(writer, 1)}" if writer else self._writers.get(place, "unknown")
@@ -235,7 +236,7 @@ class WireRecorder:
         return Op.RENEW if self._granted.get((client, request.key)) == (view.owner, view.token) else Op.ACQUIRE
 
     def _note_promise(self, view: LockView | None, sent: Stamp) -> None:
-        """Remember for how long the longest record keeps others out, counted from its sending on its writer's clock."""
+        """Remember the longest time for which a record keeps others out, from its sending, on its writer's clock."""
         if view is not None and view.valid_until_ns is not None and not view.is_released:
             self.promised_ns = max(self.promised_ns, view.valid_until_ns - sent[1])
 
@@ -252,7 +253,7 @@ class WireRecorder:
             if not request.names_version or request.op is not Op.READ:
                 self._versions.saw(request.key, reply.version)
             if request.op is Op.WRITE and asked.view is not None:
-                # A write that was refused is of no consequence: the bytes that are there may be another's.
+                # Only an accepted write tells the writer: after a refused one the same bytes may be another client's.
                 for written in (request.state, reply.state):
                     if written is not None:
                         self._writers[request.key, written.content] = asked.view.owner

@@ -98,7 +98,7 @@ def run_wire(
 def _resolved(
     backend: str, stack: ExitStack, notices: list[str], progress: Callable[[str], None]
 ) -> tuple[RunningBackend, str, str]:
-    """The server, its name and version of the server. One that ignores conditions is used, too, and told."""
+    """The server, its name and its version. A server that ignores conditions is used as well, with a notice."""
     if is_started_here(backend):
         progress(f"starting {backend} (the first start on a machine installs it)")
         running = stack.enter_context(resolve_backend(backend))
@@ -130,5 +130,5 @@ def _require_answer(uri: str, address: StoreAddress) -> None:
         reply = store.read("lockref-ready/wire")
     if reply.outcome is not Outcome.APPLIED:
         raise BackendUnavailable(
-            f"{address} did not answer a reading within {_REACH_NS / NS_PER_S:g} s: {reply.reason}"
+            f"{address} did not answer a first read like a store, within {_REACH_NS / NS_PER_S:g} s: {reply.reason}"
         )

@@ -58,7 +58,7 @@ class S3Dialect:
             )
         names_version = "versionId" in parameters
         if method == "DELETE" and names_version:
-            # Without the version that it removes, an older one may be the present one again.
+            # Without the removed version, an older version may be the present one again.
             return ObjectRequest(verb="DELETE version", unfollowed=place)
         if method == "DELETE":
             return ObjectRequest(verb=verb, op=Op.DELETE, key=place, condition=_condition(exchange))
@@ -163,13 +163,13 @@ def _listed_keys(bucket: str, body: Body) -> Iterator[str]:
 
 
 def _kept_objects(keys: Sequence[str], body: bytes) -> dict[str, ObjectReply]:
-    """Of several objects those that were not deleted, or perhaps not, by what the answer says about each.
+    """The objects of a request for several deletions that were not deleted, or perhaps not, by what the answer says.
 
     The answer to a quiet request names errors alone, so an object that is not named is gone.
     """
     root = _parsed(body) if keys and body else None
     if root is None:
-        # An answer that cannot be read tells of no object what became of it.
+        # An unreadable answer leaves open which objects were deleted.
         unclear = ObjectReply(outcome=Outcome.AMBIGUOUS, reason="an answer that cannot be read")
         return dict.fromkeys(keys, unclear) if body else {}
     kept = {}

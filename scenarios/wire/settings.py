@@ -21,9 +21,9 @@ class WireSettings:
 
     argv: the program with its arguments; places such as `{endpoint}` are filled in for each client.
     plan: whose faults strike; None for none. protects: see `protection`. decoder: see `decoders.load_decoder`.
-    lasting_ns: what still runs then is ended. validity_ns: how long a record without a stamp promises the lock; None
-    takes the longest promise that was seen. handover_ns: how soon a waiter must have a free lock.
-    drift_bound_ns: how far two clocks may differ (β). is_shown: the program's output goes to standard error.
+    lasting_ns: after this time programs that still run are ended. validity_ns: how long a record without a stamp
+    promises the lock; None takes the longest promise that was seen. handover_ns: how soon a waiter must get a lock that
+    is free. drift_bound_ns: how far two clocks may differ (β). is_shown: the program's output goes to standard error.
     is_tls: the endpoints speak TLS.
     """
 

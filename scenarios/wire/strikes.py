@@ -1,4 +1,4 @@
-"""Which requests each fault of a plan struck, and what came of each, in words."""
+"""Which requests each fault of a plan struck, and how each of these requests ended, in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Strikes:
         self._told: dict[str, list[str]] = {}
 
     def note(self, in_flight: InFlight, outcome: str) -> None:
-        """A request whose way is over. outcome: what came of it."""
+        """Note a request that has ended. outcome: how it ended."""
         struck = [armed.fault.id for armed in in_flight.struck.values()]
         for fault_id in dict.fromkeys([*struck, *in_flight.set_off]):
             request = in_flight.request
@@ -28,7 +28,7 @@ class Strikes:
             self._told.setdefault(fault_id, []).append(f"{what}: {outcome}")
 
     def told(self, plan: FaultPlan, counts: Mapping[str, tuple[int, int, int]]) -> Iterator[str]:
-        """A sentence for each fault of the plan: how often it struck whom, or that it did not come about, and why.
+        """A sentence for each fault of the plan: the requests that it struck, or why it struck none.
 
         counts: by fault id, how often it was armed, fired and mattered.
         """
@@ -37,7 +37,7 @@ class Strikes:
             name = fault.id if fault.id.startswith(fault.kind) else f"{fault.id} ({fault.kind})"
             if not fired:
                 is_for_requests = fault.is_request_fault or fault.when is not None
-                why = f"of {armed} that it could have struck it struck none"
+                why = f"it could have struck {armed}×, and never did"
                 if not armed:
                     why = "no request was of its kind" if is_for_requests else "the run ended before"
                 yield f"{name} did not come about: {why}"

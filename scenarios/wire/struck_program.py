@@ -1,4 +1,4 @@
-"""The processes of one client under a plan: stopped, killed and followed by another one."""
+"""The processes of one client under a plan: they are stopped, killed, and started again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockref.runtime import NS_PER_S, Runtime
 
 
 class Stoppable(Protocol):
-    """A process of the program under test, and those that follow it."""
+    """A process of the program under test, and the processes that are started in its place."""
 
     @property
     def is_running(self) -> bool: ...
@@ -26,7 +26,7 @@ class Stoppable(Protocol):
 
 @final
 class StruckProgram:
-    """See `scenarios.injection.real_time.Handle`. The keeper beside each process ends a stopped one with us.
+    """See `scenarios.injection.real_time.Handle`. If we end, the keeper kills the process, even a stopped one.
 
     follows: told before another process is started.
     """
@@ -42,7 +42,7 @@ class StruckProgram:
         """Processes that are being started."""
 
     def end(self) -> None:
-        """The run is over: nobody is started any more."""
+        """The run is over: no process is started any more."""
         with self._mutex:
             self._is_over = True
 

@@ -1,7 +1,6 @@
-"""Reads what passes one client's endpoint, and tells the recorder.
+"""Read the bytes that pass one client's endpoint, and tell the recorder.
 
-The lane forwards bytes as they come; the tap reads a copy of them once they are on their way. Nobody waits for it but
-the next bytes.
+The lane forwards each piece of bytes first. Then the tap reads a copy of it, before the lane takes the next piece.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Tap:
         else:
             line.conversation.from_server(data, at_ns)
             self._note_answer(line, at_ns)
-            # A request that came before the answer to the one ahead of it is read now.
+            # A pipelined request, which came before the answer to the request ahead of it, is read now.
             self._note_sent(line, at_ns)
 
     def closed(self, connection: int, at_ns: int) -> None:
@@ -70,7 +69,7 @@ class Tap:
         if exchange is None or exchange.answered_ns is None:
             return
         if exchange.forwarded_ns is None:
-            # Answered before the body had come: the server has read the head only.
+            # The server answered before the whole body had come: it has read only the head.
             exchange.forwarded_ns = exchange.asked_ns
             line.asked = self._recorder.asked(self._client, exchange)
             self._recorder.sent(line.asked, exchange.asked_ns)

@@ -1,7 +1,8 @@
-"""The servers that can stand behind the wire, and how each is spoken to.
+"""The servers that can stand behind the wire, and how to connect to each.
 
-The bytes go through unmodified, because a signature covers them. So the server must take a request that names our
-endpoint as its host. Servers that take buckets from the path do; a cloud does not. TLS may be spoken on either side.
+A signature covers the bytes of a request, so they are forwarded unmodified. The server therefore sees our endpoint's
+name as the host. Servers that read the bucket from the path accept that. A cloud reads the bucket from the host, so it
+does not. Each side may speak TLS, or plain HTTP.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _CLOUDS: Final = ("amazonaws.com", "amazonaws.com.cn", "googleapis.com", "window
 
 
 def upstream(address: StoreAddress) -> Upstream:
-    """The server, which takes bytes that were meant for another address.
+    """The server at this address. It must accept requests whose host is another address: see above.
 
     Errors: CapabilityMissing for a service that is not read here, and for a cloud; ConfigError for another form of
     endpoint.
@@ -40,7 +41,7 @@ def upstream(address: StoreAddress) -> Upstream:
     host = urlsplit(address.endpoint).hostname or ""
     if not host or host.endswith(_CLOUDS):
         raise CapabilityMissing(
-            f"{address} cannot stand behind the wire: bytes are forwarded unmodified, and a cloud tells buckets by the "
-            "host; name a server that takes buckets from the path, with ?endpoint=http[s]://HOST:PORT"
+            f"{address} cannot stand behind the wire: requests are forwarded unmodified, and a cloud reads the bucket "
+            "from the host name. Name a server that reads it from the path, by ?endpoint=http[s]://HOST:PORT"
         )
     return upstream_of(address.endpoint)

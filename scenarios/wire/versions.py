@@ -1,8 +1,9 @@
-"""Which version a request replaced, where its condition names a version in part.
+"""Find the version that a request replaced, if its condition names only a part of a version.
 
-A condition on a generation (`7.*`) holds for every metageneration of it. Of a request with such a condition that the
-store accepted, the version that it met is the newest of this generation, unless a change of metadata was under way.
-Not safe to share between threads without a lock of its owner's.
+A condition on a generation (`7.*`) holds for every metageneration of it. If the store accepted such a request, the
+request replaced the newest version of that generation. This is not certain while a change of metadata is under way:
+then the answer is "".
+Not safe to share between threads: the owner holds a mutex.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from scenarios.wire.objects import ObjectRequest
 
 
 class SeenVersions:
-    """The newest version of every generation that was seen, and the changes of metadata that may still land."""
+    """The newest seen version of every generation, and the changes of metadata that may still land."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, str], str] = {}
@@ -27,13 +28,13 @@ class SeenVersions:
         self._changing.get(request.key, set()).discard(number)
 
     def saw(self, key: str, version: str) -> None:
-        """An answer told of this version. Answers may come in another order than versions were made."""
+        """An answer names this version. Answers need not come in the order in which versions were made."""
         place = key, version.partition(".")[0]
-        # Within a generation the longer number is the greater one.
+        # Compare metagenerations as numbers: in one generation the longer text is the greater number.
         self._newest[place] = max(self._newest.get(place, ""), version, key=lambda each: (len(each), each))
 
     def replaced(self, request: ObjectRequest) -> str:
-        """The version that an accepted request replaced, as its condition has it; "" where that cannot be told."""
+        """The version that an accepted request replaced, by its condition; "" if that is not certain."""
         generation, _, rest = request.condition.partition(".")
         if rest != "*" or request.is_metadata or self._changing.get(request.key):
             return whole(request.condition)
@@ -41,5 +42,5 @@ class SeenVersions:
 
 
 def whole(condition: str) -> str:
-    """The condition, or "" if it names a version in part (`*.3`, `7.*`): that cannot be compared."""
+    """The condition, or "" if it names only a part of a version (`*.3`, `7.*`), which cannot be compared."""
     return "" if condition.startswith("*.") or condition.endswith(".*") else condition

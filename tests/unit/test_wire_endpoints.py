@@ -237,7 +237,7 @@ def test_a_pause_can_wait_for_the_grant() -> None:
     with at_work(pause) as bench:
         assert (bench.acquires("n2"), bench.acquires("n1")) == (200, 412)
         until(lambda: "no request was" not in bench.told()[0])
-        assert bench.told() == ["p (pause) did not come about: of 1 that it could have struck it struck none"]
+        assert bench.told() == ["p (pause) did not come about: it could have struck 1×, and never did"]
         assert bench.asks("DELETE", LOCK, client="n2")[0] == 204
         assert bench.acquires("n1") == 200
         assert bench.programs["n1"].resumed.wait(10)
