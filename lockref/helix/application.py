@@ -1,4 +1,4 @@
-"""What an application gives to a participant, and what it is told: settings, handlers of transitions, a listener."""
+"""The interface between an application and its participant: settings, handlers of transitions, and a listener."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ParticipantSettings:
 
 
 class Listener:
-    """What an application is told. Override what it wants to hear; nothing here may block for long."""
+    """The events that an application is told of. Override the ones that you need; no method may block for long."""
 
     def granted(self, lock: str, token: int) -> None:
         """The lock is held, and the cluster knows."""
@@ -41,7 +41,10 @@ class Listener:
         """The controller takes the lock back. It is not held any more, and not yet given to another."""
 
     def lost(self, lock: str, reason: str) -> None:
-        """The session has ended, or may have, while the lock was held. If it had not, `granted` follows, same token."""
+        """The session has ended, or may have ended, while the lock was held. If it lives, `granted` follows again.
+
+        That grant has the same token.
+        """
 
     def alarm(self, text: str) -> None:
         """Something is not as it should be: a message that cannot be read, a handler that failed."""

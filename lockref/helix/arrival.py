@@ -1,4 +1,4 @@
-"""How an instance appears in its cluster: what it must find there, and what earlier sessions left."""
+"""How an instance appears in its cluster: what it requires there, and what it does with traces of earlier sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a controller asks: until somebody answers, or once, so that what it is about begins again."""
+"""How a controller sends requests: until an answer comes, or once; without an answer its pass then begins again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Interrupted(Exception):
 
 
 class Asking:
-    """Requests of one session. Raises LockLost when the session has ended, StoreRejected if asking is of no use."""
+    """Requests of one session. Raises LockLost when the session has ended, StoreRejected if repeating is useless."""
 
     def __init__(self, session: Session, runtime: Runtime) -> None:
         self._session = session
@@ -36,7 +36,7 @@ class Asking:
             self.pause(reply)
 
     def settled(self, reply: Reply) -> Reply:
-        """An answer; what is not there is one. Raises Interrupted where there is none."""
+        """The answer to one request; "no such znode" is an answer. Raises Interrupted if no answer came."""
         if reply.outcome is Outcome.APPLIED or reply.missing:
             return reply
         self.pause(reply)

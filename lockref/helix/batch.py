@@ -1,4 +1,4 @@
-"""What a leader sends as one transaction: messages, and the pages of the book that they change."""
+"""One transaction of a leader: messages, and the pages of the book that they change."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Batch:
         self._size += len(message.lock) + PAGE_BYTES_EACH
 
     def _first_page(self, name: str, session: str) -> Page:
-        """Whatever this session holds already was granted by leaders that wrote nothing down."""
+        """The first page of a session names all locks that it holds already: leaders without a book granted these."""
         held = (
             lock
             for group in self.snapshot.groups

@@ -1,7 +1,7 @@
-"""The leaders' book in ZooKeeper: what each live instance was told. See `grants` for what it is for.
+"""The leaders' book in ZooKeeper: the last orders to each live instance. `grants` explains its purpose.
 
-Only the leader writes it, and every write is part of a transaction that checks that nobody else has led since. So what
-a leader has read once, and written since, is what is there.
+Only the leader writes the book. Every write is part of a transaction, which also checks that no other leader has been
+there since. So a leader that has read the book once knows its content from its own writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tree of a configured cluster: what is written before anybody joins, and how a cluster that is there differs.
+"""The tree of a configured cluster: the znodes before anybody joins, and differences from an existing cluster.
 
 Writing is one transaction: all or nothing. To apply a file a second time writes nothing. A file that contradicts the
 cluster that is there is refused, with every difference. What is only missing is made, so that a set-up that real Helix

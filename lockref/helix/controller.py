@@ -1,15 +1,15 @@
-"""A controller: one of several that are ready, elected by a znode; it reads the cluster, decides, and sends messages.
+"""A controller. Once it is elected as the leader, it reads the cluster, decides and sends messages; others stand by.
 
-Each pass looks at everything anew (`reading`). `sync` comes first after an election, and after every break of the
-connection: nothing that an earlier leader sent is overlooked (Z12, Z14).
+Each pass reads everything anew (`reading`). After an election, and after every break of the connection, the leader
+first calls `sync`. So it overlooks nothing that an earlier leader has sent (Z12, Z14).
 
-What a deposed leader sends must not land (Z11, T18). Every batch of messages is a transaction that also checks two
-znodes: LEADER, which ends with this session, and HISTORY, to which each leader appends its name. A later leader has
-changed HISTORY, so a batch that left before, and arrives after, fails as a whole. A leader that hears nothing of its
-own batch changes HISTORY, too, before it decides again: that batch cannot land later, beside what is decided then.
+The messages of a deposed leader must not land (Z11, T18). So every batch of messages is a transaction that also checks
+two znodes: LEADER, which ends with this session, and HISTORY, to which each leader appends its name. A later leader has
+changed HISTORY, so an older batch that arrives late fails as a whole. A leader may also get no answer to its own batch.
+It then changes HISTORY itself before it decides again, so that the old batch cannot land beside the new decisions.
 
-Whom a leader has told to take a lock it writes down in the same transaction (`grants`), for its successors and itself:
-an instance may take a lock and not say so (T28).
+An instance may take a lock and not report it (T28). So a leader writes each order to take a lock into a book, in the
+same transaction (`grants`). Its successors and the leader itself read that book.
 
 Prior art: Helix #1066 asks whether it is still leader before it sends; the answer may be old when the batch arrives.
 """
@@ -38,7 +38,7 @@ from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.stores.port import Outcome
 
 REFUSED_PAUSES: Final = 8
-"""So many times within one session timeout a controller tries again after a refusal."""
+"""After a refusal a controller tries again, so many times within one session timeout."""
 
 HISTORY_LENGTH: Final = 10
 """So many leaders stay in HISTORY, as in Helix."""
@@ -48,11 +48,11 @@ HISTORY_LENGTH: Final = 10
 class ControllerSettings:
     """How a controller works. Durations in nanoseconds.
 
-    session_timeout_ns: how long the server waits for it when it is silent. period_ns: it decides again after so long
-    without an event, and repeats an order that had no effect. rebalancer: overrides that of every resource; "" for
-    none. rebalancer_limit_ns: how long one that is not built in may take for an answer. is_descending: the order in
-    which a rebalancer is given the live instances. checks_leadership: batches check that nobody else leads; False is
-    the original.
+    session_timeout_ns: how long the server waits for a silent controller. period_ns: after this time without an event
+    the controller decides again, and repeats orders that had no effect. rebalancer: used instead of every resource's
+    own; "" for none. rebalancer_limit_ns: the longest time for an answer of a rebalancer that is not built in.
+    is_descending: rebalancers get the live instances in descending order. checks_leadership: every batch checks that no
+    other controller leads; False is the original.
     """
 
     session_timeout_ns: int = 30_000_000_000
@@ -67,7 +67,7 @@ class ControllerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One pass of a leader: what it read and decided, how many messages it sent, and how long all that took."""
+    """One pass of a leader: its reading, its decision, the number of messages sent, and its duration."""
 
     snapshot: Snapshot
     decision: Decision
@@ -76,9 +76,9 @@ class Pass:
 
 
 class Controller:
-    """One controller. name: as others see it. on_pass: told of every pass; on_alarm: of what an operator must hear."""
+    """One controller. name: its name in LEADER and HISTORY. on_pass: called after every pass; on_alarm: with alarms."""
 
-    # A variant may read or decide otherwise.
+    # A variant may replace this decision.
     _decide = staticmethod(decide)
 
     def __init__(
@@ -107,7 +107,7 @@ class Controller:
             semantics=settings.semantics,
             rebalancer=lambda named: cabinet.of(settings.rebalancer or named),
         )
-        # The original keeps no book, and would not be the original with one.
+        # The original keeps no book, so only our own semantics do.
         self._keeps_book = settings.semantics is Semantics.OURS and settings.checks_leadership
         self._book = Book(session, self._asking, self._paths)
         self._orders = Orders(settings.period_ns)
@@ -120,7 +120,7 @@ class Controller:
 
     @property
     def is_leader(self) -> bool:
-        """Does it believe that it leads? Only the server knows."""
+        """True if this controller believes that it leads. Only the server knows for certain."""
         return self._term is not None
 
     def run(self) -> None:
@@ -140,7 +140,7 @@ class Controller:
                     return
                 if not self._has_led:
                     raise
-                # It has worked before: somebody has taken a right away, or written nonsense, and may mend it.
+                # It has worked before. Somebody has taken a right away, or written nonsense, and may mend that.
                 self._on_alarm(Alarm(AlarmKind.REFUSED, str(error)))
                 self._runtime.sleep(self._session.timeout_ns // REFUSED_PAUSES)
 

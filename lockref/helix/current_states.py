@@ -1,6 +1,6 @@
-"""What one instance says of its locks (CURRENTSTATES), and whether what it says still fits into a znode.
+"""The report of one instance about its locks (CURRENTSTATES), and whether this report still fits into a znode.
 
-What was executed is written in one transaction with the removal of its message (T28).
+The new state of a lock is written in one transaction with the removal of the message that led to it (T28).
 """
 
 from __future__ import annotations

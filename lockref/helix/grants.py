@@ -1,21 +1,23 @@
-"""What an instance may hold, although it does not say so.
+"""The leaders' book of grants: which locks an instance may hold, although it does not report them.
 
-A controller cannot tell from states and messages alone: a participant that removes a message without writing its state
-looks like one that was never asked (T28, HJ8). So each leader writes down whom it tells to take a lock, in the
-transaction that sends the message (CONTROLLER/GRANTS). A later leader reads it, and so decides as the old one would.
+States and messages are not enough to know that. A participant may remove a message without writing its state. Then it
+looks as if it had never been asked (T28, HJ8). So each leader writes down which instance it told to take a lock, in the
+transaction that sends the message (CONTROLLER/GRANTS). A later leader reads the book, and decides as the old one would.
 
-    GRANTED    told to take it. If the message is gone and the instance does not report that it holds: nobody knows.
-    RECALLED   told to give it back. Over once the instance reports, in words that can be read, that it does not hold.
+    GRANTED    The instance was told to take the lock. The lock is in doubt if the message is gone and the instance does
+               not report that it holds.
+    RECALLED   The instance was told to give the lock back. The entry ends when the instance reports, in a record that
+               can be read, that it does not hold.
 
-A lock in doubt stays with its instance, until that reports or its session ends: nobody else gets it.
+A lock in doubt stays with its instance until the instance reports, or its session ends. Nobody else gets it.
 
-A leader of another make writes nothing down. Each leader changes HISTORY, so the root of this book names the version
-of HISTORY that its own last leader wrote. If HISTORY has moved on since, the book is thrown away: what it says may have
-been undone. Its new root then tells, by its creation, which sessions are younger than the book: it covers those whole.
-A session that is older is covered from its first page on, which begins with all that it reported to hold.
+A real Helix leader keeps no book. But each leader changes HISTORY. So the root of the book names the version of HISTORY
+that the book's last leader wrote. If HISTORY has changed since, entries may be outdated, and the next leader of ours
+begins a new book. The book covers every session that is younger than the book's root. An older session is covered from
+its first page on; that page begins with all locks that the session reported to hold.
 
-Rejected: to keep it in the leader's memory, which ends with the leader; to ask the instance again, which cannot be told
-from the first time if it removes that message, too.
+Rejected: to keep the grants in the leader's memory, which ends with the leader. Rejected: to ask the instance again; if
+it removes the second message as well, nothing is known about either.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ from lockref.helix.state_model import DROPPED, ERROR
 from lockref.helix.zn_record import ZNRecord
 
 TERM: Final = "TERM"
-"""The field of the root: the version of HISTORY that the leader wrote who keeps the book."""
+"""The field of the root with the version of HISTORY that was written by the leader who keeps the book."""
 
 SESSION: Final = "SESSION_ID"
 
 
 class Standing(StrEnum):
-    """What an instance was last told about a lock."""
+    """The last order to an instance about a lock."""
 
     GRANTED = "GRANTED"
     RECALLED = "RECALLED"
@@ -45,7 +47,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one session of one instance was told, by lock."""
+    """The last orders to one session of one instance, by lock."""
 
     session: str
     told: Mapping[str, Standing] = field(default_factory=dict)
@@ -66,10 +68,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What one instance says of one resource.
+    """The report of one instance about one resource.
 
-    states: by lock; None for an entry that names no state. is_fresh: False where the znode cannot be read now, and
-    `states` is what it said before; None if nobody has ever read it.
+    states: by lock; None as the value for an entry that names no state; None as a whole if the znode could never be
+    read. is_fresh: False if the znode cannot be read now; `states` is then its last readable content.
     """
 
     states: Mapping[str, Replica | None] | None
@@ -78,11 +80,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that tells who may hold what. By instance: reports by resource, page, doubt.
+    """All that tells which instance may hold which lock.
 
-    pages: of live sessions alone. is_covered: the page tells of the whole life of the session. silent: instances that
-    nobody can send a message to, with the reason; what they report to hold, they may hold. trusts: every word counts as
-    it is, and nothing else; True is the original.
+    reports: by instance and resource. pending: messages under way. pages: by instance, of live sessions only.
+    covered: instances whose page covers the whole life of their session. silent: instances that cannot be sent
+    messages, with the reason; they may hold what they report to hold. trusts: believe the reports and look at nothing
+    else, as the original does.
     """
 
     groups: Sequence[LockGroup]
@@ -99,7 +102,7 @@ Replicas = dict[str, dict[str, Replica]]
 
 
 def replicas_of(evidence: Evidence) -> tuple[Replicas, dict[str, list[str]]]:
-    """The replicas as the pipeline takes them, doubtful ones marked; and what the page of an instance may leave out."""
+    """The replicas for the pipeline, with the doubtful ones marked; and by instance, page entries that have ended."""
     found: Replicas = {}
     for instance, reports in evidence.reports.items():
         for group in evidence.groups:
@@ -131,7 +134,7 @@ def replicas_of(evidence: Evidence) -> tuple[Replicas, dict[str, list[str]]]:
 
 
 def _take(found: Replicas, instance: str, group: LockGroup, report: Report, *, trusts: bool) -> None:
-    """What one instance says of one resource, so far as it says anything."""
+    """Add the replicas that one instance reports of one resource."""
     model = group.model
     known = {*model.states, ERROR, DROPPED}
     for lock, replica in (report.states or {}).items():
@@ -152,13 +155,13 @@ def _take(found: Replicas, instance: str, group: LockGroup, report: Report, *, t
 def _doubt(
     group: LockGroup, told: Standing, replica: Replica | None, targets: Sequence[str], *, is_fresh: bool
 ) -> str | None:
-    """Why nobody knows whether an instance holds a lock; "" where its word or a message under way tells it.
+    """Why it is not known whether an instance holds a lock; "" if its report or a message under way tells.
 
-    None: it has given back, or never got it, and the page need not name the lock any more.
+    None if the instance has given the lock back or never got it, so that the page need not name the lock any more.
     """
     model = group.model
     if replica is not None and replica.doubt:
-        return ""  # Somebody has told why already.
+        return ""  # The replica has its reason already.
     if replica is not None and replica.state not in (model.initial, DROPPED):
         never_held = replica.state == ERROR and replica.previous != model.top and not targets and is_fresh
         return None if never_held else ""
@@ -172,7 +175,7 @@ def _doubt(
 
 
 def _fear_the_worst(evidence: Evidence, found: Replicas) -> None:
-    """We cannot read its states, and no page covers its session: it may hold every lock that nobody else holds."""
+    """An instance may hold every lock that no other one holds, if its states were never read and no page covers it."""
     for instance, reports in evidence.reports.items():
         for group in evidence.groups:
             report = reports.get(group.name)
@@ -188,7 +191,7 @@ def _fear_the_worst(evidence: Evidence, found: Replicas) -> None:
 
 
 def _without_the_silent(evidence: Evidence, found: Replicas) -> None:
-    """Whoever cannot be sent a message keeps what it may hold; what else it says is of no use."""
+    """Mark the locks that silent instances may hold as doubtful, and drop the rest of what these instances report."""
     for instance, reason in evidence.silent.items():
         for group in evidence.groups:
             top = group.model.top

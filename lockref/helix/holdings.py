@@ -69,7 +69,7 @@ class Holdings:
             self._listener.lost(lock, reason)
 
     def suspend(self) -> None:
-        """Nobody answers. A participant that fences itself stops here; the original goes on (Z10).
+        """No server answers. A participant that fences itself stops here; the original goes on (Z10).
 
         If somebody answers by now, nothing is lost. Looked at under the mutex: `resume` comes after the answer.
         """

@@ -1,4 +1,4 @@
-"""Looking at many znodes in every pass: lists and versions are asked for, and no body is read twice.
+"""Look at many znodes in every pass: ask for lists and versions, and read no body twice.
 
 A body that was read once is not read again while the server says that its version is the same. The server is asked in
 every pass: a watch alone would be trusted to arrive before the answers behind it, and a client's library need not

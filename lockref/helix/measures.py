@@ -1,4 +1,4 @@
-"""What a change of instances costs under a rebalancer: how many locks move, how many of them for nothing, what load.
+"""The cost of a change of instances under a rebalancer: moved locks, unnecessary moves among these, and the load.
 
 Source: section 9 of the domain notes. All figures count pairs of a lock and a holder, so they serve any number of
 holders per lock.

@@ -1,8 +1,8 @@
 """One instance of a cluster for several locks of one process: live while any of them is asked for or held.
 
-Helix gives an instance as many locks as its rule says, and the instance leaves as a whole. So the first that asks
-joins, and the last that has given back leaves. A lock that is given back before the others is not used any more, and
-whoever gives it back waits until the instance has left: before, nobody else can get it (S7).
+In Helix the rule decides how many locks an instance gets, and the instance leaves with all of them. So the first lock
+that is asked for makes the instance join, and the last one that is given back makes it leave. A lock that is given back
+earlier is not used any more. But nobody else can get it before the instance leaves, so `unlock` waits for that (S7).
 """
 
 from __future__ import annotations

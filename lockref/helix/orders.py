@@ -1,9 +1,9 @@
-"""Orders that one leader has sent, until their effect is seen.
+"""The orders of one leader, until each takes effect.
 
-An instance that removes a message and does nothing would be sent the same one again and again, as fast as it removes
-it (HJ8). So an order that is gone without effect is repeated only after a while. This costs nobody a lock: what an
-instance does not give back stays with it. Orders to take a lock need no such pause: one that is gone without effect
-puts the lock in doubt (`grants`), and is not repeated at all.
+An instance may remove a message and do nothing. The leader would send the same message again, as fast as the instance
+removes it (HJ8). So an order without effect is repeated only after a pause. The pause is harmless: a lock that is not
+given back stays with its instance. An order to take a lock is not repeated at all: without effect, it puts the lock in
+doubt (`grants`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long an instance goes on asking, and for which session: until somebody answers, it leaves, or it is over."""
+"""How long an instance repeats its requests: until an answer comes, the instance leaves, or its session ends."""
 
 from __future__ import annotations
 

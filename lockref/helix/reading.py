@@ -1,4 +1,4 @@
-"""What a controller reads of its cluster, in the order on which its decisions rest, and what it makes of nonsense.
+"""Read a cluster for the controller, in the order on which its decisions rest, and cope with nonsense.
 
 Live instances come first, then messages, then current states (T27): a message that is gone has left its effect in a
 state that is read after it. Within one of these parts the order does not matter.

@@ -1,4 +1,4 @@
-"""A rebalancer of somebody else, asked within a time: what it raises, answers or takes must not stop the controller."""
+"""Ask a rebalancer that is not ours. Its errors, its answers and its slowness must not stop the controller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockref.runtime import NS_PER_S, MonoNs, Runtime, Task
 
 
 class Cabinet:
-    """The rebalancers of one controller, by name. Each is loaded once, so that it may remember (Z15).
+    """The rebalancers of one controller, by name. Each is loaded once, so that it may keep state (Z15).
 
     limit_ns: how long one that is not ours may take for one answer.
     """
@@ -43,9 +43,10 @@ def _failing(words: str) -> Rebalancer:
 
 
 class Bounded:
-    """Asks in a task of its own, and waits for so long. While one answer is overdue, nothing more is asked.
+    """Ask a rebalancer in a task of its own, and wait for at most `limit_ns`.
 
-    A task cannot be ended from outside: one that never comes back stays, and the alarm with it.
+    While an answer is overdue, the rebalancer is asked nothing more. A task cannot be ended from outside: if it never
+    returns, it stays, and the alarm stays with it.
     """
 
     def __init__(self, inner: Callable[[Question], object], runtime: Runtime, limit_ns: int) -> None:
@@ -55,7 +56,7 @@ class Bounded:
         self._overdue: tuple[Task, MonoNs] | None = None
 
     def __call__(self, question: Question) -> Assignment:
-        """Errors: BadAssignment if there is no answer in time, or none that can be; what the rebalancer raised."""
+        """Errors: BadAssignment for an answer that is late or impossible; any error of the rebalancer itself."""
         if self._overdue is not None:
             task, since_ns = self._overdue
             if task.is_alive():

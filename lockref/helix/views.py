@@ -1,4 +1,4 @@
-"""What a current state says about locks: for the checks, whoever wrote it."""
+"""Read a current state as lock views, for the checks, whether our participant wrote it or Helix' own."""
 
 from __future__ import annotations
 
