@@ -30,7 +30,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -80,9 +80,9 @@ _ABSENT = object()
 class ProviderSpec:
     """A lock that can be made, and how the checks read the states that it writes.
 
-    name: as people read it. reference: what `load_provider` was given, with
-    which another process loads the same lock; None for a spec made in code,
-    which crosses to another process only if its parts can be pickled.
+    name: as people read it, and as histories name the lock; every process of a run uses the same one.
+    reference: with what another process loads the same lock: what `load_provider` was given, a file by its absolute
+        path. None for a spec made in code, which crosses to another process only if its parts can be pickled.
     needs_real_time: it has clocks or threads of its own, so no simulation can say anything about it.
     is_reentrant: it promises that the task that holds may lock again.
     record_format: the protocol that its records belong to. Locks that name one
@@ -118,7 +118,7 @@ class ProviderSpec:
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.reference is not None:
-            return load_provider, (self.reference,)
+            return _load_as, (self.name, self.reference)
         return _spec_of_parts, tuple(getattr(self, part) for part in _PARTS)
 
     def require_virtual_time(self) -> None:
@@ -131,6 +131,11 @@ class ProviderSpec:
 
 
 _PARTS = tuple(part.name for part in fields(ProviderSpec) if part.name != "reference")
+
+
+def _load_as(name: str, reference: str) -> ProviderSpec:
+    """The lock of `reference`, under the name that it has where the run began."""
+    return replace(load_provider(reference), name=name)
 
 
 def _spec_of_parts(*parts: Any) -> ProviderSpec:

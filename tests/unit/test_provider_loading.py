@@ -81,6 +81,15 @@ def test_a_spec_crosses_to_another_process_by_its_reference(tmp_path: Path) -> N
     assert (again.name, again.reference) == (spec.name, spec.reference)
 
 
+def test_a_lock_has_one_name_in_all_processes_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker names a file as it was given, by its relative path, too, else what it saw would not count."""
+    file_with(tmp_path, f"class Mine:\n{METHODS}")
+    monkeypatch.chdir(tmp_path)
+    spec = load_provider("./mine.py:Mine")
+    again = pickle.loads(pickle.dumps(spec))
+    assert (again.name, again.reference) == ("./mine.py:Mine", f"{tmp_path.resolve()}/mine.py:Mine")
+
+
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
