@@ -172,10 +172,12 @@ class DeclaredNode(Model):
     """A node that is no client, such as a controller or a proxy. It lives in simulations only.
 
     program: `module:Class` or `path/file.py:Class` (see `lockref.provider.NodeProgram`). options: what it is told.
+    companion: a lock that brings along its own program, such as its own controller, runs that one here.
     """
 
     program: Annotated[str, Field(min_length=1, max_length=400)]
     options: dict[str, str] = Field(default_factory=dict, max_length=64)
+    companion: bool = False
 
 
 NodeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]

@@ -67,10 +67,19 @@ class Mixture:
 
     @property
     def nodes(self) -> Mapping[str, DeclaredNode]:
-        """The nodes that are no clients: those of the scenario, else the one that the lock under test needs."""
-        if self._nodes or self.under_test.companion is None:
+        """The nodes that are no clients: those of the scenario, else the one that the lock under test needs.
+
+        Whoever judges a lock judges the program that it brings along, too.
+        """
+        own = self.under_test.companion
+        if own is None:
             return self._nodes
-        return {CONTROLLER: DeclaredNode(program=self.under_test.companion)}
+        if not self._nodes:
+            return {CONTROLLER: DeclaredNode(program=own)}
+        return {
+            name: node.model_copy(update={"program": own}) if node.companion else node
+            for name, node in self._nodes.items()
+        }
 
     @property
     def decode(self) -> StateDecoder:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from lockref.coordination.port import Stat
+from lockref.helix import layout
 from lockref.helix.application import Listener, ParticipantSettings
 from lockref.helix.controller import Controller
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK, ControllerNode, HelixLock
@@ -14,6 +16,8 @@ from lockref.helix.participant import Participant
 from lockref.helix.pipeline import Decision, Replica, Snapshot, decide
 from lockref.helix.rebalancers import Rebalancer
 from lockref.helix.transitions import Transitions
+from lockref.helix.zn_record import ZNRecord
+from lockref.ports import Reply
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS
 
@@ -106,6 +110,92 @@ class DecidesByAStaleSnapshot(HelixLock):
     """Current states and live instances are of two instants (Z12)."""
 
     companion = f"{HERE}:StaleNode"
+
+
+class Forgetful(Controller):
+    """The first pass of each reign overlooks what earlier leaders have sent, and who holds (Z12, Z14)."""
+
+    def _elected(self) -> int | None:
+        self._is_new = True
+        return super()._elected()
+
+    def _read(self) -> Any:
+        reading = super()._read()
+        if not self._is_new:
+            return reading
+        self._is_new = False
+        return replace(reading, snapshot=replace(reading.snapshot, pending=(), replicas={}))
+
+
+class ForgetfulNode(ControllerNode):
+    controller = Forgetful
+
+
+class GrantsAnewAfterAFailover(HelixLock):
+    """A new leader grants what is held already (Z14, T19)."""
+
+    companion = f"{HERE}:ForgetfulNode"
+
+
+class Usurper(Controller):
+    """It leads without having been elected, and checks nothing before it sends (Z11)."""
+
+    def _elected(self) -> int | None:
+        history = self._asking.answered(lambda: self._session.get(self._paths.leader_history)).version
+        assert isinstance(history, Stat), "a cluster has HISTORY"
+        return history.version
+
+    def _is_reigning(self) -> bool:
+        return True
+
+
+class UsurperNode(ControllerNode):
+    controller = Usurper
+
+    def __init__(self, context: LockContext) -> None:
+        settings = context.settings
+        options = {**settings.options, "checks_leadership": "false"}
+        super().__init__(replace(context, settings=replace(settings, options=options)))
+
+
+class LeadsUnelected(HelixLock):
+    """Two controllers decide at once (Z11, T18)."""
+
+    companion = f"{HERE}:UsurperNode"
+
+
+class Blind(Controller):
+    """It does not count messages that are under way (T6)."""
+
+    def _read(self) -> Any:
+        reading = super()._read()
+        return replace(reading, snapshot=replace(reading.snapshot, pending=()))
+
+
+class BlindNode(ControllerNode):
+    controller = Blind
+
+
+class OverlooksWhatIsUnderWay(HelixLock):
+    """It grants a lock to a second instance before the first has said that it took it (T6)."""
+
+    companion = f"{HERE}:BlindNode"
+
+
+class _AnySession(Participant):
+    def _readable(self, name: str, path: str, reply: Reply) -> Message | None:
+        """It takes every message for one of its present session."""
+        assert isinstance(reply.version, Stat), "a znode that was read has a stat"
+        record = ZNRecord.from_json(reply.body or b"", path)
+        message = Message.from_record(record, created_zxid=reply.version.created_zxid)
+        return replace(message, session=layout.session_name(self._session.id))
+
+
+class ExecutesMessagesOfDeadSessions(_Variant):
+    """What was meant for a session that is over grants a lock under the next one (Z20, T13)."""
+
+    companion = HelixLock.companion
+    participant = _AnySession
 
 
 class WorksOnAfterDisconnect(HelixLock):

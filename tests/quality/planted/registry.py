@@ -107,6 +107,10 @@ BUGS = (
     # locks that a controller assigns
     Bug("assigned:GrantsBeforeTheDropIsConfirmed", "Z16 T6", "z10-partitioned-holder", "S3"),
     Bug("assigned:DecidesByAStaleSnapshot", "Z12", "e01", "S3"),
+    Bug("assigned:GrantsAnewAfterAFailover", "Z14 T19", "z11-several-locks-failover", "S2 S3"),
+    Bug("assigned:LeadsUnelected", "Z11 T18", "z11-frozen-before-it-sends", "S2 S3"),
+    Bug("assigned:OverlooksWhatIsUnderWay", "T6", "zt06-slow-to-take", "S3"),
+    Bug("assigned:ExecutesMessagesOfDeadSessions", "Z20 T13", "zt13-participant-returns", "S2 S3"),
     Bug("assigned:WorksOnAfterDisconnect", "Z9 Z10", "z10-partitioned-holder", "S3"),
     Bug("assigned:AcknowledgesBeforeItsCallbackEnds", "T14", "e01", "S3"),
     # release
