@@ -170,6 +170,15 @@ def test_a_store_that_refuses_everything_to_the_end_is_lost_too() -> None:
     assert code_of([found]) == 5
 
 
+def test_a_request_that_the_store_does_not_know_is_answered() -> None:
+    """A listing that is refused at the end says nothing against a store that serves the lock (exit code 3 at most)."""
+    h = real()
+    serves(h, 0, 10 * S)
+    for at in (11 * S, 12 * S, 13 * S):
+        h.write("n1", Op.NONE, sent=at, replied=at + MS, outcome=Outcome.REJECTED)
+    assert not results(h).is_store_lost
+
+
 def test_single_lost_replies_are_counted_and_are_no_silence() -> None:
     """Two connections that broke among hundreds: told with their share, held."""
     h = real()

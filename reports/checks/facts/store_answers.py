@@ -6,7 +6,8 @@ requests it left without an answer:
 
     served      applied, precondition failed, conflict, throttled: a 409, a 412
                 and a 429 are answers
-    refused     rejected: the store answered that it will not do it (401, 403, 501)
+    refused     rejected: the store answered that it will not do it (401, 403, 501). Refused without any word about a
+                lock's or an object's state, such as a listing that the store does not know, it is an answer like others
     unanswered  ambiguous (no connection, no reply in time, 5xx), or no reply
                 at all until the end of the record
 
@@ -31,7 +32,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT, Kind
+from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Flags, Ints, Runs
@@ -213,11 +214,12 @@ def _requests(events: Events, sent: Ints, replies: Ints, *, begin_ns: int, end_n
     ended = np.where(is_open, end_ns, at[closed])
     order = np.argsort(ended, kind="stable")
     answer = np.where(is_open, np.uint8(Outcome.NONE), outcome[closed])[order]
+    is_beside = (answer == Outcome.REJECTED) & (events.numbers("op")[sent[order]] == Op.NONE)
     return _Requests(
         sent_ns=np.clip(at[sent], begin_ns, end_ns)[order],
         end_ns=np.clip(ended, begin_ns, end_ns)[order],
-        is_served=np.isin(answer, _SERVED),
-        is_refused=answer == Outcome.REJECTED,
+        is_served=np.isin(answer, _SERVED) | is_beside,
+        is_refused=(answer == Outcome.REJECTED) & ~is_beside,
         is_open=is_open[order],
         reply_row=replies[order],
     )
