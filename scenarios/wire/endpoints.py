@@ -12,6 +12,7 @@ Two cut points lie here: c0 when a request has come to its endpoint, c4 when its
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -67,6 +68,7 @@ class Endpoints:
         self._wire = wire
         self._scheme = scheme
         self._runtime = runtime
+        self._begun = asyncio.Event()
         self._reads_whole = any(_strikes_requests(fault) for fault in plan.faults)
         self.strikes = Strikes()
         self.taps = {name: Tap(name, wire) for name in clients}
@@ -92,6 +94,19 @@ class Endpoints:
         self.work.call(self._close())
         self.work.stop()
 
+    def begin(self) -> None:
+        """All processes are started: the instants of the plan count from now on.
+
+        A request that comes earlier waits until then. A pause that it triggered would be measured by another beginning,
+        and its process would never go on.
+        """
+
+        async def let_go() -> None:
+            self._begun.set()
+
+        self.work.begin()
+        self.work.call(let_go())
+
     def address(self, client: str) -> str:
         """Where this client connects instead of to the server."""
         return self._lanes[client].endpoint
@@ -112,6 +127,7 @@ class Endpoints:
 
     async def _conduct(self, client: str, exchange: Exchange) -> None:
         try:
+            await self._begun.wait()
             await self._carry(client, exchange)
         except (OSError, BadMessage):
             # The server gives no answer; the lane tells the client.

@@ -130,7 +130,7 @@ class LiveRun:
                 self._wire.began(name)
                 program.start()
             self._begin_ns = self._runtime.monotonic_ns()
-            self._endpoints.work.begin()
+            self._endpoints.begin()
             self._note_clocks()
             self._await_end()
         except KeyboardInterrupt:

@@ -74,7 +74,7 @@ class Bench:
         self.recorder = Recorder()
         runtime = ThreadRuntime()
         wire = WireRecorder(
-            self.recorder, S3Dialect(), load_decoder("auto"), protects=("state/*",), runtime=runtime,
+            self.recorder, S3Dialect("b"), load_decoder("auto"), protects=("state/*",), runtime=runtime,
             clock_offsets_ns={},
         )  # fmt: skip
         self.programs = {"n1": Process(), "n2": Process()}
@@ -133,12 +133,13 @@ class Bench:
 
 
 @contextlib.contextmanager
-def at_work(*faults: Fault, tls: Path | None = None) -> Iterator[Bench]:
+def at_work(*faults: Fault, tls: Path | None = None, begins: bool = True) -> Iterator[Bench]:
     bucket = Bucket()
     with serving(bucket) as address:
         bench = Bench(address, bucket, FaultPlan.of(*faults), tls)
         with bench.endpoints:
-            bench.endpoints.work.begin()
+            if begins:
+                bench.endpoints.begin()
             yield bench
         bench.endpoints.work.raise_failure()
 
@@ -229,6 +230,21 @@ def test_a_pause_strikes_at_its_cut(cut: str) -> None:
         assert program.signals == [signal.SIGSTOP, signal.SIGCONT]
         assert bench.acquires() == 412, "a trigger names one request"
         assert program.signals == [signal.SIGSTOP, signal.SIGCONT]
+
+
+def test_nothing_is_struck_before_the_run_begins() -> None:
+    """A program that is quick asks while others are still started: its pause ends all the same, `for` later."""
+    pause = Pause(id="p", client="n1", for_ns=300 * NS_PER_MS, when=acquired("c4"))
+    with at_work(pause, begins=False) as bench:
+        early = threading.Thread(target=bench.acquires)
+        early.start()
+        # As long as it may wait, it does: no other thread is waited for here.
+        early.join(0.5)
+        assert (bench.landed(), bench.programs["n1"].signals) == (0, [])
+        bench.endpoints.begin()
+        early.join()
+        assert bench.programs["n1"].resumed.wait(10)
+        assert bench.programs["n1"].signals == [signal.SIGSTOP, signal.SIGCONT]
 
 
 def test_a_pause_can_wait_for_the_grant() -> None:
