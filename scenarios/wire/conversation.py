@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,7 +26,7 @@ HEADERS_KEPT: Final = frozenset(
     {
         "content-encoding", "content-range", "content-type", "etag", "if-match", "if-none-match", "range",
         "x-amz-copy-source", "x-amz-decoded-content-length", "x-goog-generation", "x-goog-metageneration",
-        "x-goog-if-generation-match", "x-ms-blob-type", "x-ms-error-code",
+        "x-goog-if-generation-match", "x-amz-date", "x-ms-blob-type", "x-ms-date", "x-ms-error-code",
     }
 )  # fmt: skip
 """The only headers that leave this module."""
@@ -44,9 +45,10 @@ PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {"snapshot", "uploadId", "upload_id"
 
 _TEXT_CHARS_MAX: Final = 1024
 _REQUEST: Final = re.compile(rb"([A-Z]+) ([^ \r\n]+) HTTP/1\.[01]\r\n")
+_ABSOLUTE: Final = re.compile(r"https?://([^/?]*)")
 _ANSWER: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
 _KEPT: Final = {name.encode(): name for name in HEADERS_KEPT}
-_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_FRAMING: Final = frozenset({b"content-length", b"host", b"transfer-encoding"})
 _INTERIM: Final = 200
 _BODILESS: Final = (204, 304)
 
@@ -80,9 +82,10 @@ class Body:
 class Exchange:
     """One request and its answer, as far as they have passed.
 
-    path: decoded, without the query. parameters: the kept ones, and "" for those that were only named.
+    path: decoded, without the query. host: whom the client means to ask, as a name without a port. parameters: the kept
+    ones, and "" for those that were only named.
     length: of the body, as the head tells it; 0 where it does not.
-    asked_ns: when the client's first byte came. forwarded_ns: when its last byte went to the server; None before.
+    asked_ns: when the client's first byte came, or later, where others were ahead of it on its connection.
     status: of the final answer; 0 while there is none. is_delivered: the whole answer went on to the client.
     """
 
@@ -91,10 +94,10 @@ class Exchange:
     parameters: Mapping[str, str]
     headers: Mapping[str, str]
     asked_ns: int
+    host: str = ""
     body: Body = field(default_factory=Body)
     length: int = 0
     is_complete: bool = False
-    forwarded_ns: int | None = None
     status: int = 0
     answer_headers: Mapping[str, str] = field(default_factory=dict)
     answer: Body = field(default_factory=Body)
@@ -104,11 +107,12 @@ class Exchange:
 
 @dataclass(slots=True)
 class _Fields:
-    """The header fields of one message: those that are kept, and those that say where its body ends."""
+    """The header fields of one message: those that are kept, those that say where its body ends, and the host."""
 
     kept: dict[str, str]
     length: int | None
     is_chunked: bool
+    host: str
 
 
 def _fields(raw: bytes) -> _Fields:
@@ -116,6 +120,7 @@ def _fields(raw: bytes) -> _Fields:
     kept: dict[str, str] = {}
     lengths: set[bytes] = set()
     is_chunked = False
+    host = ""
     for line in raw.split(b"\r\n")[1:-2]:
         name, colon, value = line.partition(b":")
         if not colon:
@@ -124,13 +129,15 @@ def _fields(raw: bytes) -> _Fields:
         if name in _FRAMING:
             if name == b"content-length":
                 lengths.add(value)
+            elif name == b"host":
+                host = value.decode("latin-1")
             else:
                 is_chunked = value.lower().endswith(b"chunked")
         elif name in _KEPT:
             kept[_KEPT[name]] = value.decode("latin-1")[:_TEXT_CHARS_MAX]
     if len(lengths) > 1 or not all(length.isdigit() for length in lengths):
         raise BadMessage("the length of a body is not one number")
-    return _Fields(kept, int(lengths.pop()) if lengths else None, is_chunked)
+    return _Fields(kept, int(lengths.pop()) if lengths else None, is_chunked, host)
 
 
 def _kept_parameters(query: str) -> dict[str, str]:
@@ -144,7 +151,8 @@ def _kept_parameters(query: str) -> dict[str, str]:
 class Conversation:
     """The exchanges of one connection, one after the other.
 
-    current: the exchange under way, or the last one until the next begins.
+    current: the exchange under way, or the last one until the next begins. begun: all of them, for whoever takes them
+    out, in order: a client may send one request behind the other. client_ns: when its last bytes came.
     unreadable: why the bytes are no HTTP that can be followed; "" while they are. Nothing is read from then on.
     """
 
@@ -152,11 +160,14 @@ class Conversation:
         self._requests = Messages(self._request, self._asked, self._request_end)
         self._answers = Messages(self._answer, self._answered, self._answer_end)
         self._at_ns = 0
+        self.client_ns = 0
         self.current: Exchange | None = None
+        self.begun: deque[Exchange] = deque()
         self.unreadable = ""
 
     def from_client(self, data: bytes, at_ns: int) -> None:
         """The client sent these bytes."""
+        self.client_ns = at_ns
         self._read(self._requests, data, at_ns)
 
     def from_server(self, data: bytes, at_ns: int) -> None:
@@ -188,15 +199,19 @@ class Conversation:
         if line is None:
             raise BadMessage("a request does not begin with a request line")
         fields = _fields(raw)
-        path, _, query = line[2].decode("ascii", "replace").partition("?")
+        target = line[2].decode("ascii", "replace")
+        absolute = _ABSOLUTE.match(target)
+        path, _, query = target[absolute.end() if absolute else 0 :].partition("?")
         self.current = Exchange(
             method=line[1].decode("ascii"),
             path=unquote(path),
             parameters=_kept_parameters(query) if query else {},
             headers=fields.kept,
-            asked_ns=self._at_ns,
+            asked_ns=self.client_ns,
+            host=(absolute[1] if absolute else fields.host).partition(":")[0].lower(),
             length=fields.length or 0,
         )
+        self.begun.append(self.current)
         return Framing.CHUNKED if fields.is_chunked else fields.length or 0
 
     def _asked(self, data: bytes) -> None:

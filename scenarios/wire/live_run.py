@@ -45,6 +45,8 @@ UNSEEN: Final = (
 _LOOK_EVERY_NS: Final = NS_PER_S // 10
 _GRACE_NS: Final = 2 * NS_PER_S
 _LOCKS_TOLD_MAX: Final = 3
+_DATES_APART_MAX_NS: Final = 2 * NS_PER_S
+"""How far the best dated request of a client may be from its clock: dates are whole seconds, and requests take time."""
 
 
 @final
@@ -73,7 +75,7 @@ class LiveRun:
         self._recorder = SpoolRecorder(folder / SPOOL, 0)
         self._wire = WireRecorder(
             self._recorder,
-            DIALECTS[address.scheme](),
+            DIALECTS[address.scheme](address),
             load_decoder(settings.decoder),
             protects=settings.protects,
             runtime=self._runtime,
@@ -249,6 +251,12 @@ class LiveRun:
             found += [_unguarded(key, locks) for key, locks in self._wire.unguarded.items()]
         if self._settings.protects and not self._wire.effects:
             found.append(f"no object that fits {' or '.join(self._settings.protects)} was written, so S4 was not asked")
+        found += [
+            f"the clock of {name} was to be set apart by {_seconds(offset_ns)}, and the dates of its requests are not: "
+            "the program does not ask the C library for the time"
+            for name, offset_ns in clock_offsets_ns(self._plan).items()
+            if self._wire.clocks_off_ns.get(name, 0) > _DATES_APART_MAX_NS
+        ]
         unreadable = [f"{name}: {tap.unreadable}" for name, tap in self._endpoints.taps.items() if tap.unreadable]
         if unreadable:
             found.append(f"some connections could not be read, so requests may be missing ({'; '.join(unreadable)})")
@@ -285,6 +293,10 @@ def _unguarded(key: str, locks: tuple[str, ...]) -> str:
         return f"no record was read of the lock that guards {key}, so S4 was not asked of it"
     shown = ", ".join(locks[:_LOCKS_TOLD_MAX]) + (", …" if len(locks) > _LOCKS_TOLD_MAX else "")
     return f"which of the locks {shown} guards {key} cannot be told; name it: --protects 'KEYS by LOCK'"
+
+
+def _seconds(duration_ns: int) -> str:
+    return f"{duration_ns / NS_PER_S:+g} s"
 
 
 def _exit(code: int) -> str:

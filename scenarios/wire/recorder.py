@@ -23,6 +23,7 @@ from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
 from lockref.stores.port import Outcome
 from scenarios.wire.conversation import Exchange
+from scenarios.wire.dates import date_ns
 from scenarios.wire.objects import Dialect, ObjectReply, ObjectRequest, State
 from scenarios.wire.protection import Protection
 from scenarios.wire.versions import SeenVersions, whole
@@ -51,9 +52,10 @@ class WireRecorder:
     decode: reads a body as a lock record. protects: which objects a lock protects, see `Protection`.
     clock_offsets_ns: by client, its wall clock minus ours.
     failure: the first error of a decoder; nothing is decoded after it.
-    requests: by client, how many it has sent. unfollowed: objects whose new content the requests do not tell.
-    unguarded: protected objects that were written, and the locks of which one may guard it; they are not judged.
-    promised_ns: the longest time for which a record has kept others out.
+    requests: by client, how many it has sent. clocks_off_ns: by client, how far the date of its requests was from the
+    time that its clock was to show, at best; only of clients that date their requests. unfollowed: objects whose new
+    content the requests do not tell. unguarded: protected objects that were written, and the locks of which one may
+    guard it; they are not judged. promised_ns: the longest time for which a record has kept others out.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class WireRecorder:
         self._effects: list[tuple[str, Callable[[], bool]]] = []
         self.locks: dict[str, None] = {}
         self.requests: dict[str, int] = {}
+        self.clocks_off_ns: dict[str, int] = {}
         self.unfollowed: dict[str, None] = {}
         self.unguarded: dict[str, tuple[str, ...]] = {}
         self.effects = 0
@@ -107,6 +110,7 @@ class WireRecorder:
             self.requests[asked.client] = self.requests.get(asked.client, 0) + 1
             self._note_lock(asked.request.key, asked.view)
             self._versions.sent(asked.request, asked.number)
+            self._note_clock(asked, at_ns)
         token, owner, until_ns, _ = lock_columns(asked.view)
         stamp = self._stamp(asked.client, at_ns)
         self._note_promise(asked.view, stamp)
@@ -239,6 +243,13 @@ class WireRecorder:
         """Remember the longest time for which a record keeps others out, from its sending, on its writer's clock."""
         if view is not None and view.valid_until_ns is not None and not view.is_released:
             self.promised_ns = max(self.promised_ns, view.valid_until_ns - sent[1])
+
+    def _note_clock(self, asked: Asked, at_ns: int) -> None:
+        """Compare the date that the client has put on its request with what its clock was to show."""
+        dated_ns = date_ns(asked.exchange.headers)
+        if dated_ns is not None:
+            off_ns = abs(dated_ns - self._stamp(asked.client, at_ns)[1])
+            self.clocks_off_ns[asked.client] = min(off_ns, self.clocks_off_ns.get(asked.client, off_ns))
 
     def _note_lock(self, key: str, view: LockView | None) -> None:
         if view is not None:

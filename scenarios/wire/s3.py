@@ -1,4 +1,4 @@
-"""S3 as it is spoken on the wire: path-style requests, conditions in headers, versions as ETags."""
+"""S3 as it is spoken on the wire: the bucket in the path or in the host, conditions in headers, versions as ETags."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ _COMPLETION, _COPY, _DELETION = "POST completion", "PUT copy", "DELETE objects"
 
 
 class S3Dialect:
-    """See `Dialect`."""
+    """See `Dialect`. bucket: that of the run, which a request may name in its host instead of in its path."""
 
     name: Final = "s3"
 
+    def __init__(self, bucket: str) -> None:
+        self._bucket = bucket
+
     def request(self, exchange: Exchange) -> ObjectRequest:
-        """See `Dialect`. Virtual-hosted requests are not read: to an address of digits no program sends one."""
-        bucket, _, key = exchange.path.lstrip("/").partition("/")
+        """See `Dialect`."""
+        path = exchange.path.lstrip("/")
+        if exchange.host.startswith(f"{self._bucket}."):
+            path = f"{self._bucket}/{path}"
+        bucket, _, key = path.partition("/")
         parameters, method = exchange.parameters, exchange.method
         verb = f"{method} object" if key else f"{method} bucket"
         if not key:

@@ -14,7 +14,7 @@ from scenarios.wire.recorder import Asked, WireRecorder
 
 @dataclass(slots=True)
 class _Line:
-    """One connection, and the request under way on it."""
+    """One connection, and the first request on it that was not answered, once it is on record."""
 
     conversation: Conversation
     asked: Asked | None = None
@@ -41,37 +41,31 @@ class Tap:
         line = self._lines[connection]
         if direction is Direction.REQUEST:
             line.conversation.from_client(data, at_ns)
-            self._note_sent(line, at_ns)
         else:
             line.conversation.from_server(data, at_ns)
-            self._note_answer(line, at_ns)
-            # A pipelined request, which came before the answer to the request ahead of it, is read now.
-            self._note_sent(line, at_ns)
+        self._note(line, at_ns)
 
     def closed(self, connection: int, at_ns: int) -> None:
         """See `Observer`."""
         line = self._lines.pop(connection)
         line.conversation.server_closed(at_ns)
-        self._note_answer(line, at_ns)
+        self._note(line, at_ns)
         self.unreadable = self.unreadable or line.conversation.unreadable
 
-    def _note_sent(self, line: _Line, at_ns: int) -> None:
-        exchange = line.conversation.current
-        if exchange is None or not exchange.is_complete or exchange.forwarded_ns is not None:
-            return
-        line.asked = self._recorder.asked(self._client, exchange)
-        exchange.forwarded_ns = at_ns
-        self._recorder.sent(line.asked, at_ns)
-
-    def _note_answer(self, line: _Line, at_ns: int) -> None:
-        is_known = line.asked is not None and not line.asked.is_answered
-        exchange = line.asked.exchange if line.asked is not None and is_known else line.conversation.current
-        if exchange is None or exchange.answered_ns is None:
-            return
-        if exchange.forwarded_ns is None:
-            # The server answered before the whole body had come: it has read only the head.
-            exchange.forwarded_ns = exchange.asked_ns
-            line.asked = self._recorder.asked(self._client, exchange)
-            self._recorder.sent(line.asked, exchange.asked_ns)
-        if line.asked is not None and not line.asked.is_answered:
+    def _note(self, line: _Line, at_ns: int) -> None:
+        """Tell what was sent and answered by now, each request before the one behind it."""
+        begun = line.conversation.begun
+        while begun:
+            exchange = begun[0]
+            if line.asked is None:
+                if not exchange.is_complete and exchange.answered_ns is None:
+                    return
+                line.asked = self._recorder.asked(self._client, exchange)
+                # Answered before the body had come: the server has read the head only.
+                sent_ns = line.conversation.client_ns if exchange.is_complete else exchange.asked_ns
+                self._recorder.sent(line.asked, sent_ns)
+            if exchange.answered_ns is None:
+                return
             self._recorder.answered(line.asked, at_ns)
+            line.asked = None
+            begun.popleft()

@@ -19,10 +19,10 @@ from scenarios.wire.gcs import GcsDialect
 from scenarios.wire.objects import Dialect
 from scenarios.wire.s3 import S3Dialect
 
-DIALECTS: Final[Mapping[str, Callable[[], Dialect]]] = {
-    "s3": S3Dialect,
-    "gs": GcsDialect,
-    **dict.fromkeys(AZURE, AzureDialect),
+DIALECTS: Final[Mapping[str, Callable[[StoreAddress], Dialect]]] = {
+    "s3": lambda address: S3Dialect(address.container),
+    "gs": lambda _address: GcsDialect(),
+    **dict.fromkeys(AZURE, lambda _address: AzureDialect()),
 }
 """By the scheme of a store's address."""
 

@@ -59,7 +59,7 @@ print(*(statistics.median(own[50:]) for own in took))
 
 def _wire() -> WireRecorder:
     return WireRecorder(
-        Recorder(), S3Dialect(), load_decoder("auto"), protects=(), runtime=ThreadRuntime(), clock_offsets_ns={}
+        Recorder(), S3Dialect("b"), load_decoder("auto"), protects=(), runtime=ThreadRuntime(), clock_offsets_ns={}
     )
 
 

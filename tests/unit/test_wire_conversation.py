@@ -106,6 +106,18 @@ def test_a_client_that_hangs_up_after_the_status_has_its_answer():
     assert not talk.current.answer.is_whole
 
 
+def test_a_target_may_name_its_host():
+    """A client that speaks as to a proxy writes the whole address; the path is the same."""
+    talk = Conversation()
+    talk.from_client(b"GET http://other:81/b/k%20x?acl HTTP/1.1\r\nHost: h:80\r\n\r\n", 1)
+    assert talk.current is not None
+    assert (talk.current.host, talk.current.path, talk.current.parameters) == ("other", "/b/k x", {"acl": ""})
+    plain = Conversation()
+    plain.from_client(b"GET /b/k HTTP/1.1\r\nHost: H:80\r\n\r\n", 1)
+    assert plain.current is not None
+    assert (plain.current.host, plain.current.path) == ("h", "/b/k")
+
+
 def test_of_a_large_body_the_digest_stays():
     """A body is not kept without bound; two of them can still be told apart."""
     digests = []

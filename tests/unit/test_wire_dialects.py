@@ -31,8 +31,8 @@ def exchange(request: str, body: bytes = b"", answer: str = "", answer_body: byt
 
 def s3(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
     one = exchange(*arguments, **headers)  # type: ignore[arg-type]
-    request = S3Dialect().request(one)
-    return request, S3Dialect().reply(one, request)
+    request = S3Dialect("b").request(one)
+    return request, S3Dialect("b").reply(one, request)
 
 
 def azure(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
@@ -52,6 +52,14 @@ def test_a_create_names_no_object():
     asked, told = s3("PUT /b/locks/x", b"{}", '200|ETag: "e1"', If_None_Match="*")
     assert (asked.op, asked.key, asked.condition) == (Op.WRITE, "b/locks/x", IF_ABSENT)
     assert (told.outcome, told.version) == (Outcome.APPLIED, "e1")
+
+
+def test_the_bucket_may_stand_in_the_host():
+    """Virtual-hosted style; another host in front of the same path is none."""
+    told = exchange("PUT /locks/x", b"{}", "200")
+    told.host = "b.localhost"
+    assert S3Dialect("b").request(told).key == "b/locks/x"
+    assert S3Dialect("bb").request(told).key == "locks/x"
 
 
 @pytest.mark.parametrize(("named", "condition"), [('"e1"', "e1"), ("e1", "e1"), ('W/"e1"', "e1"), ("*", "")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +13,14 @@ from lockref.history import Recorder, runs_table, to_table
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from reports.checks import judge
 from reports.checks.summary import Summary
+from scenarios.injection.observer import Direction
 from scenarios.wire.conversation import Exchange
 from scenarios.wire.decoders import load_decoder
 from scenarios.wire.gcs import GcsDialect
 from scenarios.wire.objects import Dialect
 from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.s3 import S3Dialect
+from scenarios.wire.tap import Tap
 
 OBJECT = "/storage/v1/b/b/o/lock"
 
@@ -169,7 +172,7 @@ def test_a_metageneration_that_nobody_can_tell_is_left_open():
 
 def test_a_refused_writer_is_no_owner():
     """Two clients write the same record without a name; it is that of the one whose write was accepted."""
-    watched = Watched(S3Dialect(), "json:until_s=$.until")
+    watched = Watched(S3Dialect("b"), "json:until_s=$.until")
     record = b'{"until":1700000000}'
     for client, status, told in (("n1", 200, {"etag": '"v1"'}), ("n2", 412, {})):
         watched.wire.began(client)
@@ -180,7 +183,7 @@ def test_a_refused_writer_is_no_owner():
 
 def test_an_object_that_was_not_deleted_with_others_is_still_there():
     """The answer is 200, and names the objects that stay."""
-    watched = Watched(S3Dialect(), "json:owner=$.o")
+    watched = Watched(S3Dialect("b"), "json:owner=$.o")
     body = b"<Delete><Object><Key>lock</Key></Object><Object><Key>x</Key></Object></Delete>"
     refused = b"<DeleteResult><Error><Key>lock</Key><Code>AccessDenied</Code></Error></DeleteResult>"
     watched.hears(watched.asks("n1", "POST", "/b?delete", body), 200, refused)
@@ -192,7 +195,7 @@ def test_an_object_that_was_not_deleted_with_others_is_still_there():
 
 def _guarding(*protects: str) -> Watched:
     """n1 has the lock a, and n2 the lock b beside it; each writes what its own lock guards."""
-    watched = Watched(S3Dialect(), "json:owner=$.o", protects=protects)
+    watched = Watched(S3Dialect("b"), "json:owner=$.o", protects=protects)
     for client, lock in (("n1", "a"), ("n2", "b")):
         record = b'{"o":"%s"}' % client.encode()
         watched.hears(watched.asks(client, "PUT", f"/b/locks/{lock}", record, if_none_match="*"), 200, etag=f'"{lock}"')
@@ -221,3 +224,37 @@ def test_an_object_whose_lock_was_never_seen_is_told():
     watched = _guarding("state/a by locks/other")
     assert watched.rows("effect") == []
     assert watched.wire.unguarded == {"b/state/a": ()}
+
+
+def test_requests_that_are_sent_without_waiting_are_all_on_record():
+    """HTTP pipelining: three at once, and their answers in one piece. None of them may be missing."""
+    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    tap = Tap("n1", watched.wire)
+    tap.opened(1, 1)
+    put = b'PUT /b/lock HTTP/1.1\r\nIf-None-Match: *\r\nContent-Length: 10\r\n\r\n{"o":"n1"}'
+    tap.forwarded(1, Direction.REQUEST, put + b"GET /b/lock HTTP/1.1\r\n\r\nDELETE /b/lock HTTP/1.1\r\n\r\n", 5)
+    answer = b'HTTP/1.1 200 OK\r\nETag: "v"\r\nContent-Length: %d\r\n\r\n%s'
+    gone = b"HTTP/1.1 204 No Content\r\n\r\n"
+    tap.forwarded(1, Direction.REPLY, answer % (0, b"") + answer % (10, b'{"o":"n1"}') + gone, 9)
+    tap.closed(1, 10)
+    ops = ["acquire", "read", "delete"]
+    assert [(row["op"], row["at_ns"]) for row in watched.rows("sent")] == [(op, 5) for op in ops]
+    assert [(row["op"], row["outcome"]) for row in watched.rows()] == [(op, "applied") for op in ops]
+
+
+@pytest.mark.parametrize(
+    ("header", "form"), [("x-amz-date", "%Y%m%dT%H%M%SZ"), ("x-ms-date", "%a, %d %b %Y %H:%M:%S GMT")]
+)
+def test_a_date_shows_whether_a_clock_was_set_apart(header, form):
+    """The plan sets n1 ten seconds ahead; a program that asks another clock dates its requests as if it were not."""
+    runtime = ThreadRuntime()
+    wire = WireRecorder(
+        Recorder(), S3Dialect("b"), load_decoder("auto"), protects=(), runtime=runtime,
+        clock_offsets_ns={"n1": 10 * NS_PER_S},
+    )  # fmt: skip
+    now_s = runtime.wall_ns() // NS_PER_S
+    for ahead_s, off_s in ((0, 10), (10, 0)):
+        date = datetime.fromtimestamp(now_s + ahead_s, UTC).strftime(form)
+        exchange = Exchange(method="GET", path="/b/k", parameters={}, headers={header: date}, asked_ns=0)
+        wire.sent(wire.asked("n1", exchange), runtime.monotonic_ns())
+        assert abs(wire.clocks_off_ns["n1"] - off_s * NS_PER_S) <= 2 * NS_PER_S
