@@ -177,7 +177,8 @@ def load_decoder(reference: str) -> StateDecoder:
 
 # By JSON paths.
 
-_FIELDS: Final = ("owner", "token", "until", "until_s", "until_ms", "duration_s", "released")
+_ENDS: Final = ("until", "until_s", "until_ms")
+_FIELDS: Final = ("owner", "token", *_ENDS, "duration_s", "released")
 _STEP: Final = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]|\['([^']+)'\]")
 
 Steps = tuple[str | int, ...]
@@ -199,12 +200,15 @@ def _steps(path: str, field: str) -> Steps:
     return tuple(steps)
 
 
+_MISSING: Final = object()
+
+
 def _at(record: Any, steps: Steps) -> Any:
     for step in steps:
         try:
             record = record[step]
         except (KeyError, IndexError, TypeError):
-            return None
+            return _MISSING
     return record
 
 
@@ -221,6 +225,7 @@ def _by_paths(text: str) -> Read:
     """A reader for `owner=$.ID,until=$.expires_at`. The record is one of a lock where all but `released` are found.
 
     until: RFC 3339. until_s, until_ms: since the epoch. duration_s: from when a reader first saw the record.
+    A record whose owner is there and empty (`""` or null), and that tells no end either, is released.
     """
     paths: dict[str, Steps] = {}
     for part in text.split(","):
@@ -236,7 +241,9 @@ def _by_paths(text: str) -> Read:
 
     def read(record: Mapping[str, Any]) -> LockView | None:
         found = {field: _at(record, steps) for field, steps in paths.items()}
-        if any(found[field] is None for field in wanted):
+        if found.get("owner", _MISSING) in ("", None) and not any(found.get(field) for field in _ENDS):
+            return LockView(owner="", token=_number(found.get("token"), 1), is_released=True)
+        if any(found[field] in (_MISSING, None) for field in wanted):
             return None
         token = _number(found.get("token"), 1)
         until = instant_ns(found["until"]) if isinstance(found.get("until"), str) else None
@@ -248,7 +255,7 @@ def _by_paths(text: str) -> Read:
             token=token,
             valid_until_ns=until,
             duration_ns=_number(found.get("duration_s"), NS_PER_S),
-            is_released=bool(found.get("released")),
+            is_released=found.get("released", _MISSING) is not _MISSING and bool(found["released"]),
         )
 
     return read

@@ -20,6 +20,8 @@ from scenarios.wire.conversation import Exchange
 from scenarios.wire.objects import ObjectReply, ObjectRequest, State, content_of
 
 _OBJECT: Final = re.compile(r"/(?:download/)?(?:storage/v1/)?b/([^/]+)/o/(.+)")
+_MADE_OF_OTHERS: Final = re.compile(r"(.+)/compose|.+?/(?:rewriteTo|copyTo)/b/([^/]+)/o/(.+)")
+"""What follows the bucket where an object is made of others: of the same bucket, or of any."""
 _UPLOAD: Final = re.compile(r"/(?:resumable/)?upload/storage/v1/b/([^/]+)/o")
 _BOUNDARY: Final = re.compile(r'boundary="?([^";]+)"?')
 
@@ -30,12 +32,15 @@ class GcsDialect:
     name: Final = "gcs"
 
     def request(self, exchange: Exchange) -> ObjectRequest:
-        """See `Dialect`. A resumable upload is seen where it is begun, and not judged: it spans several requests."""
+        """See `Dialect`. A resumable upload spans several requests: it is seen where it is begun, and not followed."""
         method, parameters = exchange.method, exchange.parameters
         if uploaded := _UPLOAD.fullmatch(exchange.path):
             kind = parameters.get("uploadType", "")
-            if method != "POST" or kind not in ("media", "multipart"):
+            if method != "POST" or kind not in ("media", "multipart", "resumable"):
                 return ObjectRequest(verb=f"{method} upload")
+            if kind == "resumable":
+                name = parameters.get("name") or _json(exchange.body.kept).get("name", "")
+                return ObjectRequest(verb="upload resumable", unfollowed=f"{uploaded[1]}/{name}")
             named, written = _uploaded(exchange, kind)
             name = named or parameters.get("name", "")
             return ObjectRequest(
@@ -70,8 +75,9 @@ class GcsDialect:
             )
         if method == "GET":
             return ObjectRequest(verb="GET object", op=Op.READ, key=key, names_version="generation" in parameters)
-        # A composition, a rewriting and a copy are POSTs. What they write was in other objects, and is not read.
-        return ObjectRequest(verb=f"{method} object")
+        made = _MADE_OF_OTHERS.fullmatch(found[2]) if method == "POST" else None
+        place = f"{made[2] or found[1]}/{made[1] or made[3]}" if made else ""
+        return ObjectRequest(verb=f"{method} object", unfollowed=place)
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
         """See `Dialect`."""

@@ -243,9 +243,9 @@ class LiveRun:
         elif not self._wire.locks:
             found.append("no object held a lock record that could be read; name its decoder with --decoder")
         found += [
-            f"a version of {key} was removed by its id; the record does not show what the object held afterwards"
+            f"{key} was changed by a request that is not read, so who changed it and what it held then is not known"
             for key in self._wire.unfollowed
-            if key in self._wire.locks
+            if key in self._wire.locks or self._wire.is_protected(key)
         ]
         if self._wire.locks:
             found += [_unguarded(key, locks) for key, locks in self._wire.unguarded.items()]

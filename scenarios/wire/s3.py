@@ -15,6 +15,8 @@ from scenarios.wire.conversation import Body, Exchange
 from scenarios.wire.objects import ObjectReply, ObjectRequest, State, content_of
 
 _ETAG: Final = re.compile("<ETag>([^<]*)</ETag>")
+_FORM_KEY: Final = re.compile(rb'name="key"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
+"""Where the form of a browser's upload names the object."""
 _SUBRESOURCES: Final = frozenset({"acl", "legal-hold", "retention", "select", "tagging", "versioning", "versions"})
 _MULTIPART: Final = frozenset({"partNumber", "uploads"})
 _COMPLETION, _COPY, _DELETION = "POST completion", "PUT copy", "DELETE objects"
@@ -39,6 +41,10 @@ class S3Dialect:
         if not key:
             if method == "POST" and "delete" in parameters:
                 return ObjectRequest(verb=_DELETION, keys=tuple(_listed_keys(bucket, exchange.body)))
+            if method == "POST" and exchange.headers.get("content-type", "").startswith("multipart/form-data"):
+                named = _FORM_KEY.search(exchange.body.kept)
+                name = named[1].decode("utf-8", "replace") if named else ""
+                return ObjectRequest(verb="POST form", unfollowed=f"{bucket}/{name}")
             return ObjectRequest(verb=verb)
         place = f"{bucket}/{key}"
         if _SUBRESOURCES & parameters.keys() or _MULTIPART & parameters.keys():

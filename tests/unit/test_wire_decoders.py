@@ -82,6 +82,15 @@ def test_a_record_of_a_lock_has_every_field_that_was_named():
     assert view("json:owner=$.o,token=$.t", {"o": "me", "t": True}).token is None
 
 
+@pytest.mark.parametrize("nobody", ["", None])
+def test_a_record_that_names_nobody_is_released(nobody):
+    """`{"owner": "", "end": 0}` gives the lock back; with an end that lies ahead it is held by whoever wrote it."""
+    reference = "json:owner=$.owner,until_s=$.end,token=$.gen"
+    assert view(reference, {"owner": nobody, "end": 0, "gen": 3}).is_released
+    assert view(reference, {"owner": nobody, "end": None, "gen": 3}).token == 3
+    assert not view(reference, {"owner": "", "end": 1_795_453_200, "gen": 3}).is_released
+
+
 def test_a_lock_may_be_no_more_than_an_object():
     """Whatever it holds, and if it is empty: it is held while it is there."""
     decode = load_decoder("exists:locks/*")

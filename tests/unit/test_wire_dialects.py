@@ -354,3 +354,23 @@ def test_what_else_is_put_to_a_blob(target, op, unfollowed):
     """A lease and a block change no blob. Metadata does, and no answer tells how. A copy writes what nobody sees."""
     asked, _ = azure(f"PUT /acct/{target}", b"x", "201")
     assert (asked.op, asked.unfollowed, asked.state) == (op, unfollowed, None)
+
+
+FORM = b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\nlocks/a\r\n--x--\r\n'
+
+
+@pytest.mark.parametrize(
+    ("read", "request_line", "body", "headers", "place"),
+    [
+        (gcs, "POST /storage/v1/b/b/o/locks%2Fa/compose", b"{}", {}, "b/locks/a"),
+        (gcs, "POST /storage/v1/b/b/o/tmp/rewriteTo/b/c/o/locks%2Fa", b"", {}, "c/locks/a"),
+        (gcs, "POST /storage/v1/b/b/o/tmp/copyTo/b/c/o/locks%2Fa", b"", {}, "c/locks/a"),
+        (gcs, "POST /upload/storage/v1/b/b/o?uploadType=resumable&name=locks%2Fa", b"", {}, "b/locks/a"),
+        (gcs, "POST /upload/storage/v1/b/b/o?uploadType=resumable", b'{"name":"locks/a"}', {}, "b/locks/a"),
+        (s3, "POST /b", FORM, {"Content_Type": "multipart/form-data; boundary=x"}, "b/locks/a"),
+    ],
+)
+def test_a_change_that_is_not_read_is_told(read, request_line, body, headers, place):
+    """What the object holds afterwards, and when it changed, was in other requests: the verdict must not be "held"."""
+    asked, _ = read(request_line, body, "200", **headers)
+    assert (asked.op, asked.key, asked.unfollowed) == (Op.NONE, "", place)
