@@ -158,7 +158,7 @@ def unchunked(data: bytes) -> bytes:
             length = int(head.partition(b";")[0], 16)
         except ValueError:
             return data
-        if not separator or len(rest) < length:
+        if not separator:
             return data
         if length == 0:
             return found

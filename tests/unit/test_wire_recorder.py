@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from lockref.errors import ConfigError
 from lockref.history import Recorder, runs_table, to_table
+from lockref.lab.recording import StateDecoder
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from reports.checks import judge
 from reports.checks.summary import Summary
@@ -17,10 +21,12 @@ from scenarios.injection.observer import Direction
 from scenarios.wire.conversation import Exchange
 from scenarios.wire.decoders import load_decoder
 from scenarios.wire.gcs import GcsDialect
-from scenarios.wire.objects import Dialect
+from scenarios.wire.objects import Dialect, ObjectRequest
+from scenarios.wire.protection import Protection
 from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.s3 import S3Dialect
 from scenarios.wire.tap import Tap
+from scenarios.wire.versions import SeenVersions
 
 OBJECT = "/storage/v1/b/b/o/lock"
 
@@ -28,12 +34,23 @@ OBJECT = "/storage/v1/b/b/o/lock"
 class Watched:
     """A recorder of one store's conversations, an exchange a second."""
 
-    def __init__(self, dialect: Dialect, decoder: str, protects: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        decoder: str | StateDecoder,
+        *,
+        protects: tuple[str, ...] = (),
+        offsets_ns: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.recorder = Recorder()
         self.wire = WireRecorder(
-            self.recorder, dialect, load_decoder(decoder),
-            protects=protects, runtime=ThreadRuntime(), clock_offsets_ns={},
-        )  # fmt: skip
+            self.recorder,
+            dialect,
+            load_decoder(decoder) if isinstance(decoder, str) else decoder,
+            protects=protects,
+            runtime=ThreadRuntime(),
+            clock_offsets_ns=offsets_ns,
+        )
         self.now_ns = NS_PER_S
 
     def asks(self, client: str, method: str, target: str, body: bytes = b"", **headers: str) -> Asked:
@@ -258,3 +275,194 @@ def test_a_date_shows_whether_a_clock_was_set_apart(header, form):
         exchange = Exchange(method="GET", path="/b/k", parameters={}, headers={header: date}, asked_ns=0)
         wire.sent(wire.asked("n1", exchange), runtime.monotonic_ns())
         assert abs(wire.clocks_off_ns["n1"] - off_s * NS_PER_S) <= 2 * NS_PER_S
+
+
+def test_a_change_of_metadata_without_an_answer_may_still_land():
+    """After 500 nobody knows which metageneration the next request meets; after a refusal everybody does."""
+    for status, met in ((500, None), (412, "7.1")):
+        watched = Gcs()
+        watched.creates("n1", 7, on="0")
+        watched.hears(watched.takes("n2"), status)
+        watched.hears(watched.asks("n1", "DELETE", f"{OBJECT}?ifGenerationMatch=7"), 204)
+        assert watched.rows()[-1]["if_version"] == met
+
+
+def test_the_tenth_metageneration_comes_after_the_ninth():
+    """Answers may come in another order than versions were made, and versions are numbers in text."""
+    seen = SeenVersions()
+    for version in ("7.9", "7.10", "7.2"):
+        seen.saw("k", version)
+    assert seen.replaced(ObjectRequest(verb="DELETE", key="k", condition="7.*")) == "7.10"
+
+
+@pytest.mark.parametrize(("status", "is_doubtful"), [(204, True), (500, True), (403, False)])
+def test_a_version_that_is_removed_by_its_id_leaves_a_hole(status, is_doubtful):
+    """S3: what the object holds then is in no answer, also where the answer is missing. A refusal changed nothing."""
+    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    watched.hears(watched.asks("n1", "DELETE", "/b/lock?versionId=v1"), status)
+    assert list(watched.wire.unfollowed) == (["b/lock"] if is_doubtful else [])
+
+
+# What the lock protects.
+
+
+class Guarded(Watched):
+    """S3; the lock protects what lies in `state/`."""
+
+    def __init__(self) -> None:
+        super().__init__(S3Dialect("b"), "json:owner=$.o", protects=("state/*",))
+
+    def puts(self, client: str, key: str, body: bytes = b"{}", status: int = 200) -> None:
+        self.hears(self.asks(client, "PUT", f"/b/{key}", body), status, etag=f'"{self.now_ns}"')
+
+    def effects(self) -> list[tuple[str, str | None, str]]:
+        """Client, lock and object of each."""
+        self.wire.settle()
+        found = self.rows("effect")
+        return [(row["node"], row["lock"], json.loads(row["detail"])["object"]) for row in found]
+
+
+def test_what_was_accepted_of_the_protected_is_an_effect():
+    """A write and a deletion, at the instant of their sending; not what was refused, and not the lock itself."""
+    watched = Guarded()
+    watched.puts("n1", "locks/a", b'{"o":"n1"}')
+    sent_ns = watched.now_ns
+    watched.puts("n1", "state/x")
+    watched.puts("n2", "state/x", status=412)
+    watched.puts("n2", "elsewhere/x")
+    watched.hears(watched.asks("n2", "DELETE", "/b/state/x"), 204)
+    watched.hears(watched.asks("n1", "POST", "/b?delete", b"<Delete><Object><Key>state/y</Key></Object></Delete>"), 200)
+    assert watched.effects() == [
+        ("n1", "b/locks/a", "b/state/x"),
+        ("n2", "b/locks/a", "b/state/x"),
+        ("n1", "b/locks/a", "b/state/y"),
+    ]
+    assert watched.rows("effect")[0]["at_ns"] == sent_ns
+    assert watched.wire.effects == 3
+
+
+def test_an_effect_waits_until_a_lock_is_known():
+    """Its guard may be seen only later; without any it stands there without one."""
+    watched = Guarded()
+    watched.puts("n1", "state/x")
+    assert watched.rows("effect") == []
+    watched.puts("n1", "locks/a", b'{"o":"n1"}')
+    assert watched.effects() == [("n1", "b/locks/a", "b/state/x")]
+    assert watched.effects() == [("n1", "b/locks/a", "b/state/x")], "written once"
+
+
+def test_the_guard_is_the_lock_of_that_name_or_the_nearest():
+    """`KEY.lock` guards KEY; else the lock with which it shares the most folders."""
+    locks = ["b/far/lock", "b/state/one/lock.d/lock", "b/state/two.lock"]
+    protection = Protection(("state/*", "far/*"))
+    assert protection.guards("b/state/two", locks) == ["b/state/two.lock"]
+    assert protection.guards("b/state/one/x", locks) == ["b/state/one/lock.d/lock"]
+    assert protection.guards("b/far/x", locks) == ["b/far/lock"]
+
+
+def test_what_is_named_as_a_lock_is_none_of_the_protected_and_the_protected_is_no_lock():
+    """In one folder: `x.tflock` is a lock although the pattern fits, and `x` is none although it reads like one."""
+    watched = Guarded()
+    watched.puts("n1", "state/x.tflock", b'{"o":"n1"}')
+    watched.puts("n1", "state/x", b'{"o":"n1"}')
+    assert list(watched.wire.locks) == ["b/state/x.tflock"]
+    assert watched.effects() == [("n1", "b/state/x.tflock", "b/state/x")]
+
+
+# What a write does to a lock.
+
+
+def test_to_renew_is_to_write_the_same_grant_again():
+    """Another token, a release or a deletion between two records: the second one takes the lock anew."""
+    watched = Watched(S3Dialect("b"), "json:owner=$.o,token=$.t,released=$.free")
+    record, version = '{{"o":"n1","t":{}}}', 0
+
+    def puts(body: str) -> None:
+        nonlocal version
+        version += 1
+        watched.hears(watched.asks("n1", "PUT", "/b/lock", body.encode()), 200, etag=f'"v{version}"')
+
+    for token in (1, 1, 2, 2):
+        puts(record.format(token))
+    watched.hears(watched.asks("n1", "DELETE", "/b/lock"), 204)
+    puts(record.format(2))
+    puts('{"o":"n1","t":2,"free":true}')
+    puts(record.format(2))
+    ops = [row["op"] for row in watched.rows("sent")]
+    assert ops == ["acquire", "renew", "acquire", "renew", "delete", "acquire", "release", "acquire"]
+
+
+def test_a_record_that_gives_back_promises_nothing():
+    """The longest promise keeps others out for as long: an end that is written with a release is none."""
+    watched = Watched(S3Dialect("b"), "json:owner=$.o,until_s=$.u,released=$.free")
+    watched.hears(watched.asks("n1", "PUT", "/b/lock", b'{"o":"n1","u":4000000000,"free":true}'), 200, etag='"v1"')
+    assert watched.wire.promised_ns == 0
+    watched.hears(watched.asks("n1", "PUT", "/b/lock", b'{"o":"n1","u":4000000000}'), 200, etag='"v2"')
+    assert watched.wire.promised_ns > 0
+
+
+def test_the_stamps_of_a_client_are_by_its_own_clock():
+    """n1's clock was set ten seconds ahead; both ask at one instant."""
+    watched = Watched(S3Dialect("b"), "json:owner=$.o", offsets_ns={"n1": 10 * NS_PER_S})
+    for client in ("n1", "n2"):
+        watched.asks(client, "GET", "/b/lock")
+    one, other = watched.rows("sent")
+    assert one["at_ns"] == other["at_ns"]
+    assert abs(one["wall_ns"] - other["wall_ns"] - 10 * NS_PER_S) < NS_PER_S
+
+
+def test_a_reading_without_a_body_shows_what_its_version_is_known_to_hold():
+    """HEAD: of a version that was seen before it is a reading; of another one nobody knows what it holds."""
+    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    watched.hears(watched.asks("n1", "PUT", "/b/lock", b'{"o":"n1"}'), 200, etag='"v1"')
+    watched.hears(watched.asks("n2", "HEAD", "/b/lock"), 200, etag='"v1"')
+    watched.hears(watched.asks("n2", "HEAD", "/b/lock"), 200, etag='"v2"')
+    known, unknown = watched.rows()[-2:]
+    assert (known["lock"], known["op"], known["owner"]) == ("b/lock", "read", "n1")
+    assert (unknown["lock"], unknown["op"], unknown["owner"]) == (None, "none", None)
+
+
+def test_what_a_decoder_raises_is_kept_and_ends_the_reading():
+    """The run is told of the first error; nothing is decoded after it."""
+    asked = []
+
+    def decode(key: str, _body: bytes) -> tuple[()]:
+        asked.append(key)
+        raise ConfigError("not a record of mine")
+
+    watched = Watched(S3Dialect("b"), decode)
+    for _ in range(2):
+        watched.hears(watched.asks("n1", "PUT", "/b/lock", b"{}"), 200, etag='"v1"')
+    assert isinstance(watched.wire.failure, ConfigError)
+    assert asked == ["b/lock"]
+
+
+# The tap.
+
+
+def test_an_answer_that_ends_with_its_connection_is_recorded_and_what_is_no_http_is_told():
+    """The last bytes come with the end; of a connection that speaks something else the run says so."""
+    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    tap = Tap("n1", watched.wire)
+    tap.opened(1, 1)
+    tap.forwarded(1, Direction.REQUEST, b"GET /b/lock HTTP/1.1\r\nHost: h\r\n\r\n", 2)
+    tap.forwarded(1, Direction.REPLY, b'HTTP/1.1 200 OK\r\nETag: "v1"\r\n\r\n{"o":"n1"}', 3)
+    assert watched.rows() == []
+    tap.closed(1, 4)
+    assert [(row["owner"], row["at_ns"]) for row in watched.rows()] == [("n1", 4)]
+    tap.opened(2, 5)
+    tap.forwarded(2, Direction.REQUEST, b"\x16\x03\x01\x02", 6)
+    tap.closed(2, 7)
+    assert "no HTTP" in tap.unreadable
+
+
+def test_an_answer_to_a_head_alone_is_an_answer_to_what_was_asked():
+    """A server may refuse before the body has come: the request counts from its first byte, and is answered once."""
+    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    tap = Tap("n1", watched.wire)
+    tap.opened(1, 1)
+    tap.forwarded(1, Direction.REQUEST, b"PUT /b/lock HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 2)
+    tap.forwarded(1, Direction.REPLY, b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n", 3)
+    tap.closed(1, 4)
+    assert [(row["at_ns"], row["op"]) for row in watched.rows("sent")] == [(2, "write")]
+    assert [(row["at_ns"], row["outcome"]) for row in watched.rows()] == [(3, "rejected")]
