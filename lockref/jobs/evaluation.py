@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reports.formats.results import Results
     from scenarios.definition.schema import Scenario
     from scenarios.runs import RunFolder
+    from scenarios.worlds.workers import LostWorker
 
 
 def evaluate(
@@ -65,6 +66,19 @@ def evaluate(
 
 
 @dataclass(frozen=True, slots=True)
+class _Contended:
+    """One run, judged. lost: the worker processes that died in it; what the others recorded was judged all the same."""
+
+    results: Results
+    lost: Sequence[LostWorker]
+
+    def require_whole(self) -> None:
+        """Errors: BackendUnavailable for a lost worker. To be asked once the results are kept."""
+        if self.lost:
+            raise BackendUnavailable(str(self.lost[0]))
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
     """What is asked of every store alike."""
 
@@ -92,13 +106,15 @@ class _Asked:
                 found["ended"] = "interrupted"
                 return found, code
             for crowd in self.crowds:
-                results = self._contended(store, contention_of(crowd), folder.part(f"contenders-{crowd}"), crowd)
-                found["contention"].append({"contenders": crowd, **told(results)})
-                codes.append(code_of([results]))
+                done = self._contended(store, contention_of(crowd), folder.part(f"contenders-{crowd}"), crowd)
+                found["contention"].append({"contenders": crowd, **told(done.results)})
+                codes.append(code_of([done.results]))
+                done.require_whole()
             for scenario in self.faults:
-                results = self._contended(store, scenario, folder.part(scenario.name), None)
-                found["faults"].append({"scenario": scenario.name, "about": scenario.about, **told(results)})
-                codes.append(code_of([results]))
+                done = self._contended(store, scenario, folder.part(scenario.name), None)
+                found["faults"].append({"scenario": scenario.name, "about": scenario.about, **told(done.results)})
+                codes.append(code_of([done.results]))
+                done.require_whole()
         except LockrefError as error:
             found["ended"] = str(error)
             codes.append(error.exit_code)
@@ -110,7 +126,7 @@ class _Asked:
         write_atomically(folder.path / "fingerprint.html", page_of([document]))
         return document, code
 
-    def _contended(self, store: str, scenario: Scenario, folder: RunFolder, crowd: int | None) -> Results:
+    def _contended(self, store: str, scenario: Scenario, folder: RunFolder, crowd: int | None) -> _Contended:
         done = contend_on(
             store,
             scenario,
@@ -121,7 +137,4 @@ class _Asked:
             progress=self.console.step,
         )
         about = provenance({"scenario": scenario.name, "provider": self.spec.name, "backends": [store]})
-        results = contention_results(self.console, done, folder, about=about)
-        if done.outcome.lost:
-            raise BackendUnavailable(str(done.outcome.lost[0]))
-        return results
+        return _Contended(contention_results(self.console, done, folder, about=about), done.outcome.lost)

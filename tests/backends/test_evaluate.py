@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lockref.cli.main import run
+from lockref.jobs import evaluation
+from reports.formats.results import Results
+from scenarios.worlds.workers import LostWorker
 from tests.conditional_server import Bucket, serving
 
 
@@ -87,3 +91,22 @@ def test_a_store_that_does_not_answer_costs_nothing_of_the_others(
 def test_crowds_are_numbers_of_clients(crowds: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["evaluate", "memory:", "--contenders", crowds]) == 2
     assert "--contenders" in capsys.readouterr().err
+
+
+def test_a_violation_in_a_run_that_lost_a_worker_is_on_the_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the other processes recorded was judged: exit code 1 and not the outage's, and the verdict stands there."""
+    monkeypatch.chdir(tmp_path)
+    worker = LostWorker(number=2, clients=("n2",), at_ns=1, ending="was killed by SIGKILL", stderr_end="")
+    broken = Results(title="", verdict="violated", statement="S3 broke", runs=1)
+    outcome = SimpleNamespace(lost=(worker,))
+    monkeypatch.setattr(evaluation, "contend_on", lambda *_asked, **_options: SimpleNamespace(outcome=outcome))
+    monkeypatch.setattr(evaluation, "contention_results", lambda *_asked, **_options: broken)
+    monkeypatch.setattr(evaluation._Asked, "_probed", lambda *_asked: ({"verdict": "conforming"}, 0))
+    monkeypatch.setattr(evaluation, "side_by_side", lambda *_asked: "")
+    monkeypatch.setattr(evaluation, "write_evaluation", lambda *_asked, **_options: Path("page"))
+    assert run(["evaluate", "memory:", "--contenders", "2", "--for", "2s", "--no-faults", "--json"]) == 1
+    [store] = json.loads(capsys.readouterr().out)["stores"]
+    assert [each["verdict"] for each in store["contention"]] == ["violated"]
+    assert store["ended"] == "worker process 2 (n2) was killed by SIGKILL"
