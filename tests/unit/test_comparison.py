@@ -107,6 +107,23 @@ def test_a_figure_that_is_mostly_undefined_has_no_interval():
     assert interval_of(resampled(quantile_of(single, 0.5), STRETCHES, seed=0)) is None
 
 
+def test_an_interval_is_the_middle_95_percent_and_holds_its_ends():
+    """Of 1001 figures the 26th and the 976th. A difference that just reaches "none" is not told apart."""
+    found = interval_of(np.arange(1001, dtype=float))
+    assert found == Interval(25.0, 975.0)
+    assert found.holds(25.0)
+    assert found.holds(975.0)
+    assert not found.holds(24.9)
+
+
+def test_a_ratio_to_nothing_is_undefined():
+    """Where one in ten resamples of the reference is 0, nobody knows how many times as much the other one is."""
+    of = np.ones(1000)
+    assert ratio_interval(2 * of, of) == Interval(2.0, 2.0)
+    of[::10] = 0.0
+    assert ratio_interval(np.ones(1000), of) is None
+
+
 def row_of(subjects: list[Subject], name: str) -> Row:
     return next(row for row in compare(subjects).rows if row.name == name)
 
@@ -117,6 +134,15 @@ def test_what_breaks_often_is_told_apart_from_what_never_breaks():
     assert row.cells[1].is_better is True
     assert difference(row, row.cells[1]).startswith("better: -")
     assert told(row, row.cells[0]) == "violated, 13 of 100 (7.8 to 21 %)"
+
+
+def test_a_race_beside_a_question_that_was_asked_once_is_not_told_apart():
+    """One store was raced, and the other one was not: the verdict of the one is no answer to the other's."""
+    raced, asked = subject("a"), subject("b")
+    raced.shares["S3"] = Share(verdict="unsafe", broken=3, judged=40)
+    asked.shares["S3"] = Share(verdict="conforming", is_asked_once=True)
+    for pair in ([raced, asked], [asked, raced]):
+        assert row_of(pair, "S3").cells[1].apart == "unknown"
 
 
 def test_a_hundred_per_cent_reads_as_such():

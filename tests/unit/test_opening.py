@@ -294,6 +294,16 @@ def test_a_fingerprint_lets_a_lock_open_and_sends_nothing(tmp_path: Path, nobody
 
 # ---- Delta's lease ----
 
+
+class FakeChannel:
+    """A way to a table on which nothing is sent."""
+
+    client, service, capabilities = "c", "store", None
+
+    def send(self, _request: object, _timeout_ns: int) -> object:
+        raise AssertionError("nothing is sent")
+
+
 ROW = "s3://lake/orders"
 LEASE = {"DYNAMO_LOCK_PARTITION_KEY_VALUE": ROW, "DYNAMO_LOCK_LEASE_DURATION": 15, "DYNAMO_LOCK_OWNER_NAME": "writer-7"}
 
@@ -306,6 +316,24 @@ def test_delta_rs_options_open_the_lease() -> None:
     assert (lock.gated.gate.key, lock.terms.validity_ns) == (ROW, 15 * 10**9)
     assert lock.owner.startswith("writer-7/")
     lock.close()
+
+
+def test_connections_go_with_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a lock on an object: nobody else is left to close what `open_lock` opened."""
+    closed: list[object] = []
+
+    class Channel(FakeChannel):
+        def close(self) -> None:
+            closed.append(self)
+
+    channel = Channel()
+    monkeypatch.setattr("lockref.opening.table_channel", lambda *_asked, **_options: channel)
+    lock = open_lock(LEASE, endpoint="http://127.0.0.1:9", region="eu-central-1", allows_unsafe=True)
+    lock.close()
+    assert not closed
+    del lock
+    gc.collect()
+    assert closed == [channel]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from urllib3.exceptions import MaxRetryError, NewConnectionError
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
 from lockref.stores.azure import WRITE_OUTCOMES, AzureStore
-from lockref.stores.azure_account import EMULATOR_NOTE, find_account, missing_credentials
+from lockref.stores.azure_account import EMULATOR_NOTE, connection_string, find_account, missing_credentials
 from lockref.stores.azure_client import BODY_BYTES_MAX
 from lockref.stores.port import Outcome, Version
 from lockref.stores.statuses import classify
@@ -356,12 +356,35 @@ def test_an_emulator_is_sent_no_credentials_of_a_real_account():
     """A signature that fits every account of the URI's server would go to whatever listens on this machine."""
     account = find_account(host="", endpoint=ENDPOINT, environ={"AZURE_STORAGE_SAS_TOKEN": SAS_TOKEN, **KEY_OF_LAKE})
     assert (account.sas, account.note) == ("", EMULATOR_NOTE)
+    # A token that names no account may be anybody's.
+    nameless = find_account(host="", endpoint=ENDPOINT, environ={"AZURE_STORAGE_SAS_TOKEN": SAS_TOKEN})
+    assert (nameless.sas, nameless.note) == ("", EMULATOR_NOTE)
     own = find_account(
         host="",
         endpoint=ENDPOINT,
         environ={"AZURE_STORAGE_ACCOUNT": "devstoreaccount1", "AZURE_STORAGE_KEY": SECRET},
     )
     assert (own.key, own.note) == (SECRET, "")
+
+
+def test_a_connection_string_leads_to_another_address_by_the_same_right():
+    """For a program's environment: what it says is read as it was meant, with the key or the token of the account."""
+    for right in ({"AccountKey": SECRET}, {"SharedAccessSignature": SAS_TOKEN}):
+        text = ";".join(f"{name}={value}" for name, value in {"AccountName": "lake", **right}.items())
+        account = find_account(host="", endpoint="", environ={"AZURE_STORAGE_CONNECTION_STRING": text})
+        led = connection_string(account, "http://127.0.0.1:1/lake")
+        found = find_account(host="", endpoint="", environ={"AZURE_STORAGE_CONNECTION_STRING": led})
+        assert (found.url, found.name) == ("http://127.0.0.1:1/lake", "lake")
+        assert (found.key, found.sas) == (right.get("AccountKey", ""), right.get("SharedAccessSignature", ""))
+
+
+def test_nobody_is_followed_elsewhere(store, adapter):
+    """A redirect would send the request again, to an address that nobody named."""
+    adapter.answer = (307, {"Location": "http://127.0.0.1:2/devstoreaccount1/container/p/k"}, b"")
+    for call in CALLS.values():
+        adapter.requests.clear()
+        assert call(store).outcome is O.REJECTED
+        assert len(adapter.requests) == 1
 
 
 @pytest.mark.parametrize(
