@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,20 @@ from reports.comparison.differences import (
     resampled,
     share_difference,
 )
-from reports.comparison.subjects import STRETCHES, UNSERVED, Figure, Share, Subject, fingerprint_subject
+from reports.comparison.subjects import (
+    STRETCHES,
+    UNSERVED,
+    Figure,
+    Share,
+    Subject,
+    _answered_s,
+    _unserved,
+    fingerprint_subject,
+    open_subject,
+)
 from reports.formats.comparison import difference, notices, told
+from reports.history_files import write_history
+from tests.histories import TIMING, History
 
 
 def subject(
@@ -128,6 +141,56 @@ def row_of(subjects: list[Subject], name: str) -> Row:
     return next(row for row in compare(subjects).rows if row.name == name)
 
 
+def real_run() -> History:
+    """Two clients on a real server: n1 gives the lock to n2, asks in vain, and takes over what n2 leaves behind."""
+    run = History(
+        run={**TIMING, "world": "real", "clients": 2, "end_ns": 2_400, "faults_end_ns": 0}, is_simulated=False
+    )
+    first = run.granted("n1", call=100, applied=150, returned=200)
+    run.released(first, call=300, applied=310, returned=320)
+    run.granted("n2", call=250, applied=340, returned=350)
+    run.fails("n1", call=360, returned=370)
+    run.granted("n1", call=380, applied=900, returned=1_000)
+    return run
+
+
+def test_the_figures_of_a_run_are_those_of_its_grants(tmp_path: Path):
+    """Waits and rates count what was granted; only what follows a release is a hand-off after one."""
+    write_history(tmp_path / "real", *real_run().tables())
+    figures = {figure.name: figure for figure in open_subject(tmp_path / "real").figures}
+    values = {name: once(figure.drawn, STRETCHES) for name, figure in figures.items()}
+    assert values["wait, median"] == 100
+    assert values["wait, 99 %"] == 620
+    assert values["hand-off after release, 99 %"] == 40
+    assert values["requests per grant"] == 4 / 3
+    assert values["grants per second"] == pytest.approx(3 / 900e-9)
+    assert {name: figure.is_less_better for name, figure in figures.items()} == {
+        name: name != "grants per second" for name in figures
+    }
+    assert not any(figure.has_interval for name, figure in figures.items() if "%" in name or "median" in name)
+
+
+def test_virtual_time_has_no_figures(tmp_path: Path):
+    """Its latencies are the scenario's."""
+    simulated = real_run()
+    simulated.run["world"] = "simulated"
+    write_history(tmp_path / "simulated", *simulated.tables())
+    assert open_subject(tmp_path / "simulated").figures == []
+
+
+def test_rates_are_per_second_in_which_the_store_was_there():
+    """A stretch that the store was silent in for half of its time counts half."""
+    silences = tuple(SimpleNamespace(begin_ns=begin, end_ns=end) for begin, end in ((50, 100), (190, 250)))
+    case: Any = SimpleNamespace(store_answers=(SimpleNamespace(silences=silences),))
+    seconds = _answered_s(case, 0, 100.0) * 1e9
+    assert seconds.tolist() == [50, 90, 50] + [100] * (STRETCHES - 3)
+
+
+def test_who_asked_and_was_never_served_is_counted():
+    results: Any = SimpleNamespace(speed=SimpleNamespace(clients_asked=7, clients_served=5))
+    assert _unserved(results)[UNSERVED] == Share(verdict="", broken=2, judged=7)
+
+
 def test_what_breaks_often_is_told_apart_from_what_never_breaks():
     row = row_of([subject("a", broken=13), subject("b")], "S3")
     assert [cell.apart for cell in row.cells] == ["reference", "apart"]
@@ -142,6 +205,33 @@ def test_a_race_beside_a_question_that_was_asked_once_is_not_told_apart():
     raced.shares["S3"] = Share(verdict="unsafe", broken=3, judged=40)
     asked.shares["S3"] = Share(verdict="conforming", is_asked_once=True)
     for pair in ([raced, asked], [asked, raced]):
+        assert row_of(pair, "S3").cells[1].apart == "unknown"
+
+
+def test_two_runs_are_resampled_apart():
+    """Of equal samples too: drawn alike, their ratio would seem certain."""
+    waits = np.random.default_rng(4).exponential(1e6, size=600)
+    cell = row_of([subject("a", waits=waits), subject("b", waits=waits)], "wait, median").cells[1]
+    assert cell.difference_low is not None
+    assert cell.difference_high is not None
+    assert cell.difference_low < 0.99
+    assert cell.difference_high > 1.01
+
+
+def test_answers_of_stores_have_an_order():
+    """Usable is safe with deviations; what is refused cannot be used at all, and what is overlooked is worst."""
+    stores = []
+    for verdict in ("usable", "conforming", "usable", "unsupported", "unsafe", "not_answered"):
+        stores.append(subject(verdict))
+        stores[-1].shares["S3"] = Share(verdict=verdict, is_asked_once=True)
+    cells = row_of(stores, "S3").cells[1:]
+    assert [cell.is_better for cell in cells] == [True, None, False, False, None]
+    assert [cell.apart for cell in cells] == ["apart", "not_apart", "apart", "apart", "unknown"]
+
+
+def test_a_clause_of_which_no_run_was_judged_is_not_told_apart():
+    """Neither better nor alike: nobody knows."""
+    for pair in ([subject("a", judged=0), subject("b")], [subject("a"), subject("b", judged=0)]):
         assert row_of(pair, "S3").cells[1].apart == "unknown"
 
 

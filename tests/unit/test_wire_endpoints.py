@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import signal
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,12 +22,15 @@ from lockref.history import Recorder, to_table
 from lockref.runtime import NS_PER_MS, ThreadRuntime
 from lockref.stores.uri import parse_store_uri
 from scenarios.injection.certificates import throwaway_authority
+from scenarios.injection.http_messages import Head
 from scenarios.injection.lane import upstream_of
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.endpoints import Endpoints
+from scenarios.wire.endpoints import Endpoints, _Sending
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.s3 import S3Dialect
+from scenarios.wire.strikes import Strikes
 from scenarios.wire.struck_program import StruckProgram
+from scenarios.wire.tap import Tap
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.fault import Fault, Trigger
 from sim.faults.network import Delay, Drip, Duplicate, LoseReply, LoseRequest, Partition
@@ -297,6 +302,68 @@ def test_a_killed_program_has_a_successor_and_one_that_ended_has_none() -> None:
         bench.programs["n1"].is_running = False
         until(lambda: len(bench.rows("fault")) == 2)
         assert not bench.programs["n1"].started.is_set()
+
+
+def test_of_overlapping_pauses_the_last_one_lets_go() -> None:
+    """The end of a pause that another one outlasts is no SIGCONT."""
+    program = Process()
+    go_on = StruckProgram(program, follows=lambda: None, runtime=ThreadRuntime()).hold(1)
+    assert go_on is not None
+    go_on(False)
+    assert program.signals == [signal.SIGSTOP]
+    go_on(True)
+    assert program.signals == [signal.SIGSTOP, signal.SIGCONT]
+
+
+def test_a_successor_is_announced_before_it_starts() -> None:
+    """Its records are those of somebody else: who writes them must be known by then."""
+    program, told = Process(), []
+    struck = StruckProgram(
+        program, follows=lambda: told.append(program.started.is_set()), runtime=ThreadRuntime()
+    )  # fmt: skip
+    struck.kill(succeeded=True)
+    program.is_running = False
+    struck.succeed()
+    until(lambda: not struck.starting)
+    assert (told, program.started.is_set()) == ([False], True)
+
+
+def test_a_fault_that_changed_nothing_says_so() -> None:
+    """How often it struck and not how often it might have; what it struck without effect is told."""
+    plan = FaultPlan(faults=(LoseReply(id="lose-1"), Delay(id="late", by_ns=1)))
+    told = list(Strikes().told(plan, {"lose-1": (5, 2, 0), "late": (4, 3, 1)}))
+    assert told == ["lose-1 (lose_reply) struck 2×, which changed nothing", "late (delay) struck 3×"]
+
+
+def test_nobody_is_started_after_the_run() -> None:
+    """A successor that is due when the run ends: the process is killed, and nobody follows it."""
+    program, runtime = Process(), ThreadRuntime()
+    struck = StruckProgram(program, follows=lambda: None, runtime=runtime)
+    struck.kill(succeeded=True)
+    struck.end()
+    struck.succeed()
+    until(lambda: not struck.starting)
+    assert not program.started.is_set()
+
+
+def test_a_request_to_a_server_that_is_gone_never_takes_effect() -> None:
+    """Nobody listens at its address: on record it was refused, so it is not one that may still land."""
+    recorder, runtime = Recorder(), ThreadRuntime()
+    wire = WireRecorder(
+        recorder, S3Dialect(), load_decoder("auto"), protects=(), runtime=runtime, clock_offsets_ns={}
+    )  # fmt: skip
+
+    async def nobody() -> None:
+        raise ConnectionRefusedError
+
+    head = Head(b"PUT /bucket/locks/x HTTP/1.1\r\nContent-Length: 2\r\n\r\n", 2, False)
+    exchange: Any = SimpleNamespace(head=head, body=b"{}", apply=nobody)
+    sending = _Sending(wire, Tap("n1", wire), runtime, "n1", exchange)
+    with pytest.raises(ConnectionRefusedError):
+        asyncio.run(sending.apply())
+    rows = to_table([recorder]).to_pylist()
+    assert [(row["kind"], row["outcome"]) for row in rows] == [("sent", "none"), ("replied", "rejected")]
+    assert "nobody listened" in rows[1]["detail"]
 
 
 def test_a_fault_that_met_nothing_is_told() -> None:

@@ -54,6 +54,8 @@ def test_what_cannot_be_is_refused_at_once(arguments, code, words, tmp_path, mon
         ("{kind: pause, client: n1, at: 1s, for: 1s, task: heartbeat}", "single threads of a process"),
         ("{kind: step, client: n1, at: 1s, by: 1s}", "set for one process alone"),
         ("{kind: offset, client: n1, at: 1s, by: 1s}", "from its start only"),
+        ("{kind: offset, client: n1, at: 0s, for: 1s, by: 1s}", "from its start only"),
+        ("{kind: delete_object, at: 1s}", "past the endpoints, which would leave a hole in the record"),
     ],
 )
 def test_faults_that_no_wire_can_do_are_named(fault, words, tmp_path, monkeypatch, capsys):
@@ -63,6 +65,14 @@ def test_faults_that_no_wire_can_do_are_named(fault, words, tmp_path, monkeypatc
     code, told = said(capsys, "--plan", "plan.yaml", "--", "true")
     assert code == 2
     assert words in told
+
+
+def test_a_network_that_loses_by_chance_is_refused(tmp_path, monkeypatch, capsys):
+    """Only a simulated network does: whoever expects it here would see a run without it."""
+    monkeypatch.chdir(tmp_path)
+    Path("plan.yaml").write_text(f"{PLAN}network: {{loss: 0.1}}\n")
+    code, told = said(capsys, "--plan", "plan.yaml", "--", "true")
+    assert (code, "loses messages by chance; write faults instead" in told) == (2, True)
 
 
 def test_a_server_that_does_not_answer_is_told(tmp_path, monkeypatch, capsys):
