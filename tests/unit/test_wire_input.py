@@ -55,7 +55,7 @@ def test_what_cannot_be_is_refused_at_once(arguments, code, words, tmp_path, mon
         ("{kind: step, client: n1, at: 1s, by: 1s}", "set for one process alone"),
         ("{kind: offset, client: n1, at: 1s, by: 1s}", "from its start only"),
         ("{kind: offset, client: n1, at: 0s, for: 1s, by: 1s}", "from its start only"),
-        ("{kind: delete_object, at: 1s}", "past the endpoints, which would leave a hole in the record"),
+        ("{kind: delete_object, at: 1s}", "past the endpoints, so the record of requests would be incomplete"),
     ],
 )
 def test_faults_that_no_wire_can_do_are_named(fault, words, tmp_path, monkeypatch, capsys):
