@@ -51,6 +51,8 @@ def load_cluster(path: str | Path) -> Cluster:
     path = Path(path)
     if path.is_dir():
         raise ClusterFileError([Problem(Location(str(path)), f"is a folder; expected a {DOCUMENT} (.yaml)")])
+    if path.is_symlink() and not path.exists():
+        raise ClusterFileError([Problem(Location(str(path)), "is a link that leads to no file")])
     if not path.exists():
         beside = sorted(each.name for each in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
         words = f"there is no such file.{did_you_mean(path.name, beside)}"

@@ -27,8 +27,9 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 UNSUPPORTED: Final = {"batchMessageMode": "is not supported: every message carries one transition. Leave the key out"}
 """Keys that some version of Helix has, and why they are refused."""
 
-_NO_ZNODE = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
-"""What ZooKeeper does not allow in a path, and the separator itself."""
+_NO_ZNODE = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+"""What ZooKeeper does not allow in a path, and the separator itself. Characters beyond 16 bits, such as emoji, are two
+surrogates to it."""
 
 
 class Problem(NamedTuple):
@@ -118,10 +119,12 @@ class FileValues:
         name = self.text(path, found, key)
         if name is None:
             return None
-        if name in (".", "..") or _NO_ZNODE.search(name):
-            self.wrong(
-                (*path, key), f"is {shown(name)}; a name is part of a path, so it has no '/' and is not '.' or '..'"
-            )
+        forbidden = _NO_ZNODE.search(name)
+        if name in (".", "..") or forbidden is not None:
+            words = "a name is part of a path, so it has no '/' and is not '.' or '..'"
+            if forbidden is not None and forbidden[0] != "/":
+                words = f"ZooKeeper takes no character U+{ord(forbidden[0]):04X} in a path"
+            self.wrong((*path, key), f"is {shown(name)}; {words}")
             return None
         if names is not None:
             if name in names:

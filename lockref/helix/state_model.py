@@ -157,11 +157,23 @@ class StateModel:
             for state in self.states
             if state != ERROR and self.next_hop(self.initial, state) is None
         ]
+        found += [
+            Flaw(("transitions",), f"the way from {self.initial} to {state} leads over {DROPPED}, where a replica ends")
+            for state in self.states
+            if state != DROPPED and self._leads_over_dropped(self.initial, state)
+        ]
         return found + [
             Flaw(("transitions",), f"there is no way from {state} to {DROPPED}")
             for state in self.states
             if self.next_hop(state, DROPPED) is None
         ]
+
+    def _leads_over_dropped(self, source: str, target: str) -> bool:
+        """Does a replica that is moved hop by hop come to its end before it arrives?"""
+        place: str | None = source
+        while place not in (None, target, DROPPED):
+            place = self.next_hop(str(place), target)
+        return place == DROPPED != source
 
     # As Helix stores it.
 

@@ -144,6 +144,11 @@ ROWS: Sequence[tuple[str, str, list[str]]] = [
         ],
     ),
     (
+        "resource's name with a character that is two to ZooKeeper",
+        edited("name: lock-group #", 'name: "lock🔒" #'),
+        [f"f.yaml:3:11: {RESOURCE}.name: is 'lock🔒'; ZooKeeper takes no character U+1F512 in a path"],
+    ),
+    (
         "resource's name twice",
         edited("participants: #", RESOURCES.removeprefix("resources:\n") + "participants: #"),
         ["f.yaml:42:11: resources.1.name: is 'lock-group'; another one above has that name"],
@@ -367,6 +372,11 @@ ROWS: Sequence[tuple[str, str, list[str]]] = [
         [f"f.yaml:23:11: {MODEL}.transitions.3: two transitions lead from LOCKED to DROPPED"],
     ),
     (
+        "a way over DROPPED",
+        edited("from: RELEASED\n          to: LOCKED", "from: DROPPED\n          to: LOCKED"),
+        [f"f.yaml:14:9: {MODEL}.transitions: the way from RELEASED to LOCKED leads over DROPPED, where a replica ends"],
+    ),
+    (
         "a state that cannot be reached",
         edited("from: RELEASED\n          to: LOCKED", "from: DROPPED\n          to: LOCKED")
         .replace("        - name: Undrop\n          from: DROPPED\n          to: RELEASED\n", "")
@@ -578,6 +588,14 @@ def test_a_file_that_cannot_be_read_is_one_located_problem(tmp_path: Path, name:
         load_cluster(path)
     (problem,) = caught.value.problems
     assert (problem.location.path, problem.message) == (str(path), said)
+
+
+def test_a_link_to_nowhere_is_one_located_problem(tmp_path: Path):
+    """It is there, and no other file is meant."""
+    path = tmp_path / "round.yaml"
+    path.symlink_to(path)
+    with pytest.raises(ClusterFileError, match=r"round\.yaml: is a link that leads to no file"):
+        load_cluster(path)
 
 
 @pytest.mark.parametrize(
