@@ -324,6 +324,26 @@ def test_stores_stand_side_by_side_by_their_fingerprints():
     assert difference(row, row.cells[1]).endswith("of rounds")
 
 
+def test_the_latency_of_many_requests_has_its_99th_percentile():
+    """Two hundred are enough for it, and each figure is the one of that name."""
+    document = fingerprint("http://a", C2="conforming")
+    document["latency"]["create"] |= {"requests": 200, "p90_ns": 5_000_000}
+    figures = fingerprint_subject(document, Path("a")).figures
+    assert {figure.name: once(figure.drawn, STRETCHES) for figure in figures} == {
+        "create, median": 2_000_000,
+        "create, 99 %": 9_000_000,
+    }
+    assert not any(figure.has_interval for figure in figures), "one number each, and no samples"
+
+
+def test_a_race_of_which_no_round_was_judged_is_no_share():
+    """Its verdict is the whole answer, as of a question that is asked once."""
+    document = fingerprint("http://a", C2="not_answered")
+    document["clauses"]["C2"]["rate"] = {"rounds": 0, "faulty": 0}
+    share = fingerprint_subject(document, Path("a")).shares["C2"]
+    assert (share.is_asked_once, share.judged) == (True, 0)
+
+
 def test_the_command_shows_two_runs_side_by_side(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,87 @@
+"""What a run on the wire knows of itself: when its time is over, and why its record proves less than it seems."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from scenarios.wire.live_run import LiveRun
+
+
+class Program:
+    """A program that is still at work, and ends when it is asked to."""
+
+    exit_codes = (0,)
+
+    def __init__(self) -> None:
+        self.is_running = True
+
+    def ask_to_end(self) -> bool:
+        self.is_running = False
+        return True
+
+    def wait(self, _timeout_ns: int) -> bool:
+        return True
+
+
+def live_run(**known: Any) -> Any:
+    """A run of one client of which just this is known; nothing is started."""
+    run: Any = object.__new__(LiveRun)
+    wire = SimpleNamespace(failure=None, requests={"n1": 3}, locks={"b/lock": None}, unfollowed={})
+    run._wire = SimpleNamespace(**{**vars(wire), **known})
+    run._runtime = ThreadRuntime()
+    run._settings = SimpleNamespace(lasting_ns=60 * NS_PER_S)
+    run._begin_ns = run._runtime.monotonic_ns()
+    run._is_cut_off = False
+    run._overtime = []
+    run._programs = {"n1": Program()}
+    run._struck = {"n1": SimpleNamespace(starting=0)}
+    work = SimpleNamespace(is_expecting=False, raise_failure=lambda: None)
+    run._endpoints = SimpleNamespace(work=work, taps={"n1": SimpleNamespace(unreadable="")})
+    return run
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_a_run_whose_time_is_over_is_cut_off(is_late: bool) -> None:
+    """Who waits then has not waited for ever, and who was still at work is named. Who ends before is no such case."""
+    run = live_run()
+    if is_late:
+        run._begin_ns -= 61 * NS_PER_S
+    else:
+        run._programs["n1"].is_running = False
+    run._await_end()
+    assert (run._is_cut_off, run._overtime) == ((True, ["n1"]) if is_late else (False, []))
+
+
+def test_a_process_that_is_due_is_waited_for() -> None:
+    """Between a crash and the next process no program runs, and the run is not over."""
+    run = live_run()
+    run._programs["n1"].is_running = False
+    assert not run._is_busy()
+    run._struck["n1"].starting = 1
+    assert run._is_busy()
+    run._struck["n1"].starting, run._endpoints.work.is_expecting = 0, True
+    assert run._is_busy()
+
+
+@pytest.mark.parametrize(
+    ("known", "unreadable", "doubts"),
+    [
+        ({}, "", []),
+        ({"requests": {}}, "", ["the program never sent a request to its endpoint: does it take"]),
+        ({"locks": {}}, "", ["no object held a lock record that could be read"]),
+        ({"unfollowed": {"b/lock": None}}, "", ["a version of b/lock was removed by its id"]),
+        ({"unfollowed": {"b/other": None}}, "", []),
+        ({}, "no HTTP/1.1", ["some connections could not be read, so requests may be missing (n1: no HTTP/1.1)"]),
+    ],
+)
+def test_what_weakens_a_record_is_told(known: dict[str, Any], unreadable: str, doubts: list[str]) -> None:
+    """Each is a reason why the run proves nothing; what happened to an object that is no lock is none."""
+    run = live_run(**known)
+    run._endpoints.taps["n1"].unreadable = unreadable
+    found = run.doubts()
+    assert len(found) == len(doubts)
+    assert all(told.startswith(doubt) for told, doubt in zip(found, doubts, strict=True)), found
