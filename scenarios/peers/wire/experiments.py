@@ -44,6 +44,7 @@ class Experiment:
     may_break: tuple[str, ...] = ()
     backend: str = "ministack"
     protects: str = "state/*"
+    decoder: str = "auto"
     clients: int = 2
     lasting_s: int = 60
     validity_s: int | None = None
@@ -59,6 +60,11 @@ def _worker(cycles: int, hold: str, ttl: str, *more: str) -> Callable[[], tuple[
 def _gcslock(cycles: int, hold: str, expiry: str) -> Callable[[], tuple[str, ...]]:
     script = str(programs.FILES / "gcslock.sh")
     return lambda: ("sh", script, str(programs.gcslock()), str(cycles), hold, expiry)
+
+
+def _bucket_locker(cycles: int, hold: str) -> Callable[[], tuple[str, ...]]:
+    script = str(programs.FILES / "bucket_locker_worker.py")
+    return lambda: (str(programs.bucket_locker()), "-I", script, str(cycles), hold)
 
 
 def _apply(hold: str, cycles: int, patience: str) -> Callable[[], tuple[str, ...]]:
@@ -77,6 +83,7 @@ def _leaser(cycles: int, hold: str, ttl: str) -> Callable[[], tuple[str, ...]]:
 _STATE: Final = "*.tfstate"
 _BACKEND: Final = ("main.tf",)
 _FAKE: Final = "fake-gcs-server"
+_THERE: Final = "exists:locks/*"
 
 EXPERIMENTS: Final = {
     each.name: each
@@ -135,6 +142,25 @@ EXPERIMENTS: Final = {
             name="gcslock-clocks", argv=_gcslock(2, "3", "8"), plan="clocks-apart", backend=_FAKE, breaks=("S5",),
             may_break=("S1", "S4", "S6"),
             shows="a client whose clock is ahead takes a live lock",
+        ),
+        Experiment(
+            name="bucket-locker", argv=_bucket_locker(4, "0.3"), plan="no-fault", backend=_FAKE, decoder=_THERE,
+            shows="undisturbed, two clients take turns",
+        ),
+        Experiment(
+            name="bucket-locker-paused", argv=_bucket_locker(4, "0.3"), plan="paused-holder", backend=_FAKE,
+            decoder=_THERE,
+            shows="no lease: nobody takes over, so nobody writes over anybody; the others wait",
+        ),
+        Experiment(
+            name="bucket-locker-lost-grant", argv=_bucket_locker(2, "0.3"), plan="lost-grant", backend=_FAKE,
+            decoder=_THERE, breaks=("L1",), validity_s=5, handover_s=10, lasting_s=40,
+            shows="the client's own retry meets the lock that was just made (412), and keeps everybody out, itself too",
+        ),
+        Experiment(
+            name="bucket-locker-killed", argv=_bucket_locker(3, "0.3"), plan="killed-first-holder", backend=_FAKE,
+            decoder=_THERE, breaks=("L1", "L2"), validity_s=5, handover_s=10, lasting_s=40,
+            shows="a killed holder keeps everybody out until somebody deletes its lock by hand",
         ),
         Experiment(
             name="opentofu", argv=_apply("1", 2, "60s"), plan="no-fault", handover_s=20, lasting_s=120,
@@ -232,6 +258,7 @@ def show(experiment: Experiment, folder: Path) -> Shown:
         clients=experiment.clients,
         plan=load_scenario(PLANS / f"{experiment.plan}.yaml"),
         protects=(experiment.protects,),
+        decoder=experiment.decoder,
         lasting_ns=experiment.lasting_s * NS_PER_S,
         templates=tuple(programs.FILES / name for name in experiment.templates),
         validity_ns=None if experiment.validity_s is None else experiment.validity_s * NS_PER_S,

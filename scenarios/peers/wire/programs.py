@@ -1,6 +1,6 @@
 """The released programs: in which version, from where, and the environment of each, built once.
 
-Two come from PyPI. Two are Go modules, which are built here from the released source: OpenTofu as it is (its module
+Three come from PyPI. Two are Go modules, which are built here from the released source: OpenTofu as it is (its module
 cannot be installed by name, because it replaces dependencies), and Litestream's leaser as a library under a small
 program, because Litestream's own command does not offer it.
 """
@@ -36,7 +36,14 @@ GCSLOCK: Final = Original(
     role="a lease in the metadata of one GCS object, of PyPI",
     packages=Packages(version="0.0.6", requirements=("gcslock==0.0.6",), python_min=(3, 11)),
 )
-ON_THE_WIRE: Final = (S3_LOCKS, GCSLOCK)
+BUCKET_LOCKER: Final = Original(
+    name="bucket-locker",
+    role="a lock that is one GCS object, without a lease, of PyPI",
+    packages=Packages(
+        version="1.0.8", requirements=("bucket-locker==1.0.8", "google-cloud-storage==3.17.1"), python_min=(3, 11)
+    ),
+)
+ON_THE_WIRE: Final = (S3_LOCKS, GCSLOCK, BUCKET_LOCKER)
 """Those that have an environment of packages."""
 
 OPENTOFU: Final = ("github.com/opentofu/opentofu", "v1.12.6", "h1:0VT4P8pMmGcCUnQ9JDrJ+Qg2d35Vzm4FFd/9+H7oF98=")
@@ -58,6 +65,11 @@ def gcslock() -> Path:
             "the object that gcslock guards is written with curl, which is not on PATH; install it"
         )
     return GCSLOCK.python().with_name("gcslock")
+
+
+def bucket_locker() -> Path:
+    """The Python in which bucket-locker is installed. Errors: BackendUnavailable if it cannot be had."""
+    return BUCKET_LOCKER.python()
 
 
 def opentofu() -> Path:
