@@ -44,7 +44,7 @@ UNSEEN: Final = (
 )
 _LOOK_EVERY_NS: Final = NS_PER_S // 10
 _GRACE_NS: Final = 2 * NS_PER_S
-_LOCKS_TOLD_MAX: Final = 3
+_NAMES_TOLD_MAX: Final = 3
 _DATES_APART_MAX_NS: Final = 2 * NS_PER_S
 """How far the best dated request of a client may be from its clock: dates are whole seconds, and requests take time."""
 
@@ -242,13 +242,11 @@ class LiveRun:
             )
         elif not self._wire.locks:
             found.append("no object held a lock record that could be read; name its decoder with --decoder")
-        found += [
-            f"{key} was changed by a request that is not read, so who changed it and what it held then is not known"
-            for key in self._wire.unfollowed
-            if key in self._wire.locks or self._wire.is_protected(key)
-        ]
+        unread = [key for key in self._wire.unfollowed if key in self._wire.locks or self._wire.is_protected(key)]
+        if unread:
+            found.append(f"{_some(unread)} was changed by requests that are not read, so what it held is not known")
         if self._wire.locks:
-            found += [_unguarded(key, locks) for key, locks in self._wire.unguarded.items()]
+            found += _unguarded(self._wire.unguarded)
         if self._settings.protects and not self._wire.effects:
             found.append(f"no object that fits {' or '.join(self._settings.protects)} was written, so S4 was not asked")
         found += [
@@ -288,11 +286,21 @@ class LiveRun:
         return f" ({'; '.join(told)})" if told else ""
 
 
-def _unguarded(key: str, locks: tuple[str, ...]) -> str:
-    if not locks:
-        return f"no record was read of the lock that guards {key}, so S4 was not asked of it"
-    shown = ", ".join(locks[:_LOCKS_TOLD_MAX]) + (", …" if len(locks) > _LOCKS_TOLD_MAX else "")
-    return f"which of the locks {shown} guards {key} cannot be told; name it: --protects 'KEYS by LOCK'"
+def _unguarded(written: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Of protected objects that cannot be judged: why, a sentence for each set of locks that may guard them."""
+    by_locks: dict[tuple[str, ...], list[str]] = {}
+    for key, locks in written.items():
+        by_locks.setdefault(locks, []).append(key)
+    return [
+        f"which of the locks {_some(locks)} guards {_some(keys)} cannot be told; name it: --protects 'KEYS by LOCK'"
+        if locks
+        else f"no record was read of the lock that guards {_some(keys)}, so S4 was not asked of it"
+        for locks, keys in by_locks.items()
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMES_TOLD_MAX]) + (", …" if len(names) > _NAMES_TOLD_MAX else "")
 
 
 def _seconds(duration_ns: int) -> str:

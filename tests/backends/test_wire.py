@@ -159,6 +159,30 @@ def test_a_pattern_that_nothing_fits_proves_nothing(wire):
     assert told["reasons"] == ["no object that fits stat/* was written, so S4 was not asked"]
 
 
+TWO_LOCKS = """
+import json, os, time, boto3
+from botocore.exceptions import ClientError
+s3, bucket, me = boto3.client("s3"), os.environ["LOCKREF_BUCKET"], os.environ["LOCKREF_CLIENT"]
+lock, done = f"locks/of-{me}.json", 0
+body = json.dumps({"id": me, "until": time.time() + 60}).encode()
+made = s3.put_object(Bucket=bucket, Key=lock, Body=body, IfNoneMatch="*")["ETag"]
+s3.put_object(Bucket=bucket, Key=f"state/of-{me}", Body=b"x")
+s3.delete_object(Bucket=bucket, Key=lock, IfMatch=made)
+"""
+
+
+def test_two_locks_in_one_folder_accuse_nobody(wire):
+    """Each client writes under its own lock. Which lock guards what is told by the user, or the verdict is open."""
+    program = ("--clients", "2", "--decoder", LEASE_DECODER)
+    start = ("--", sys.executable, "-c", TWO_LOCKS)
+    code, told = wire(*program, "--protects", "state/*", *start)
+    assert (code, told["verdict"]) == (3, "inconclusive"), told["failures"]
+    assert "--protects 'KEYS by LOCK'" in told["reasons"][0]
+    named = [f"state/of-n{number} by locks/of-n{number}.json" for number in (1, 2)]
+    code, told = wire(*program, "--protects", named[0], "--protects", named[1], *start)
+    assert (code, told["verdict"]) == (0, "held"), told["reasons"]
+
+
 def test_a_program_that_the_command_ended_did_not_end_by_itself(wire):
     """Which clients were still at work when the time was over is told; the signal that ended them was ours."""
     _, told = wire("--clients", "1", "--for", "1s", *ON_THE_WIRE, "--", "sleep", "60")
