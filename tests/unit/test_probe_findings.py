@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lockref.errors import ConfigError
+from lockref.stores.port import Outcome
 from lockref.stores.probe import fingerprint
 from lockref.stores.probe.clauses import CLAUSES, CONDITIONS, DESIGNS, Verdict
 from lockref.stores.uri import parse_store_uri
 from reports.formats.exit_codes import worst
 from scenarios.probe import gate
-from scenarios.probe.findings import Finding, Rate, judged_design, overall
+from scenarios.probe.calls import PUT, Answer, Call
+from scenarios.probe.findings import WITNESSES_MAX, Finding, Rate, judged_design, overall
 from scenarios.probe.fingerprint import document_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.run import Probed, probe
@@ -87,6 +90,59 @@ def test_a_lock_that_only_creates_does_not_mind_replacements() -> None:
     assert judged_design(DESIGNS["create"], findings)["verdict"] == "cannot carry"
 
 
+def in_parts(**noted: tuple[str, ...]) -> Finding:
+    """C16, with a sentence of that kind in each of these parts; "" is the clause as a whole."""
+    finding = found("C16", kept=1)
+    for kind, parts in noted.items():
+        for part in parts:
+            finding.part = part
+            finding.note(getattr(finding, kind), f"{kind} {part}")
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict"),
+    [
+        (in_parts(unsafe=("replace",)), "usable"),
+        (in_parts(unsafe=("create",)), "unsafe"),
+        (in_parts(unsafe=("",)), "unsafe"),
+        (in_parts(unsafe=("replace",), unanswered=("create",)), "not_answered"),
+        (in_parts(unsafe=("replace",), unanswered=("",)), "not_answered"),
+        (in_parts(unanswered=("replace",)), "usable"),
+        (in_parts(unanswered=("",)), "not_answered"),
+        (found("C16"), "not_answered"),
+    ],
+)
+def test_a_part_of_a_clause_is_spoilt_by_itself_and_by_the_whole(finding: Finding, verdict: str) -> None:
+    """C16 for a lock that only creates: what was seen of replacements does not count, what was never asked does."""
+    assert finding.verdict_for("create") == verdict
+
+
+def test_a_refusal_is_a_reason_why_not_beside_a_missing_answer() -> None:
+    """Compare-and-swap: C4 is refused and C3 was not asked. Nothing that is still to come makes it good."""
+    findings = all_kept() | {"C3": found("C3"), "C4": found("C4", unsupported=["501"])}
+    assert judged_design(DESIGNS["cas"], findings)["verdict"] == "cannot carry"
+
+
+def test_what_is_told_begins_with_what_is_wrong() -> None:
+    """Faults, open questions, deviations, refusals; a witness has a bound, and a reason only where nothing came."""
+    finding = found(unsafe=["a"], unanswered=["b"], deviations=["c"], unsupported=["d"])
+    assert finding.told == ["a", "b", "c", "d"]
+    for number in range(WITNESSES_MAX + 1):
+        finding.saw(Call(verb=PUT, key="k"), Answer(outcome=Outcome.REJECTED, status=number or None, reason="why"))
+    assert len(finding.witness) == WITNESSES_MAX
+    assert [told.get("reason") for told in finding.witness[:2]] == ["why", None]
+
+
+def test_the_rate_of_a_clause_is_that_of_all_its_races() -> None:
+    """Rounds and faults add up, and their interval is from its low end to its high one."""
+    finding = found("C3", unsafe=["x"])
+    finding.rates += [Rate(name="one", rounds=60, faulty=15), Rate(name="two", rounds=40)]
+    told: Any = finding.as_facts()["rate"]
+    assert (told["rounds"], told["faulty"], told["share"]) == (100, 15, 0.15)
+    assert (told["low"], told["high"]) == (pytest.approx(0.093, abs=0.001), pytest.approx(0.233, abs=0.001))
+
+
 def test_a_design_without_an_answer_or_with_a_refused_request_says_which() -> None:
     """A 501 is a reason why not; a missing answer is no reason for anything."""
     findings = all_kept()
@@ -140,6 +196,9 @@ def document(findings: dict[str, Finding]) -> dict[str, object]:
         ({"C3": {}}, ["cas"], {"is_gone": True}, 3),
         ({"C4": {"unsafe": ["x"]}, "C3": {}}, [], {"is_gone": True}, 1),
         ({"C13": {"unsupported": ["501"]}}, ["C13"], {}, 1),
+        ({"C13": {"unsafe": ["x"]}, "C3": {}}, ["C3", "C13"], {}, 1),
+        ({"C3": {}}, ["C3"], {}, 3),
+        ({"C3": {"kept": 1, "deviations": ["x"]}}, ["C3"], {}, 0),
         ({}, [], {"is_interrupted": True}, 130),
     ],
 )

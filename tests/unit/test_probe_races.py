@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import CLAUSES, Verdict
 from scenarios.probe import races, spread
-from scenarios.probe.calls import PUT, Answer, Call
+from scenarios.probe.calls import DELETE, PUT, Answer, Call
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.session import Unanswered
+from tests.scripted_store import ScriptedStore, session_of
 
 REFUSED = Answer(outcome=Outcome.PRECONDITION_FAILED, status=412)
 LOST = Answer(outcome=Outcome.AMBIGUOUS)
@@ -39,6 +41,7 @@ class Shows:
         ([REFUSED] * 4, b"1", 1, 0),
         ([REFUSED] * 4, None, 1, 0),
         ([REFUSED] * 3 + [LOST], b"3", 0, 1),
+        ([REFUSED] * 3 + [Answer(outcome=Outcome.REJECTED, status=403)], b"start", 0, 1),
     ],
 )
 def test_a_race_without_a_winner(answers: list[Answer], left: bytes | None, faulty: int, void: int) -> None:
@@ -46,6 +49,133 @@ def test_a_race_without_a_winner(answers: list[Answer], left: bytes | None, faul
     finding, rate = Finding(CLAUSES["C3"]), Rate(name="replacements")
     races.judge(Shows(left), finding, rate, CALLS, answers, before=b"start")  # type: ignore[arg-type]
     assert (rate.faulty, rate.void) == (faulty, void)
+
+
+WON = Answer(outcome=Outcome.APPLIED, status=200, version="2")
+UNKNOWN = Answer(outcome=Outcome.REJECTED, status=501)
+
+
+@pytest.mark.parametrize(
+    ("answers", "left", "fault"),
+    [
+        ([REFUSED, WON, REFUSED, REFUSED], b"1", ""),
+        ([REFUSED, WON, REFUSED, UNKNOWN], b"1", ""),
+        ([REFUSED, WON, REFUSED, LOST], b"1", ""),
+        ([REFUSED, WON, REFUSED, LOST], b"3", "let a request take effect beside the winner"),
+        ([REFUSED, WON, REFUSED, REFUSED], b"start", "confirmed a request, and shows what was there before"),
+        ([REFUSED, WON, REFUSED, REFUSED], b"2", "does not hold the winner's bytes afterwards"),
+        ([WON, WON, REFUSED, REFUSED], b"1", "let several simultaneous requests succeed that carry one condition"),
+    ],
+)
+def test_a_race_with_a_winner(answers: list[Answer], left: bytes, fault: str) -> None:
+    """C3: one wins, its bytes are there, and no other one's. The witness is the first winner and one that lost."""
+    finding, rate = Finding(CLAUSES["C3"]), Rate(name="replacements", winners_max=1)
+    races.judge(Shows(left), finding, rate, CALLS, answers, before=b"start")  # type: ignore[arg-type]
+    assert (rate.rounds, rate.faulty, rate.fault) == (1, bool(fault), fault)
+    assert rate.winners_max == answers.count(WON)
+    first, loser = answers.index(WON), answers.index(REFUSED)
+    seen = [(f"racer {number} of 4", "applied") for number in range(first, first + answers.count(WON))]
+    seen += [(f"racer {loser} of 4", "precondition_failed"), ("afterwards", "applied")]
+    assert [(told["note"], told["outcome"]) for told in finding.witness] == (seen if fault else [])
+
+
+def test_a_race_of_deletes_leaves_nothing() -> None:
+    """C9: what a delete leaves is an absent object, whatever body the other requests had."""
+    calls = [Call(verb=DELETE, key="k", match="1", body=b"unsent"), Call(verb=PUT, key="k", body=b"1", match="1")]
+    for left, faulty in ((None, 0), (b"1", 1)):
+        finding, rate = Finding(CLAUSES["C9"]), Rate(name="deletes")
+        races.judge(Shows(left), finding, rate, calls, [WON, REFUSED], before=b"start")  # type: ignore[arg-type]
+        assert (rate.rounds, rate.faulty) == (1, faulty)
+        assert [told["request"] for told in finding.witness] == (["delete", "put", "read"] if faulty else [])
+
+
+@pytest.mark.parametrize(
+    ("rounds", "faulty", "verdict"),
+    [(4, 0, "conforming"), (3, 0, "not_answered"), (0, 0, "not_answered"), (4, 1, "unsafe"), (30, 1, "unsafe")],
+)
+def test_so_many_rounds_make_a_verdict(rounds: int, faulty: int, verdict: str) -> None:
+    """Four clean rounds are the least, one faulty one is enough, and none has no verdict; a fault keeps nothing."""
+    session = session_of(ScriptedStore(), rounds_max=rounds or 4)
+    finding = Finding(CLAUSES["C2"])
+
+    def judged(_session: Any, finding: Finding, rate: Rate, _form: races.Form) -> None:
+        if not rounds:
+            raise Unanswered("no answer")
+        rate.rounds += 1
+        rate.faulty = min(rate.rounds, faulty)
+
+    races.repeat(session, finding, judged, name="creates", end_ns=session.end_ns)
+    [rate] = finding.rates
+    assert (rate.rounds, rate.void, finding.verdict) == (rounds, 0 if rounds else 4, verdict)
+    assert bool(finding.kept) is (verdict == "conforming")
+
+
+def test_a_proven_fault_ends_the_rounds_once_there_are_enough() -> None:
+    """Five faulty rounds, and twelve in all: more of them only sharpen the rate."""
+    session = session_of(ScriptedStore(), rounds_max=40)
+    finding = Finding(CLAUSES["C2"])
+
+    def judged(_session: Any, _finding: Finding, rate: Rate, _form: races.Form) -> None:
+        rate.rounds += 1
+        rate.faulty = min(rate.rounds, 5)
+
+    races.repeat(session, finding, judged, name="creates", end_ns=session.end_ns)
+    assert (finding.rates[0].rounds, finding.rates[0].faulty) == (12, 5)
+
+
+class OnItsWay:
+    """A session in which one request is held up while another one lands."""
+
+    serves_one_at_a_time = False
+
+    def __init__(self, first: Answer, last: Answer, left: bytes) -> None:
+        self.store = SimpleNamespace(is_wire=True)
+        self.first, self.last, self.left = first, last, left
+        self.counts: list[Answer] = []
+
+    def key(self, name: str) -> str:
+        return name
+
+    def body(self, about: str) -> bytes:
+        return about.encode()
+
+    def make(self, _key: str, _body: bytes) -> str:
+        return "1"
+
+    def hold(self, _call: Call) -> Any:
+        return SimpleNamespace(release=lambda: self.last)
+
+    def ask_beside(self, _held: Any, _call: Call) -> Answer:
+        return self.first
+
+    def counted(self, _calls: list[Call], answers: list[Answer]) -> None:
+        self.counts += answers
+
+    def read(self, _key: str) -> Answer:
+        return Answer(outcome=Outcome.APPLIED, body=self.left, version="9")
+
+    def clear(self, _key: str) -> None: ...
+
+
+@pytest.mark.parametrize("absent", [True, False])
+@pytest.mark.parametrize(
+    ("first", "last", "left", "verdict"),
+    [
+        (WON, REFUSED, b"quick", "conforming"),
+        (WON, WON, b"quick", "unsafe"),
+        (WON, WON, b"slow", "unsafe"),
+        (WON, REFUSED, b"slow", "unsafe"),
+        (WON, LOST, b"slow", "not_answered"),
+        (REFUSED, WON, b"slow", "not_answered"),
+    ],
+)
+def test_a_request_that_was_held_up(first: Answer, last: Answer, left: bytes, verdict: str, absent: bool) -> None:
+    """C2, C3: it comes too late. Without its answer, or where the other one did not land, it shows nothing."""
+    session: Any = OnItsWay(first, last, left)
+    finding = Finding(CLAUSES["C2"])
+    races.held_up(session, finding, absent=absent)
+    assert finding.verdict == verdict
+    assert session.counts == [last], "it is counted, and may still land"
 
 
 def raced(faulty: int, rounds: int, part: str = "replace") -> Rate:
@@ -140,9 +270,9 @@ def test_a_process_that_falls_silent_ends_the_races(monkeypatch: pytest.MonkeyPa
     process: Any = Process()
     racers._racers.append(spread._Racer(process, here))
     session: Any = Raced()
-    form = races.Form(name="plain", size=1, headers={}) if hasattr(races, "Form") else None
+    form = races.Form(name="plain", size=1)
     with pytest.raises(Unanswered):
-        spread._round(racers, True, session, Finding(CLAUSES["C16"]), Rate(name="creates", racing=2), form)  # type: ignore[arg-type]
+        spread._round(racers, True, session, Finding(CLAUSES["C16"]), Rate(name="creates", racing=2), form)
     assert session.kept == ["race-spread"]
     assert process.is_killed
     finding = Finding(CLAUSES["C16"])

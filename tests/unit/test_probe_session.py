@@ -256,3 +256,22 @@ def test_a_second_try_begins_anew_and_forgets_no_earlier_step() -> None:
     assert asked_twice(is_again=True).kept == 7
     proven = asked_twice(is_again=False, proves=True)
     assert (proven.unsafe, proven.unanswered) == (["proven"], ["lost"])
+
+
+def test_a_probe_that_ends_early_leaves_open_what_it_asked_in_part() -> None:
+    """The clause that was being asked, as a whole and with nothing kept yet; of later ones those that were begun."""
+
+    def step(clause: str) -> Step:
+        return Step(clause=clause, run=lambda *_asked: None, weight=1, requests_max=1)
+
+    findings = {clause: finding_of(clause) for clause in ("C16", "C13", "C15", "C2")}
+    findings["C16"].note(findings["C16"].deviations, "412 for 404")
+    findings["C16"].part = "replace"
+    findings["C13"].kept = 1
+    findings["C2"].note(findings["C2"].unsafe, "two winners")
+    run._leave_open([step(clause) for clause in findings], findings)
+    said = ["not asked to its end: the probe ended early"]
+    assert {clause: finding.unanswered for clause, finding in findings.items()} == {
+        "C16": said, "C13": said, "C15": [], "C2": [],
+    }  # fmt: skip
+    assert findings["C16"].verdict_for("create") == "not_answered"
