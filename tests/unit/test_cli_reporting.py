@@ -13,7 +13,7 @@ from lockref.jobs.console import Console
 from lockref.jobs.results import say_results
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from reports.account import summarised_results
+from reports.account import add_thresholds, judged_history, summarised_results
 from reports.checks.summary import Finding, Summary
 from reports.formats.document import document_of
 from reports.formats.results import Clause, Results
@@ -173,3 +173,28 @@ def test_a_clause_that_the_run_did_not_demand_decides_nothing_when_it_is_judged_
     broken = {name: Clause(verdict="violated", runs=3, violated=1) for name in ("S3", "S4")}
     joined = _joined(Results(verdict="violated", statement="", runs=3, clauses=broken), judged)
     assert (joined.verdict, joined.statement, joined.notices) == ("held", "0 violations", [])
+
+
+def test_a_limit_that_was_broken_or_never_measured_counts_as_liveness() -> None:
+    """Told whatever became of it; a broken one decides, and one that was not measured is a reason to doubt."""
+    results = Results(title="t", verdict="held", statement="", runs=1)
+    add_thresholds(results, [("held", "a"), ("inconclusive", "b")])
+    assert (results.liveness, results.reasons) == ("inconclusive", ["threshold b"])
+    add_thresholds(results, [("violated", "c")])
+    assert (results.verdict, results.liveness, results.reasons) == ("held", "violated", ["threshold b"])
+    assert results.notices == ["threshold held: a", "threshold inconclusive: b", "threshold violated: c"]
+
+
+def test_a_history_that_is_judged_again_keeps_what_its_run_knew(tmp_path: Path) -> None:
+    """Which clauses were not demanded of it, and that more runs were judged than kept their history."""
+    h = History()
+    h.believes(h.granted("n1", call=0, applied=1, returned=2), 2, 300)
+    h.believes(h.granted("n2", call=140, applied=150, returned=160), 160, 200)
+    write_history(tmp_path, *h.tables())
+    assert judged_history(tmp_path).verdict == "violated"
+    clauses = {name: Clause(verdict="held", runs=3, is_demanded=name != "S3") for name in ("S1", "S3")}
+    known = Results(title="t", verdict="held", statement="", runs=3, clauses=clauses)
+    known.write(tmp_path / "results.json")
+    again = judged_history(tmp_path, finished_seeds=2)
+    assert again.verdict != "violated"
+    assert "1 of 3 runs kept their history and are judged here; the run judged all of them" in again.notices

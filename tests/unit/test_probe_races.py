@@ -203,6 +203,17 @@ def test_a_clean_race_beside_a_leaky_one_needs_rounds(clean: Rate, leaky: Rate, 
     assert findings["C2"].verdict is (Verdict.NOT_ANSWERED if is_open else Verdict.CONFORMING)
 
 
+def test_what_is_open_or_refuted_anyway_is_told_once() -> None:
+    """A race without a judged round has said why, and a clause that is refuted needs no doubt beside it."""
+    findings = kept()
+    findings["C3"].rates.append(raced(4, 42))
+    findings["C2"].rates.append(raced(0, 0, "create"))
+    findings["C16"].rates.append(raced(0, 20, "create"))
+    findings["C16"].unsafe.append("two winners over two endpoints")
+    races.require_apart(findings)
+    assert (findings["C2"].unanswered, findings["C16"].unanswered) == ([], [])
+
+
 def test_a_condition_that_is_never_read_says_nothing_of_other_races() -> None:
     """K6: where replacements ignore their condition, all of them win, and a clean race of creates stays clean."""
     findings = kept()

@@ -76,13 +76,14 @@ def test_a_store_that_throttles_until_the_patience_is_over_has_not_answered(monk
 
 def test_latencies_are_kept_by_what_became_of_the_request() -> None:
     """A create that was done and one that was refused take different times."""
+    durations = iter((7, 9))
     session = session_of(
-        ScriptedStore(lambda store, call: dataclasses.replace(store.answer(call), duration_ns=7))
+        ScriptedStore(lambda store, call: dataclasses.replace(store.answer(call), duration_ns=next(durations)))
     )  # fmt: skip
     key = session.key("k")
     session.make(key, b"x")
     session.send(Call(verb=PUT, key=key, body=b"y", none_match="*"))
-    assert session.durations == {"create done": [7], "create refused": [7]}
+    assert session.durations == {"create done": [7], "create refused": [9]}
 
 
 # The clean-up.
