@@ -31,10 +31,10 @@ def run_cluster(
     changes: Sequence[str],
     session_timeout_ns: int,
 ) -> int:
-    """Start the cluster, tell who holds what after each change; 0 if each phase was decided, else 2.
+    """Start the cluster, and tell after each change who holds which lock. Returns 0 if each phase was decided, else 2.
 
-    zookeeper: one that runs; None to start one here. rebalancer: in the place of the file's. changes: of `leave`,
-    `return`, `none`, `fourth`; none for the first two.
+    zookeeper: the address of a running one; None to start one here. rebalancer: instead of the file's. changes: of
+    `leave`, `return`, `none`, `fourth`; if empty, `leave` and `return`.
     Errors: those of the cluster file and of ZooKeeper.
     """
     cluster = load_cluster(file)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def compare_runs(console: Console, runs: Sequence[str], *, out: Path | None) -> int:
     """Compare runs and fingerprints with the first of them. out: folder of the page; None for a new run folder.
 
-    Errors: ConfigError for a run that is none, or recorded nothing, and for a file that is no fingerprint.
+    Errors: ConfigError for a run that does not exist or recorded nothing, and for a file that is no fingerprint.
     """
     subjects = [subject for name in runs for subject in _subjects(name)]
     console.step(f"compare: {', '.join(str(subject.path) for subject in subjects)}")

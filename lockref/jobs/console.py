@@ -42,7 +42,7 @@ def _echo(text: str, stream: TextIO, *, nl: bool = True, color: bool | None = No
 
 
 def drop_output(stream: TextIO) -> None:
-    """Nobody reads the stream any more: what is still to come goes nowhere, without complaint."""
+    """Nobody reads the stream any more: drop all further output, without an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -95,7 +95,7 @@ class Console:
             _echo(text, sys.stderr)
 
     def step(self, text: str) -> None:
-        """What begins now, in a job of several steps."""
+        """Name the step that begins now, in a job of several steps."""
         self.progress(text, force=True)
 
     @property

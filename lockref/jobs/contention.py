@@ -36,11 +36,12 @@ def contend(
     unsafe_store: bool,
     allowed: Sequence[int],
 ) -> int:
-    """Run the scenario on each server or store, judge, and keep what was seen; the exit code.
+    """Run the scenario on each server or store, judge the runs, and store the results. Returns the exit code.
 
-    contenders, for_ns, processes: None for what the scenario says. via: `native` or `docker`. fingerprint: vouches for
-    the store. unsafe_store: use one that ignores conditions. allowed: exit codes that count as success.
-    Errors: as of `contend_on`, where nothing was judged before; KeyboardInterrupt after a Ctrl-C.
+    contenders, for_ns, processes: None for the scenario's own value. via: `native` or `docker`. fingerprint: of the
+    store, which is then not measured. unsafe_store: use a store that ignores conditions. allowed: exit codes that count
+    as success.
+    Errors: those of `contend_on`, if nothing was judged before the error; KeyboardInterrupt after Ctrl-C.
     """
     for backend in backends:
         require_known(backend)
@@ -75,7 +76,7 @@ def contend(
                 break
             all_results.append(contention_results(console, done, part, about=about, allowed=allowed))
             if done.outcome.lost:
-                # What the others recorded was judged all the same.
+                # Some worker processes died. The records of the others were judged all the same.
                 failed = BackendUnavailable(str(done.outcome.lost[0]))
                 break
         return conclude(console, folder, all_results, allowed=allowed, failed=failed)

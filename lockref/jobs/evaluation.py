@@ -39,11 +39,11 @@ def evaluate(
     rounds: int,
     faults: Sequence[str],
 ) -> int:
-    """Evaluate each store, and write one page of all; the exit code is the worst that was seen.
+    """Evaluate each store, and write one page about all. Returns the worst exit code.
 
-    crowds: how many clients contend, one run for each, of `for_ns`. probe_ns, rounds: as for `probe_stores`. faults:
-    scenarios whose faults strike the wire, one run for each.
-    Errors: ConfigError for a bad URI, lock or scenario. What ends one store early is on the page.
+    crowds: numbers of clients; each gets a contention run of `for_ns`. probe_ns, rounds: as for `probe_stores`.
+    faults: scenarios whose faults strike the wire; each gets a run.
+    Errors: ConfigError for a bad URI, lock or scenario. If an error ends one store early, the page tells it.
     """
     for store in stores:
         require_objects(store)
@@ -80,7 +80,7 @@ class _Contended:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is asked of every store alike."""
+    """The questions, which are the same for every store."""
 
     console: Console
     spec: ProviderSpec
@@ -91,7 +91,7 @@ class _Asked:
     faults: Sequence[Scenario]
 
     def of(self, store: str, folder: RunFolder) -> tuple[dict[str, Any], int]:
-        """One store: what was found, for the page, and its exit code. What ends it early is told, and the rest kept."""
+        """Evaluate one store: its part of the page, and its exit code. After an error, the results until then count."""
         self.console.say(f"\n{store}", style="head")
         found: dict[str, Any] = {"store": store, "probe": None, "contention": [], "faults": [], "ended": ""}
         found["asks_faults"] = bool(self.faults)

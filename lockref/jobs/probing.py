@@ -1,4 +1,4 @@
-"""Stores, probed one after the other: what they were found to be, told and written."""
+"""Probe stores one after the other, tell the results, and write the fingerprints."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def probe_stores(
     start_node: str,
     dry_run: bool,
 ) -> int:
-    """Probe each store and tell of it; the exit code is that of the worst.
+    """Probe each store and tell the results. Returns the worst exit code.
 
-    endpoints: further ones of the one store. for_ns: about so long, per store. rounds: of each race at most. require:
-    designs and clauses. output, markdown, page: files to write. stop_node, start_node: commands, for C17. dry_run: tell
-    how many requests it may take, and send none.
+    endpoints: further endpoints of the only store. for_ns: approximate duration for each store. rounds: of each race,
+    at most. require: designs and clauses. output, markdown, page: files to write. stop_node, start_node: commands, for
+    C17. dry_run: tell the greatest number of requests, and send none.
     Errors: ConfigError for a bad URI or combination; BackendUnavailable for a store that was never reached.
     """
     required = gate.parse_required(require)

@@ -1,4 +1,4 @@
-"""What every job that judges does in the end: say the verdicts, write the document, answer the exit code."""
+"""The end of every job that judges: say the verdicts, write the document, and return the exit code."""
 
 from __future__ import annotations
 

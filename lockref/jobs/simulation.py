@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from scenarios.worlds.mixture import inapplicable
 
 if TYPE_CHECKING:
     from lockref.jobs.console import Console
+    from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
     from scenarios.campaign import CampaignResult
     from scenarios.definition.schema import Scenario
@@ -46,14 +47,14 @@ def simulate(
     resume: bool,
     allowed: Sequence[int],
 ) -> int:
-    """Run each scenario over its seeds under one lock, judge, and keep what was seen; the exit code.
+    """Run each scenario over its seeds under one lock, judge the runs, and store the results. Returns the exit code.
 
-    scenarios: files, or names of the catalogue. take_all: the whole catalogue, each by what a lock can keep there.
-    seeds: default the pinned one, else 1 to 200. processes: None for as many as pay. max_time: seconds after which no
-    further batch of seeds begins. keep_runs: histories to keep. resume: go on with the unfinished run of the same
-    command. allowed: exit codes that count as success.
-    Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after a Ctrl-C, once what was
-    finished is kept.
+    scenarios: files, or names of the catalogue. take_all: the whole catalogue; each scenario demands what a lock can
+    keep there. seeds: default the scenario's pinned seed, else 1 to 200. processes: None for one on each core, where
+    that is faster. max_time: seconds after which no further batch of seeds begins. keep_runs: histories to keep.
+    resume: go on with the unfinished run of the same command. allowed: exit codes that count as success.
+    Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when the finished
+    seeds are stored.
     """
     loaded = _chosen(scenarios, take_all=take_all)
     spec = load_provider(provider)
@@ -67,26 +68,23 @@ def simulate(
             "check_determinism": check_determinism,
         }
     )
-    skipped: dict[str, str] = {}
     errors: dict[str, LockrefError] = {}
     all_results: list[Results] = []
-    campaigns: dict[str, Campaign] = {}
     with _folder(about, resume=resume, console=console) as folder:
         parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
-        for name, scenario in loaded.items():
-            if reason := inapplicable(scenario, spec):
-                skipped[scenario.name] = reason
-                console.say(f"NOT APPLICABLE {scenario.name} under {printable(spec.name)}: {printable(reason)}")
-                continue
-            campaign = Campaign(
+        skipped = _skipped(console, loaded.values(), spec)
+        campaigns = {
+            name: Campaign(
                 scenario=scenario,
                 spec=spec,
                 seeds=scenario.seeds(seeds, SEEDS),
                 keep_runs=keep_runs,
                 check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
                 not_demanded=scenario.not_demanded(spec.stands_on) if take_all else frozenset(),
-            )
-            campaigns[name] = campaign.checkpointed(parts[name].path, sources)
+            ).checkpointed(parts[name].path, sources)
+            for name, scenario in loaded.items()
+            if scenario.name not in skipped
+        }
         running = run_campaigns(
             list(campaigns.values()),
             processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
@@ -99,15 +97,12 @@ def simulate(
                     # A lock that fails in one scenario may still break its word in the next one.
                     errors[result.scenario.name] = result.error
                     if len(loaded) > 1:
-                        message = printable(str(result.error), limit=4000, keep_newlines=True)
-                        console.say(f"ERROR        {result.scenario.name}: {message}", style="bad")
+                        _say_error(console, result.scenario.name, result.error)
                     continue
                 all_results.append(_account(console, campaign, result, name, parts[name], about, allowed))
                 if result.is_interrupted:
                     folder.describe(verdict=all_results[-1].verdict)
-                    done = seeds_in(folder.path)
-                    told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
-                    console.say(told if done else f"nothing was finished: {folder.path}", style="dim")
+                    _say_interrupted(console, folder)
                     raise KeyboardInterrupt
         code = conclude(
             console,
@@ -123,7 +118,7 @@ def simulate(
 
 
 def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
-    """The scenarios by the name they were asked for by; of the whole catalogue those where anything is demanded."""
+    """The scenarios, by the name that the user gave. Of the whole catalogue, only those that demand some clause."""
     if take_all and names:
         raise ConfigError("--all takes the whole catalogue: leave it out, or leave out the names")
     if not (take_all or names):
@@ -134,8 +129,27 @@ def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
     return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
 
 
+def _skipped(console: Console, scenarios: Iterable[Scenario], spec: ProviderSpec) -> dict[str, str]:
+    """By name, why a scenario does not apply to the lock. Each is told."""
+    reasons = {scenario.name: reason for scenario in scenarios if (reason := inapplicable(scenario, spec))}
+    for name, reason in reasons.items():
+        console.say(f"NOT APPLICABLE {name} under {printable(spec.name)}: {printable(reason)}")
+    return reasons
+
+
+def _say_error(console: Console, scenario: str, error: LockrefError) -> None:
+    message = printable(str(error), limit=4000, keep_newlines=True)
+    console.say(f"ERROR        {scenario}: {message}", style="bad")
+
+
+def _say_interrupted(console: Console, folder: RunFolder) -> None:
+    done = seeds_in(folder.path)
+    told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
+    console.say(told if done else f"nothing was finished: {folder.path}", style="dim")
+
+
 def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> RunFolder:
-    """The folder to write to: that of the same command's unfinished run if it is to go on, else a new one."""
+    """The folder to write to: the folder of the same command's unfinished run if it is resumed, else a new one."""
     arguments = about["arguments"]
     assert isinstance(arguments, dict), "`provenance` keeps the arguments by name"
     done, earlier = max(((seeds_in(path), path) for path in unfinished_runs("sim", arguments)), default=(0, None))

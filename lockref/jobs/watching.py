@@ -42,7 +42,7 @@ def watch(
     output: Path | None,
     allowed: Sequence[int],
 ) -> int:
-    """Start the program once for each client, judge what passed, and keep it; the exit code.
+    """Start the program once for each client, judge its requests, and store the results. Returns the exit code.
 
     program: its path and arguments. The others as in `WireSettings`; plan: a scenario by name or file. output: a copy
     of the run folder. allowed: exit codes that count as success.
@@ -67,7 +67,7 @@ def watch(
         is_shown=is_shown,
         is_tls=is_tls,
     )
-    # The program's arguments stay out of every file: they may hold what nobody else must read.
+    # The program's arguments stay out of every file: they may hold secrets.
     name, lasting = Path(settings.argv[0]).name, f"{lasting_ns / NS_PER_S:g}s"
     about = provenance(
         {"plan": plan, "clients": clients, "protects": list(protects), "decoder": decoder, "for": lasting}

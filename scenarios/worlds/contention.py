@@ -140,17 +140,7 @@ def contend_on(
             raise_if_interrupted=interrupts.raise_if_heard,
             places=log_places(running, has_rows=has_rows) if is_log else None,
         )
-    measured = running.measured
-    store_notices = [f"the store {finding.sentence}" for finding in measured.ignored] if measured else []
-    if measured and measured.credentials and not is_ours:
-        store_notices.append(measured.credentials)
-    store_notices += running.notices
-    run_notices = [*strike_notices(plan, outcome.fault_counts), *left_out]
-    run_notices += [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
-    if outcome.unfinished:
-        run_notices.append(
-            f"{len(outcome.unfinished)} clients had not returned from their last call when the run was cut off"
-        )
+    run_notices = [*strike_notices(plan, outcome.fault_counts), *left_out, *_loss_notices(outcome)]
     if is_ours:
         run_notices.append(ONE_MACHINE_NOTICE if spec.stands_on == COORDINATION.name else EMULATOR_NOTICE)
     return Contention(
@@ -164,9 +154,27 @@ def contend_on(
         version=running.version,
         capabilities=_capabilities(running),
         limits=judged_thresholds(scenario.thresholds, outcome.events, outcome.runs),
-        store_notices=store_notices,
+        store_notices=_store_notices(running, is_ours=is_ours),
         run_notices=run_notices,
     )
+
+
+def _store_notices(running: RunningBackend, *, is_ours: bool) -> list[str]:
+    measured = running.measured
+    notices = [f"the store {finding.sentence}" for finding in measured.ignored] if measured else []
+    if measured and measured.credentials and not is_ours:
+        notices.append(measured.credentials)
+    return [*notices, *running.notices]
+
+
+def _loss_notices(outcome: RealOutcome) -> list[str]:
+    """What is missing in the record: workers that died, and calls that were cut off."""
+    notices = [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
+    if outcome.unfinished:
+        notices.append(
+            f"{len(outcome.unfinished)} clients had not returned from their last call when the run was cut off"
+        )
+    return notices
 
 
 def left_out_notices(scenario: Scenario, seed: int) -> list[str]:

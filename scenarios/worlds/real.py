@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,13 +45,13 @@ from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Outcome
-from lockref.stores.uri import open_store, parse_store_uri
+from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from reports.checks.situations import STRUCK
 from reports.history_files import write_runs
 from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.draw import Draws, draw_scenario
 from scenarios.definition.fault_plan import draw_plan, written_faults
-from scenarios.definition.schema import CLIENTS_MAX, Scenario
+from scenarios.definition.schema import CLIENTS_MAX, DeclaredNode, Scenario
 from scenarios.injection.feasible import require_possible, require_reachable, struck_processes
 from scenarios.injection.session import Injection
 from scenarios.workloads import DELTA_LOG, RESOURCES
@@ -130,39 +131,20 @@ def run_real(
     if duration_ns is not None:
         drawn = drawn.lasting(duration_ns)
     names = tuple(f"n{number}" for number in range(1, count + 1))
-    jobs = [
-        Job(
-            scenario=scenario,
-            drawn=drawn,
-            spec=spec,
-            store_uri=shared_uri,
-            key=key,
-            names=names[part::processes],
-            seed=seed,
-            first_number=1 + part * REQUESTS_PER_PROCESS,
-            places=places,
-        )
-        for part in range(processes)
-    ]
+    job = Job(
+        scenario=scenario,
+        drawn=drawn,
+        spec=spec,
+        store_uri=shared_uri,
+        key=key,
+        names=names,
+        seed=seed,
+        first_number=1,
+        places=places,
+    )
     has_struck_nodes = not struck_processes(plan).isdisjoint(mixture.nodes)
-    if has_struck_nodes:
-        jobs += [
-            replace(jobs[0], names=(name,), node=node, first_number=1 + part * REQUESTS_PER_PROCESS)
-            for part, (name, node) in enumerate(mixture.nodes.items(), processes)
-        ]
-    row: dict[str, object] = {
-        **drawn.run_row(scenario, spec, clients=count, lock=key),
-        "run": 0,
-        "seed": seed,
-        "world": "real",
-        # With a plan each client has its own, and some clients are kept from the lock on purpose.
-        "processes": None if plan.faults else processes,
-        "backend": str(parse_store_uri(store_uri)),
-        # Until the end says otherwise.
-        "is_cut_off": True,
-    }
-    if plan.faults:
-        row["must_happen"] = [*drawn.run_row(scenario, spec, clients=count, lock=key)["must_happen"], STRUCK]
+    jobs = _shared_out(job, processes, nodes=mixture.nodes if has_struck_nodes else {})
+    row = _row(job, parse_store_uri(store_uri), processes=None if plan.faults else processes)
     with _recording(folder) as (kept, spool):
         recorder = SpoolRecorder(spool, 0)
         companions = Companions(
@@ -191,6 +173,36 @@ def run_real(
         events = read_spool(spool)
     outcome = _outcome(row, events, reports, end_ns)
     return outcome if injection is None else replace(outcome, plan=plan, fault_counts=injection.work.counts())
+
+
+def _row(job: Job, address: StoreAddress, *, processes: int | None) -> dict[str, Any]:
+    """The row of the runs table that describes the run. job: of all clients.
+
+    processes: None for a run with a fault plan: there each client has a process of its own, and some are kept from the
+    lock on purpose.
+    """
+    row = job.drawn.run_row(job.scenario, job.spec, clients=len(job.names), lock=job.key)
+    must_happen = row["must_happen"] if processes is not None else [*row["must_happen"], STRUCK]
+    # The end of the run changes `is_cut_off`: a run that is killed stays cut off.
+    return {
+        **row,
+        "run": 0,
+        "seed": job.seed,
+        "world": "real",
+        "processes": processes,
+        "backend": str(address),
+        "must_happen": must_happen,
+        "is_cut_off": True,
+    }
+
+
+def _shared_out(job: Job, processes: int, *, nodes: Mapping[str, DeclaredNode]) -> list[Job]:
+    """The clients of a job shared out among processes, and each of the nodes in a process of its own."""
+    clients = [replace(job, names=job.names[part::processes]) for part in range(processes)]
+    others = [replace(job, names=(name,), node=node) for name, node in nodes.items()]
+    return [
+        replace(each, first_number=1 + part * REQUESTS_PER_PROCESS) for part, each in enumerate([*clients, *others])
+    ]
 
 
 def _contend(
