@@ -14,8 +14,9 @@ repeats every method of every service.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lockref.history import ABSENT, Op
 from lockref.stores.port import Outcome
@@ -128,12 +129,13 @@ class PipeliningChannel(Channel, Protocol):
         ...
 
 
-class PortKind(Protocol[P_co]):
-    """A kind of service, such as OBJECT_STORE, and how its client is made."""
+@dataclass(frozen=True, slots=True)
+class PortKind(Generic[P_co]):
+    """A kind of service, such as OBJECT_STORE, and how its client is made.
 
-    @property
-    def name(self) -> str: ...
+    name: of the kind, as scenario files know it. over: makes a client that speaks this port over the given channel; the
+    number is the time in nanoseconds that each of its requests takes at most.
+    """
 
-    def over(self, channel: Channel, timeout_ns: int) -> P_co:
-        """A client that speaks this port over `channel`; each of its requests takes `timeout_ns` at most."""
-        ...
+    name: str
+    over: Callable[[Channel, int], P_co]

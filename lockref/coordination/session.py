@@ -45,7 +45,7 @@ from lockref.coordination.port import create as create_operation
 from lockref.coordination.port import delete as delete_operation
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.history import IF_ABSENT, Op
-from lockref.ports import Channel, PipeliningChannel, PushChannel, Reconnected, Reply, Request
+from lockref.ports import Channel, PipeliningChannel, PortKind, PushChannel, Reconnected, Reply, Request
 from lockref.runtime import MonoNs, Runtime, WallNs
 from lockref.stores.port import Outcome
 
@@ -374,13 +374,4 @@ class Session:
         self._channel.close()
 
 
-class CoordinationKind:
-    """The kind of coordination service."""
-
-    name = "coordination"
-
-    def over(self, channel: Channel, timeout_ns: int) -> Session:
-        return Session(channel, timeout_ns)
-
-
-COORDINATION = CoordinationKind()
+COORDINATION: Final = PortKind("coordination", Session)

@@ -30,7 +30,7 @@ from lockref.coordination.port import (
     is_failure,
 )  # fmt: skip
 from lockref.history import IF_ABSENT, Op
-from lockref.ports import Channel, Reply, Request
+from lockref.ports import Channel, PortKind, Reply, Request
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
 
@@ -127,16 +127,8 @@ class ZnodeStore:
         self._channel.close()
 
 
-class ZnodesKind:
-    """A coordination service of which only the znodes are asked for."""
-
-    name = "coordination"
-
-    def over(self, channel: Channel, timeout_ns: int) -> ZnodeStore:
-        return ZnodeStore(channel, timeout_ns)
-
-
-ZNODES = ZnodesKind()
+ZNODES: Final = PortKind("coordination", ZnodeStore)
+"""A coordination service whose znodes alone are used. Each client opens a session of its own when it needs one."""
 
 
 def _stat(version: Version) -> Stat:

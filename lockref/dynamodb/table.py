@@ -11,11 +11,11 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from lockref.errors import ConfigError
 from lockref.history import IF_ABSENT, Op
-from lockref.ports import Channel, Reply, Request
+from lockref.ports import Channel, PortKind, Reply, Request
 from lockref.stores.port import Outcome
 
 GET, GET_EVENTUAL, PUT, UPDATE, DELETE = "get", "get_eventual", "put", "update", "delete"
@@ -265,13 +265,4 @@ class TableClient:
         self._channel.close()
 
 
-class TableKind:
-    """The kind of table."""
-
-    name = "table"
-
-    def over(self, channel: Channel, timeout_ns: int) -> TableClient:
-        return TableClient(channel, timeout_ns)
-
-
-TABLE = TableKind()
+TABLE: Final = PortKind("table", TableClient)

@@ -7,12 +7,11 @@ behind a channel that records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from lockref.history import IF_ABSENT, Op
 from lockref.lab.arguments import require_key, require_version, require_write
-from lockref.ports import Channel, Reply, Request
+from lockref.ports import Channel, PortKind, Reply, Request
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
@@ -74,17 +73,7 @@ class ObjectStoreClient:
         self._channel.close()
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectStoreKind:
-    """The kind of `ObjectStore`."""
-
-    name: str = "object_store"
-
-    def over(self, channel: Channel, timeout_ns: int) -> ObjectStore:
-        return ObjectStoreClient(channel, timeout_ns)
-
-
-OBJECT_STORE = ObjectStoreKind()
+OBJECT_STORE: Final[PortKind[ObjectStore]] = PortKind("object_store", ObjectStoreClient)
 
 
 class StoreChannel:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from lockref.errors import LockError, OutcomeUnknown
 from lockref.history import ABSENT, Kind, Op, Recorder
-from lockref.ports import TIMED_OUT, Channel, Reply, Request
+from lockref.ports import TIMED_OUT, Channel, PortKind, Reply, Request
 from lockref.runtime import NS_PER_S, Mutex
 from lockref.stores.port import Outcome
 
@@ -165,17 +165,7 @@ class ResourceClient:
         raise LockError(f"{channel.service} refused the request with status {reply.status} ({reply.reason})")
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceKind:
-    """The kind of protected resource."""
-
-    name: str = "resource"
-
-    def over(self, channel: Channel, timeout_ns: int) -> ResourceClient:
-        return ResourceClient(channel, timeout_ns)
-
-
-RESOURCE = ResourceKind()
+RESOURCE: Final = PortKind("resource", ResourceClient)
 RESOURCE_TIMEOUT_NS = 2 * NS_PER_S
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lockref.history import Kind
 from lockref.lab.recording import content_id
-from lockref.ports import Reply, Request
+from lockref.ports import PortKind, Reply, Request
 from lockref.provider import LockView
 from lockref.runtime import WallNs
 from lockref.stores.client import OBJECT_STORE
@@ -163,13 +163,8 @@ def resource(scene: Scene) -> list[str]:
     return asked
 
 
-class _Direct:
-    """The port that is no port: the channel itself."""
-
-    name = "direct"
-
-    def over(self, channel, timeout_ns: int):
-        return channel
+DIRECT = PortKind("direct", lambda channel, _timeout_ns: channel)
+"""The port that is no port: the channel itself."""
 
 
 def test_a_resource_leaves_no_rows_of_its_requests() -> None:
@@ -178,7 +173,7 @@ def test_a_resource_leaves_no_rows_of_its_requests() -> None:
     asked = resource(scene)
 
     def script(node, _store) -> None:
-        channel = scene.world.connect(node, "resource", _Direct(), timeout_ns=TIMEOUT_NS)
+        channel = scene.world.connect(node, "resource", DIRECT, timeout_ns=TIMEOUT_NS)
         scene.note(channel.send(Request("n1", "resource", "write", "x"), TIMEOUT_NS))
 
     scene.client("n1", script)
@@ -194,7 +189,7 @@ def test_a_process_that_is_unwound_asks_nothing_more() -> None:
     asked = resource(scene)
 
     def script(node, _store) -> None:
-        channel = scene.world.connect(node, "resource", _Direct(), timeout_ns=TIMEOUT_NS)
+        channel = scene.world.connect(node, "resource", DIRECT, timeout_ns=TIMEOUT_NS)
         try:
             node.runtime.sleep(1000 * MS)
         finally:
