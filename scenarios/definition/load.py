@@ -12,8 +12,9 @@ from pydantic_core import ErrorDetails
 from lockref.errors import ConfigError, Location, did_you_mean, shown
 from lockref.located_yaml import KeyPath, Places, at, parse, read_text
 from reports.checks.spec import CLAUSES
+from scenarios.definition.contradictions import contradictions
 from scenarios.definition.faults import FAULT_KINDS, FaultSpec
-from scenarios.definition.schema import CLAUSE_PATTERN, NAME_PATTERN, Scenario, contradictions
+from scenarios.definition.schema import CLAUSE_PATTERN, NAME_PATTERN, Scenario
 
 COMPLAINTS_MAX = 10
 CATALOGUE = Path(__file__).parent.parent / "catalogue"

@@ -1,0 +1,126 @@
+"""Contradictions in a scenario file: keys that are valid alone, and impossible together.
+
+The model (`schema`) checks each key by itself. These checks need the whole scenario: names that nobody has, ids that
+occur twice, times that do not fit each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lockref.dynamodb.table import TABLE
+from lockref.errors import ConfigError, did_you_mean
+from lockref.lab.loading import load_program, load_provider
+from lockref.located_yaml import KeyPath
+from lockref.provider import DEFAULT_STORE
+from reports.checks.spec import CLAUSES
+from scenarios.definition.faults import FAULT_KINDS, named_in
+from scenarios.definition.schema import RESOURCE_NAME, Scenario
+from sim.faults.quantities import Quantity
+from sim.services.hosting import OPERATOR
+
+_CLIENT = re.compile(r"n[0-9]+(-child)*")
+_RESERVED = (OPERATOR, "observer")
+"""Names that a history uses for parties of its own. No service or node may have them."""
+
+
+def contradictions(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
+    """The place and the message of each contradiction. No key alone is wrong there."""
+    known = set(scenario.client_names)
+    clients = f"n1 to n{scenario.clients}"
+
+    def stranger(name: str) -> str:
+        return f"is {name!r}; the clients are {clients}.{did_you_mean(name, sorted(known))}"
+
+    for part, names in (
+        (("clock", "drift"), scenario.clock.drift),
+        (("clock", "offset"), scenario.clock.offset),
+        (("workload", "clients"), scenario.workload.clients),
+        (("providers",), scenario.providers),
+    ):
+        for name in names:
+            if name not in known:
+                yield (*part, name), stranger(name)
+    for name, reference in scenario.providers.items():
+        try:
+            load_provider(reference)
+        except ConfigError as error:
+            yield ("providers", name), str(error)
+    yield from _contradictory_services(scenario)
+    yield from _contradictory_faults(scenario)
+    for number, kind in enumerate(scenario.swarm.kinds if scenario.swarm else ()):
+        if kind not in FAULT_KINDS:
+            yield (
+                ("swarm", "kinds", number),
+                f"is {kind!r}; expected one of {', '.join(FAULT_KINDS)}.{did_you_mean(kind, FAULT_KINDS)}",
+            )
+    for build in scenario.expect:
+        if build in CLAUSES:
+            yield (
+                ("expect", build),
+                f"is a clause, expected a build first: {{hudi: {{{build}: violated}}}}",
+            )
+    has_table = any(service.kind == TABLE.name for service in scenario.services.values())
+    if scenario.workload.protocol == "helping" and not has_table:
+        yield ("workload", "protocol"), "is 'helping', which needs a table: add services: {rows: {kind: table}}"
+    if scenario.lock.validity.least < 2 * scenario.lock.renew_every.most:
+        yield ("lock", "renew_every"), "leaves no second chance: validity must be at least twice renew_every"
+    if scenario.duration.most == 0:
+        yield ("duration",), "is 0; a run needs time"
+    if scenario.heal_at is not None and scenario.heal_at.most > scenario.duration.least:
+        yield ("heal_at",), "lies after the end of the run"
+
+
+def _alternatives(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
+    """Names in faults that the scenario does not have, and ids that occur twice."""
+    nodes = set(scenario.client_names) | set(scenario.nodes)
+    services = scenario.service_names
+    reachable = nodes | set(services)
+    clients = f"n1 to n{scenario.clients}"
+    ids: set[str] = set()
+    for number, fault in enumerate(scenario.faults):
+        here: KeyPath = ("faults", number)
+        for below, name, holds in named_in(fault):
+            if holds is Quantity.NODE and name not in nodes:
+                beside = f", beside them {', '.join(scenario.nodes)}" if scenario.nodes else ""
+                near = did_you_mean(name, sorted(nodes))
+                yield (*here, *below), f"is {name!r}; the clients are {clients}{beside}.{near}"
+            elif holds is Quantity.SERVICE and name not in services:
+                expected = _alternatives([repr(service) for service in services])
+                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, services)}"
+            elif holds is Quantity.MEMBERS and name not in reachable:
+                expected = _alternatives([clients, *scenario.nodes, *services])
+                yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, sorted(reachable))}"
+        if fault.id is not None and fault.id in ids:
+            yield (*here, "id"), f"is {fault.id!r} a second time; ids are unique"
+        if fault.id is not None:
+            ids.add(fault.id)
+
+
+def _contradictory_services(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
+    """Declared services and nodes whose names are taken, or that cannot be made."""
+    for name, service in scenario.services.items():
+        if name == RESOURCE_NAME:
+            yield ("services", name), "is the protected resource, which is in every scenario; see workload.kind"
+        elif name == DEFAULT_STORE and service.kind != "object_store":
+            yield ("services", name, "kind"), "is the object store of every scenario; give this service another name"
+        elif name == DEFAULT_STORE and "store" in scenario.model_fields_set:
+            yield ("services", name), "is said a second time: in store and here"
+        elif name in _RESERVED or _CLIENT.fullmatch(name):
+            yield ("services", name), f"is called {name!r}, as somebody else in every history is"
+        try:
+            service.make()
+        except ConfigError as error:
+            yield ("services", name), str(error)
+    for name, node in scenario.nodes.items():
+        try:
+            load_program(node.program)
+        except ConfigError as error:
+            yield ("nodes", name, "program"), str(error)
+        if name in scenario.service_names or name in _RESERVED or _CLIENT.fullmatch(name):
+            yield ("nodes", name), f"is called {name!r}, as a client, a service or somebody else in the history is"
