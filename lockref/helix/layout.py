@@ -58,10 +58,6 @@ class ClusterPaths:
     def ideal_state(self, resource: str) -> str:
         return f"/{self.cluster}/IDEALSTATES/{resource}"
 
-    @property
-    def external_views(self) -> str:
-        return f"/{self.cluster}/EXTERNALVIEW"
-
     def external_view(self, resource: str) -> str:
         return f"/{self.cluster}/EXTERNALVIEW/{resource}"
 

@@ -1,6 +1,7 @@
-"""What a server says when it refuses a request, in the words of each cloud's protocol.
+"""A server's answers: refusals that we send in its place, and what its own answers say to faults.
 
-The clients read a status and a code; both are those of the status tables in `lockref.stores`.
+A refusal is in the words of each cloud's protocol. The clients read a status and a code; both are those of the status
+tables in `lockref.stores`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ import json
 from http import HTTPStatus
 from typing import Final
 
+from lockref.ports import Reply
+from lockref.stores.port import Outcome
 from lockref.stores.uri import AZURE
+from scenarios.injection.http_messages import Answer
+
+REFUSED: Final = {409: Outcome.CONFLICT, 412: Outcome.PRECONDITION_FAILED, 429: Outcome.THROTTLED}
+"""What the status of a refusal means to faults. They do not tell other statuses apart."""
+
+_CONDITION_FAILED: Final = b"ConditionalCheckFailed"
+"""DynamoDB's word for a failed condition, whose status is 400."""
 
 _S3_CODES: Final = {
     403: "AccessDenied",
@@ -36,6 +46,15 @@ _TABLE_ANSWERS: Final = {
     429: (400, "ThrottlingException"),
 }
 """DynamoDB refuses with 400 and a code where others have a status."""
+
+
+def reply_of(answer: Answer) -> Reply:
+    """A server's answer as faults see it: whether the request was applied, and what kind of refusal it met if not."""
+    if 200 <= answer.status < 300:
+        return Reply(Outcome.APPLIED, status=answer.status)
+    is_failed_condition = _CONDITION_FAILED in answer.raw
+    outcome = Outcome.PRECONDITION_FAILED if is_failed_condition else REFUSED.get(answer.status, Outcome.REJECTED)
+    return Reply(outcome, status=answer.status)
 
 
 def refusal(scheme: str, status: int, reason: str) -> bytes:

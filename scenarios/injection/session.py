@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Final, Self, TypeVar, cast
+from typing import Final, Self, cast
 
 from lockref.history import Op, Recorder
 from lockref.ports import TIMED_OUT, Channel, Reply, Request
@@ -25,10 +25,10 @@ from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.uri import StoreAddress
-from scenarios.injection.answers import refusal
+from scenarios.injection.answers import REFUSED, refusal, reply_of
 from scenarios.injection.at_work import PlanAtWork
-from scenarios.injection.feasible import announced_clients, needs_wire
-from scenarios.injection.http_messages import Answer, BadMessage, Head
+from scenarios.injection.feasible import announced_clients
+from scenarios.injection.http_messages import BadMessage, Head
 from scenarios.injection.lane import LOOPBACK, Conduct, Exchange, Lane, Upstream
 from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import Routes
@@ -37,10 +37,6 @@ from sim.services.request import InFlight
 
 LANE_OPS: Final = ("acquire", "renew", "release", "read", "write", "delete")
 _PATIENCE_S: Final = 20
-_REFUSED: Final = {409: Outcome.CONFLICT, 412: Outcome.PRECONDITION_FAILED, 429: Outcome.THROTTLED}
-_CONDITION_FAILED: Final = b"ConditionalCheckFailed"
-
-T = TypeVar("T")
 
 
 class Injection:
@@ -135,7 +131,7 @@ class Injection:
             raise
 
     async def _carry(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
-        delivered = await self.work.carriage.carry(in_flight, exchange.apply, _reply_of)
+        delivered = await self.work.carriage.carry(in_flight, exchange.apply, reply_of)
         if delivered.answer is not None:
             await exchange.hear(delivered.answer, drip_ns=delivered.drip_ns)
         elif delivered.refusal is None or delivered.refusal == (None, "timeout"):
@@ -221,7 +217,7 @@ class Injection:
         self.work.carriage.arrive(in_flight)
         if delivered.refusal is not None:
             status, reason = delivered.refusal
-            outcome = _REFUSED.get(status or 0, Outcome.REJECTED if 400 <= (status or 0) < 500 else Outcome.AMBIGUOUS)
+            outcome = REFUSED.get(status or 0, Outcome.REJECTED if 400 <= (status or 0) < 500 else Outcome.AMBIGUOUS)
             return Reply(outcome, status=status, reason=reason)
         return cast("Reply", delivered.answer)
 
@@ -242,18 +238,3 @@ class _InjectedResource:
 
     def close(self) -> None:
         self._resource.close()
-
-
-def _reply_of(answer: Answer) -> Reply:
-    """What a server's answer says to faults: whether it has applied the request."""
-    if 200 <= answer.status < 300:
-        return Reply(Outcome.APPLIED, status=answer.status)
-    outcome = _REFUSED.get(answer.status, Outcome.REJECTED)
-    if _CONDITION_FAILED in answer.raw:
-        outcome = Outcome.PRECONDITION_FAILED
-    return Reply(outcome, status=answer.status)
-
-
-def needs_lanes(plan: FaultPlan) -> bool:
-    """True if a fault of the plan strikes between clients and store."""
-    return any(needs_wire(fault) for fault in plan.faults)

@@ -19,11 +19,10 @@ from types import TracebackType
 from typing import Self, final
 
 from lockref.history import Op, Recorder
-from lockref.ports import Reply, Request
+from lockref.ports import Request
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import ThreadRuntime
-from lockref.stores.port import Outcome
-from scenarios.injection.answers import refusal
+from scenarios.injection.answers import refusal, reply_of
 from scenarios.injection.at_work import PlanAtWork
 from scenarios.injection.certificates import Authority
 from scenarios.injection.http_messages import Answer, BadMessage, Head
@@ -150,7 +149,7 @@ class Endpoints:
             return
         carriage.leave(in_flight)
         try:
-            delivered = await carriage.carry(in_flight, sending.apply, _reply_of)
+            delivered = await carriage.carry(in_flight, sending.apply, reply_of)
         except (OSError, BadMessage):
             self.strikes.note(in_flight, sending.outcome)
             raise
@@ -250,8 +249,3 @@ def _strikes_requests(fault: Fault) -> bool:
 
 def _whom(in_flight: InFlight) -> str:
     return " and ".join(armed.fault.id for armed in in_flight.struck.values()) or "a partition"
-
-
-def _reply_of(answer: Answer) -> Reply:
-    """What a server's answer says to faults: whether it has applied the request."""
-    return Reply(Outcome.APPLIED if 200 <= answer.status < 300 else Outcome.REJECTED, status=answer.status)
