@@ -107,8 +107,8 @@ def _open_lease(
     beside = sorted(name for name in properties if name.startswith("hoodie."))
     if beside:
         raise ConfigError(
-            f"{beside[0]} stands beside {PREFIX}…: two mechanisms on one table exclude nobody; "
-            "give the properties of one"
+            f"{beside[0]} stands beside {PREFIX}…: Hudi's lock and a lease in a table do not exclude each other; "
+            "give the properties of one of them"
         )
     if audit is not None:
         raise ConfigError("a lock in a row of a table has no audit; leave it out")

@@ -27,7 +27,7 @@ REACH_TIMEOUT_NS: Final = 10 * NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """By what a store is let in.
+    """How it is decided whether a lock may open a store.
 
     fingerprint: the document that vouches for it, in the place of a measurement. path: where that came from.
     allows_unsafe: a store that is known to be unsafe is used, and its faults are told.
@@ -71,7 +71,7 @@ class Admission:
         return found, ()
 
     def _vouched(self, address: str) -> tuple[str, ...]:
-        assert self.fingerprint is not None, "somebody vouches"
+        assert self.fingerprint is not None, "only a fingerprint can vouch for a store"
         design = self.fingerprint["designs"][NEEDED]
         told = f"the fingerprint {self.path} of {self.fingerprint['date_utc']}"
         if design["verdict"] == "can carry":
@@ -79,10 +79,10 @@ class Admission:
         answer = f"{told} says of {design['title']}: {design['verdict']} ({design['why']})"
         if not self.allows_unsafe:
             raise CapabilityMissing(
-                f"{address} is not used: {answer}. Choose another store, probe again, or say that it may be "
-                "unsafe (--unsafe-store, allows_unsafe=True)"
+                f"{address} is not used: {answer}. Choose another store, probe again, or accept an unsafe store "
+                "(--unsafe-store, allows_unsafe=True)"
             )
-        return (f"{address} is used all the same: {answer}",)
+        return (f"{address} is used although {answer}",)
 
 
 MEASURED: Final = Admission()

@@ -115,7 +115,7 @@ def _parse_folder(uri: str, parts: SplitResult) -> StoreAddress:
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment or not path.startswith("/"):
         raise ConfigError(f"the store {uri!r} is not of the form {FORMS['file']}: give the folder's absolute path")
     if path.rstrip("/") == "" or "\0" in path:
-        raise ConfigError(f"the store {uri!r} names no folder that can be used; expected {FORMS['file']}")
+        raise ConfigError(f"the store {uri!r} names no folder that is possible; expected {FORMS['file']}")
     return StoreAddress(scheme="file", container=path.rstrip("/"))
 
 
@@ -123,7 +123,7 @@ def _parse_table(uri: str, parts: SplitResult) -> StoreAddress:
     scheme, form, table = parts.scheme, FORMS[parts.scheme], parts.netloc
     _refuse_credentials(scheme, table)
     if _TABLE.fullmatch(table) is None or parts.path.strip("/") or parts.fragment:
-        raise ConfigError(f"the store {uri!r} names no table that can be; expected {form}")
+        raise ConfigError(f"the store {uri!r} names no table that is possible; expected {form}")
     return StoreAddress(scheme=scheme, container=table, **_parse_options(parts.query, scheme=scheme, bucket=table))
 
 
@@ -135,7 +135,7 @@ def _parse_ensemble(parts: SplitResult) -> StoreAddress:
         if found is None or not 0 < int(found[2]) < 65536:
             raise ConfigError(f"the {scheme} address names {server!r} as a server; expected {form}")
     if parts.query or parts.fragment:
-        raise ConfigError(f"the {scheme} address has options, and there are none; expected {form}")
+        raise ConfigError(f"the {scheme} address has options, but this scheme takes none; expected {form}")
     return StoreAddress(scheme=scheme, container=hosts, prefix=unquote(parts.path).strip("/"))
 
 

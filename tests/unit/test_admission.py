@@ -41,7 +41,7 @@ def test_a_store_that_cannot_carry_the_lock_is_refused_unless_told(tmp_path: Pat
     with pytest.raises(CapabilityMissing, match="--unsafe-store"):
         Admission.by(path).measured(STORE)
     _, notices = Admission.by(path, allows_unsafe=True).measured(STORE)
-    assert "is used all the same" in notices[0]
+    assert "is used although" in notices[0]
 
 
 def test_the_fingerprint_of_another_store_vouches_for_nobody(tmp_path: Path) -> None:

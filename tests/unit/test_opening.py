@@ -340,11 +340,11 @@ def test_connections_go_with_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "told"),
     [
         ({"DYNAMO_LOCK_OWNER_NAME": "me"}, "PARTITION_KEY_VALUE is missing; give the table's URI"),
-        ({**LEASE, "hoodie.base.path": "s3://lake/orders"}, "two mechanisms on one table exclude nobody"),
+        ({**LEASE, "hoodie.base.path": "s3://lake/orders"}, "do not exclude each other"),
         ({**LEASE, "DYNAMO_LOCK_LEASE_DURATON": 15}, "Did you mean 'DYNAMO_LOCK_LEASE_DURATION'"),
         ({**LEASE, "DYNAMO_LOCK_LEASE_DURATION": 0}, "expected a whole number from 1"),
         ({**LEASE, "DYNAMO_LOCK_REFRESH_PERIOD_MILLIS": 60000}, "at most the lease, 15000 ms"),
-        ({**LEASE, "DYNAMO_LOCK_TABLE_NAME": "a/b"}, "names no table that can be"),
+        ({**LEASE, "DYNAMO_LOCK_TABLE_NAME": "a/b"}, "names no table that is possible"),
     ],
 )
 def test_options_that_no_lease_can_have_are_refused(options: dict[str, object], told: str) -> None:
