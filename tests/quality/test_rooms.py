@@ -7,6 +7,7 @@ alone (`if TYPE_CHECKING`) count for the rooms, and not for circles, because not
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,6 +139,17 @@ def test_no_folder_is_crowded(folder: str, most: int) -> None:
     """A listing shows the architecture: a folder with more files than fit on one look wants rooms of its own."""
     files = [path for path in (ROOT / folder).glob("*.py") if path.name != "__init__.py"]
     assert len(files) <= most
+
+
+MAPPED = [module for module in MODULES if "Where to find what" in MODULES[module].read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("package", MAPPED)
+def test_a_map_of_a_package_names_every_module(package: str) -> None:
+    """A package with many modules tells in its first lines where to find what, and leaves none out."""
+    named = set(re.findall(r"`(\w+)/?`", MODULES[package].read_text(encoding="utf-8")))
+    below = {name.removeprefix(f"{package}.").split(".")[0] for name in MODULES if name.startswith(f"{package}.")}
+    assert named == below
 
 
 def test_commands_are_thin() -> None:
