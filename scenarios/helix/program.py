@@ -54,7 +54,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """What the cluster was once it had converged.
+    """The state of the cluster when it has converged, and the cost of getting there.
 
     holders: by lock, its holders, sorted. moved, unnecessary, least: see `lockref.helix.measures.Change`; 0 where there
     was nothing before. messages, passes: what the controller needed. seconds: until it had converged. alarms: what an
@@ -91,7 +91,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Who is told what happens. say: a line for people. seen: after every pass of the controller."""
+    """Callbacks for the progress of a program. say: with a line for people. seen: with every pass of the controller."""
 
     say: Callable[[str], None]
     seen: Callable[[Pass], None] = lambda _pass: None
@@ -156,7 +156,7 @@ class ClusterProgram:
             session.close()
 
     def _tell_timeout(self, timeout_ns: int) -> None:
-        """A server raises or lowers a wish to 2 to 20 of its ticks, if it is not configured otherwise."""
+        """Tell if the server chose another session timeout: by default it allows 2 to 20 of its ticks."""
         if timeout_ns != self._session_timeout_ns:
             self._told.say(
                 f"The server gives sessions of {timeout_ns / NS_PER_S:g} s in the place of "
@@ -195,7 +195,7 @@ class ClusterProgram:
         return self._converged(change, began_ns)
 
     def _touch(self) -> None:
-        """The controller decides by events; one that finds nothing to do has no event. So it is asked."""
+        """Make the controller run a pass. It runs on events, and a change that needs no work causes none."""
         with self._mutex:
             self._changed.set()
 
@@ -269,7 +269,7 @@ class ClusterProgram:
         self._told.say(f"STARTED {name}")
 
     def _handlers(self, model: StateModel, instance: str) -> Handlers:
-        """The recipe's callbacks: they print. Giving up is told, in whatever state it ends."""
+        """The recipe's callbacks, which print. A lock that is given back is told for every target state."""
 
         def handler(message: Message) -> None:
             if message.target == model.top:

@@ -29,7 +29,7 @@ RUNS_MAX: Final = 20
 
 
 def capped_hrw(question: Question) -> Assignment:
-    """Rendezvous hashing, and nobody gets more than ⌈L/n⌉: who is full is passed over. For one holder per lock."""
+    """Rendezvous hashing with a cap: an instance that has ⌈L/n⌉ locks gets no more. For one holder per lock."""
     if not question.live:
         return {}
     room = dict.fromkeys(question.live, -(-len(question.locks) // len(question.live)))
@@ -42,7 +42,10 @@ def capped_hrw(question: Question) -> Assignment:
 
 
 def orphans_only(question: Question) -> Assignment:
-    """Whoever holds a lock keeps it; the rest goes to whoever has least. A newcomer gets nothing. For one holder."""
+    """Holders keep their locks; locks without a holder go to the instance with the fewest. For one holder per lock.
+
+    A new instance therefore gets nothing.
+    """
     if not question.live:
         return {}
     kept = {lock: held[:1] for lock in question.locks if (held := question.holders.get(lock, ()))}

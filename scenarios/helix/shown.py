@@ -1,4 +1,4 @@
-"""How a run of a cluster is shown: line by line, or as a table that changes on a terminal."""
+"""Show a run of a cluster: line by line, or as a table that changes on a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scenarios.helix.program import Change, Phase, Told
 
 @contextlib.contextmanager
 def shown(say: Callable[[str], None], *, is_live: bool) -> Iterator[Told]:
-    """What a program tells. is_live: to an operator at a terminal; the lines then scroll above the table."""
+    """The callbacks that show a program. is_live: on a terminal with a table; the lines scroll above the table."""
     if not is_live:
         yield Told(say=say)
         return
@@ -25,7 +25,7 @@ def shown(say: Callable[[str], None], *, is_live: bool) -> Iterator[Told]:
 
 
 def finding(phase: Phase) -> str:
-    """What the change has cost, in one line. Locks that nobody holds come first."""
+    """The cost of the change, in one line. Locks that nobody holds come first."""
     unheld = sum(not each for each in phase.holders.values())
     found = [f"{unheld} of {len(phase.holders)} locks are held by nobody"] if unheld else []
     if phase.change is Change.START:

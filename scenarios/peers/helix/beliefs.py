@@ -1,4 +1,4 @@
-"""Who believed when that it held which lock.
+"""The beliefs of all participants: which instance believed to hold which lock, and from when to when.
 
 Processes of one machine read one monotonic clock, in Java (`System.nanoTime`) as in Python, so what ours were told and
 what Helix called back can be put in one order. A belief begins with the callback that grants. It ends with the one that
@@ -37,7 +37,7 @@ class Heard:
 
 
 class Told(Listener):
-    """What one participant of ours was told, as beliefs. alarms: what it found wrong."""
+    """The beliefs of one participant of ours, from what its listener was told. alarms: the faults that it found."""
 
     def __init__(self, instance: str) -> None:
         self.instance = instance
@@ -95,7 +95,7 @@ def from_callbacks(heard: Iterable[Heard | Left], *, top: str) -> list[Belief]:
 
 
 def overlaps(beliefs: Sequence[Belief]) -> list[tuple[Belief, Belief]]:
-    """Pairs of instances that believed at one time that they held one lock."""
+    """Pairs of instances that believed at the same time to hold the same lock."""
     found: list[tuple[Belief, Belief]] = []
     by_lock: dict[str, list[Belief]] = {}
     for each in sorted(beliefs, key=lambda one: one.since_ns):

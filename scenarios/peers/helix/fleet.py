@@ -283,11 +283,11 @@ class Fleet:
     # What is there.
 
     def rule(self, live: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        """Who shall hold what by the recipe's rule, the live instances from the last name to the first."""
+        """By lock, the holder that the recipe's rule names, with the live instances from the last name to the first."""
         return dict(mod(Question(self.locks, tuple(sorted(live, reverse=True)), {}, 1)))
 
     def look(self) -> Seen:
-        """What is there now. A lock that two live sessions report is noted, if neither has written meanwhile."""
+        """Read the cluster. A lock that two live sessions report is noted, if neither has written meanwhile."""
         seen = self.tree.seen()
         twice = {lock for lock, names in seen.holders(self.top).items() if len(names) > 1}
         if twice:
@@ -338,7 +338,7 @@ class Fleet:
         return self.tree.messages_made() - SELF_SENT * self._their_joins
 
     def two_holders(self) -> list[str]:
-        """Every lock that two held at one time, by what they believed or by what they reported; empty if none."""
+        """Every lock that had two holders at one time, by their beliefs or by their reports; empty if none."""
         believed = [
             f"{one.lock}: {one.instance} and {other.instance} believed it" for one, other in overlaps(self.beliefs())
         ]

@@ -42,7 +42,7 @@ def without_states(record: ZNRecord) -> ZNRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """What becomes of its record in LIVEINSTANCES, and of its current states, before they are written.
+    """How a stranger changes its record in LIVEINSTANCES, and its current states, before it writes them.
 
     is_mute: it writes no current states at all, and removes its messages all the same.
     """

@@ -1,4 +1,4 @@
-"""What a cluster's znodes say, whoever wrote them: read by a client that takes no part.
+"""Read a cluster's znodes, of either origin, by a client that takes no part in the cluster.
 
 Messages are counted by the server: each folder of messages knows how many znodes were ever made in it.
 """

@@ -1,4 +1,4 @@
-"""What released locks do when something goes wrong: each experiment is one run of `lockref wire`, judged by clauses.
+"""Released locks when something goes wrong: each experiment is one run of `lockref wire`, judged by clauses.
 
 An experiment names the program, the plan, and the clauses that break; every other clause must not. What it shows is a
 sentence in docs/findings.md, with the command that shows it again.
