@@ -210,8 +210,8 @@ class LockProvider(Protocol):
     """One client's handle on one lock.
 
     The laboratory calls `try_lock`, `lock` and `unlock` from the client's main
-    task, `holds` from anywhere at any time (it is an omniscient observer that
-    asks a paused client, too), and `close` at the end.
+    task, and `close` at the end. It calls `holds` at any time and from any task:
+    an observer outside all processes asks even a paused client.
     """
 
     @property

@@ -1,11 +1,11 @@
 """The coordination port: znodes under paths, sessions that own some of them, and watches that tell of changes.
 
-The requests are Apache ZooKeeper's. What a request asks for beside path, body and version travels in its body
-(`Call`), and what an answer tells of a znode beside its version travels in the version (`Stat`), so that the recorder,
-the wire and the faults see what they see of every service: a key, bytes, a condition, a version.
+The requests are Apache ZooKeeper's. The recorder, the wire and the faults know only four things of a service: key,
+bytes, condition and version. So the further parts of a request travel in its body (`Call`), and the further facts about
+a znode travel in its version (`Stat`).
 
-A session is kept by whoever holds it: see `lockref.coordination.session`. Some channels stand on a library that keeps
-it alive by itself (kazoo); the requests are the same.
+The client keeps its session alive: see `lockref.coordination.session`. Some channels stand on a library that does so by
+itself (kazoo); the requests are the same.
 """
 
 from __future__ import annotations

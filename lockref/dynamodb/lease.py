@@ -9,8 +9,8 @@ does better than the crate, by its timing rules:
 - the holder stops by itself, a margin before anybody may take over (T6);
 - every answer that may be lost is looked up (T8, B6);
 - a released row stays with its generation, which is the fencing token (T9), and TTL finds nothing to delete (T10, B5);
-- after a crash the next process of its owner name on that machine takes its own lease back at once, provided that the
-  operating system says that the process which wrote it has ended; two processes of one name are never confused;
+- after a crash the next process with the same owner name on that machine takes the lease back at once, if the operating
+  system says that the process which wrote the lease has ended; two processes of one name are never confused;
 - settings that contradict each other are refused (T11); a heartbeat goes on until the owner's task ends (T12);
 - polling is jittered and learns (T13, B13).
 

@@ -1,4 +1,4 @@
-"""Which locks there are, and how a name on the command line becomes one.
+"""The locks that are known, and how a name on the command line becomes one.
 
 Four spellings: a built-in name (`hudi`, `hardened`), a name registered by an
 installed package under the entry-point group `lockref.providers`,
@@ -6,18 +6,22 @@ installed package under the entry-point group `lockref.providers`,
 stranger's lock is one `ConfigError` line that says what to change.
 
 A lock is a class with the methods of `lockref.provider.LockProvider`, made by
-`Class.from_context(context)` where it has that, else by `Class(context)`.
-Optional class attributes: `decode_state` (a `StateDecoder`: key and bytes to the
-locks that they tell of) or, for objects of one lock each, `decode_record` (a
-`RecordDecoder`; default: RFC-91 records), `claims` (optional clauses it promises: F1, F1:K, F2), `record_format`
-(the name of its records, such as "rfc91"), `protocol` (how its grants are told
-from a history, such as "delta-lease"; default: from its records), `is_reentrant` (the task that holds
-may lock again), `is_fork_safe` (it refuses service in a forked child),
-`can_resume` (the next process of a client that crashed takes its own lock back at once),
-`needs_real_time` (it has clocks or threads that no simulation can turn), `stands_on`
-(the kind of service that its lock lives in; default: "object_store"), `watch_ns` (a function of `LockSettings`: for how
-long a waiter must see an unchanged record before it takes over, for records that tell a duration) and
-`interface_version`.
+`Class.from_context(context)` where it has that, else by `Class(context)`. Its
+optional class attributes:
+
+    decode_state      a `StateDecoder`: from key and bytes to the locks that they describe
+    decode_record     a `RecordDecoder`, for objects of one lock each; default: RFC-91 records
+    record_format     the name of its records, such as "rfc91"
+    protocol          how its grants are told from a history, such as "delta-lease"; default: from its records
+    claims            the optional clauses that it promises: F1, F1:K, F2
+    is_reentrant      the task that holds may lock again
+    is_fork_safe      it refuses service in a forked child
+    can_resume        the next process of a client that crashed takes its own lock back at once
+    needs_real_time   it has clocks or threads that no simulation can turn
+    stands_on         the kind of service that its lock lives in; default: "object_store"
+    watch_ns          a function of `LockSettings`, for records that tell a duration: for how long a waiter must see
+                      an unchanged record before it takes over
+    interface_version the version of the provider interface that it is written against
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A process between us and a program under test. It makes sure that the program never outlives us.
 
-Run as a script, with nothing but the standard library. It starts the program in a process group of its own, says
-`started PID` on its standard output, and waits for the program's end or for that of its own standard input, a pipe
-whose other end our process holds. However our process ends, `kill -9` included, the pipe closes. Either way the keeper
-kills the program and whatever that has started: it is the reaper of orphans below it (Linux), so that a grandchild in
-a session of its own is found, too. Then it says `ended CODE` and ends. A stopped program (SIGSTOP) dies of SIGKILL as
-well.
+Run as a script, with nothing but the standard library. It starts the program in a process group of its own, and says
+`started PID` on its standard output. Then it waits until the program ends, or until its own standard input closes. That
+is a pipe whose other end our process holds: it closes however our process ends, `kill -9` included. In both cases the
+keeper kills the program and all processes that the program has started. On Linux orphans below the keeper become its
+children, so even a grandchild in a session of its own is found. At last it says `ended CODE` and ends. SIGKILL ends
+also a stopped program (SIGSTOP).
 """
 
 from __future__ import annotations

@@ -129,6 +129,4 @@ def _require_answer(uri: str, address: StoreAddress) -> None:
     with closing(open_store(uri, request_timeout_ns=_REACH_NS)) as store:
         reply = store.read("lockref-ready/wire")
     if reply.outcome is not Outcome.APPLIED:
-        raise BackendUnavailable(
-            f"{address} did not answer a first read like a store, within {_REACH_NS / NS_PER_S:g} s: {reply.reason}"
-        )
+        raise BackendUnavailable(f"{address} did not answer a first read like a store: {reply.reason}")

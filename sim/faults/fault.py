@@ -13,14 +13,14 @@ so that "pause between PUT applied and reply" (E9) is `cut: c2`, and "pause
 between timestamp and PUT" (E10) is `cut: c0`: the lock has computed its record
 but the request has not left.
 
-A kind is one class: its fields (what they hold is in `quantities`, and the
-form that scenario files use is derived from that), what it does in the
-simulated world, what it does to a connection to a real server, how a swarm
-draws it, what shrinking may change, and the sentence about it in the guide,
-which is the first paragraph of its docstring. A class registers itself by
-being defined in a module that `sim.faults.plan` imports. Rejected: one table
-each for injector, swarm, shrinking and files, as it was before: a new kind
-touched seven files, and nothing noticed a missing entry.
+A kind is one class. The class holds the fields of the fault, its act in the
+simulated world, its act on a connection to a real server, how a swarm draws it,
+and what shrinking may change. The form of the fields in scenario files follows
+from their quantities (`quantities`). The first paragraph of the docstring is the
+sentence in the guide. A class registers itself by being defined in a module that
+`sim.faults.plan` imports. Rejected: one table each for injector, swarm, shrinking
+and files, as it was before. A new kind then touched seven files, and nothing
+noticed a missing entry.
 
 A fault is data and is shared by all runs of its plan. What a run notes about
 it, such as counts, stands in `counts.ArmedFault`.

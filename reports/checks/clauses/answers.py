@@ -5,16 +5,20 @@
     released  the caller's grant had ended by the return
     token     the number that came with a grant, or was shown to a resource, is the one in the grant's record
 
-A grant is in force from its write until it is released, replaced or deleted;
-for a *denial* it counts at most until its validity is over everywhere, that is
-until the stamp plus twice the clock bound (a careful contender adds the bound,
-and its clock may be behind by as much). A call that raises claims nothing, so it is never wrong.
+A grant is in force from its write until it is released, replaced or deleted.
+For a *denial* it counts until its validity is over everywhere, at most. That is
+the stamp plus twice the clock bound: a careful contender adds the bound, and its
+clock may be behind by as much. A call that raises claims nothing, so it is never
+wrong.
 
-Almost every denial is settled by intervals. The others are looked at one by one
-(`reports.checks.clauses.denials`): the store may have shown a stale state, the
-contender's clock may be further behind than declared (its answer agrees with its own clock), the
-caller may have lost a race against a write that is no grant, or the grant may
-be its own, from before its process crashed.
+Intervals settle almost every denial. The others are looked at one by one
+(`reports.checks.clauses.denials`), because four things may excuse them:
+
+- the store may have shown a stale state;
+- the contender's clock may be further behind than declared, so that its answer
+  agrees with its own clock;
+- the caller may have lost a race against a write that is no grant;
+- the grant may be the caller's own, from before its process crashed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Waiting as calls alone show it: for locks whose records nobody can read (L1).
 
-Without records there is no chain, so nobody knows what the store grants. What
-clients were told remains: a lock is in use from a granted return until the
-return of its release or the death of its process, and a call that ended
-without an answer may have left something until then. Between those, somebody
-who asks must get it within the bound of L1, which allows one more validity
-for whatever was left to lapse.
+Without records there is no chain, so nobody knows what the store grants. Only
+the answers to clients remain. A lock is in use from a granted return until the
+return of its release, or until the death of its process. A call that ended
+without an answer may have left a record for as long. In the gaps between these
+uses, a client that asks must get the lock within the bound of L1. The bound has
+one more validity, in which such a record lapses.
 """
 
 from __future__ import annotations

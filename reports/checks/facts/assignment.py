@@ -1,12 +1,12 @@
 """Assignment: a controller decides who has a lock, and each participant's state says whether it has taken it.
 
 A row of such a lock is one state of one participant: its owner is the participant, and it is live or given back. A
-lock is granted to the participant whose state says so. The grant lasts until that participant's state says that it has
-given the lock back, until a state that names nobody replaces it, or until the state of another participant says that
-that one has the lock. What a participant says of itself while another one has the lock ends nothing.
+lock is granted to the participant whose state says so. One of three states ends the grant: the participant has given
+the lock back; a state without an owner replaces it; or another participant has the lock. If a participant changes its
+state while another one has the lock, this ends nothing.
 
-Who writes does not matter: the controller may clear the state of a participant whose session is over. A decoder must
-report states, never wishes: what the controller would like to be assigned is no grant before the participant has it.
+The writer of a state does not matter: the controller may clear the state of a participant whose session is over. A
+decoder must report states, never wishes: an assignment is no grant until the participant has taken the lock.
 
 Prior art: the lock groups of Apache Helix, whose participants take a partition from OFFLINE to ONLINE to have the lock.
 Rejected: reading grants off the controller's assignments alone. A participant that has not heard yet would be accused.

@@ -5,12 +5,17 @@ reading that is sent after the answer. If it shows an older state, the lock is
 misled, too: it decides on a record that was replaced, or waits for a release
 that has happened already. No lock can be judged on such a store.
 
-A reading is counted only if no order of events explains it. W is a confirmed write whose
-answer came before the reading was sent. What the reading shows was written by
-writes that were all answered before W was sent, or, where nobody on record
-made it, it is what a confirmed write had replaced. "Nothing" counts where W
-left an object and nobody on record deleted it since. A write without a definite
-answer may land at any time, so whatever it can have made again is left out.
+A reading is counted only if no order of events explains it. Let W be a
+confirmed write whose answer came before the reading was sent. The reading
+contradicts W in one of three cases:
+
+- it shows a state that was made only by writes answered before W was sent;
+- it shows a state that no write on record made, and that a confirmed write had
+  replaced;
+- it shows no object, although W left one and no delete on record came since.
+
+A write without a definite answer may land at any time. So a state that such a
+write can have made again is left out.
 
 A simulated store records its writes itself, and its stale readings are
 planned faults, so simulated runs are left out.

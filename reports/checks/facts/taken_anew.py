@@ -1,8 +1,9 @@
 """Taken anew: an owner asks again for a lock without tokens, whose record an earlier call of its own had left.
 
-Tokens tell a new grant from a renewal of the old one. Without them, whatever an
-owner writes over its own live record is read as a renewal, so one grant may
-hold what a failed call had left, and what a later call was granted.
+Tokens tell a new grant from a renewal of the old one. Without tokens, every
+write of an owner over its own live record is read as a renewal. So one grant
+may cover two things: a record that a failed call had left, and the grant of a
+later call.
 """
 
 from __future__ import annotations

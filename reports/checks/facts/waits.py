@@ -1,9 +1,9 @@
 """Who waited for a lock, from when to when.
 
-A client of the laboratory waits while its acquire call is open. A program that was watched on the wire makes no calls
-that are seen, but it sends requests: while it does not hold the lock, it waits from its first reading or acquiring
-write of the lock's object until it is granted the lock, or until its last such request. A program that lets more than
-one poll interval pass without a request has stopped waiting.
+A client of the laboratory waits while its acquire call is open. The calls of a program on the wire are not seen, but
+its requests are. While such a program does not hold the lock, its wait begins with its first read or acquiring write of
+the lock's object. The wait ends when the program is granted the lock, or with its last such request. A program that
+sends no request for more than one poll interval has stopped waiting.
 """
 
 from __future__ import annotations
