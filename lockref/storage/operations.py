@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from lockref.errors import OutcomeUnknown
 from lockref.locks.cell import Cell
@@ -13,8 +13,11 @@ from lockref.storage import lockfile
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Outcome
 
-if TYPE_CHECKING:
-    from lockref.storage.lock import StorageLock
+
+class ClosesAtExit(Protocol):
+    """A lock that can be closed by the end of the process, such as `StorageLock` or `DynamoLock`."""
+
+    def exit_hook(self) -> None: ...
 
 
 def repair(cell: Cell[LockFile], owner: str) -> bool:
@@ -40,7 +43,7 @@ def repair(cell: Cell[LockFile], owner: str) -> bool:
             raise OutcomeUnknown(f"repairing {cell.key}: {reply.in_words()}; look at it and try again")
 
 
-def release_at_exit(lock: StorageLock) -> None:
+def release_at_exit(lock: ClosesAtExit) -> None:
     """Let the end of the process close `lock`: nothing is released under a running critical section (H14).
 
     For a program that may end without `close`. A grant that is still in use
