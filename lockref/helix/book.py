@@ -74,7 +74,7 @@ class Book:
             try:
                 pages[name] = Page.from_record(ZNRecord.from_json(reply.body or b"", path))
             except ConfigError as error:
-                complaints.append(f"{error}. What {name} may hold is known from its own report alone")
+                complaints.append(f"{error}. Only the report of {name} tells what it may hold")
         self.pages = pages
         self.complaints = tuple(complaints)
         self._unwritten.clear()

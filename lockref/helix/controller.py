@@ -365,7 +365,7 @@ class Controller:
             reply = self._session.delete(path)
             if reply.outcome is Outcome.PRECONDITION_FAILED and not reply.missing:
                 alarms.append(
-                    Alarm(AlarmKind.UNREADABLE, f"{path} is for nobody and cannot be removed: {reply.reason}")
+                    Alarm(AlarmKind.UNREADABLE, f"{path} has no live receiver and cannot be removed: {reply.reason}")
                 )
                 continue
             self._asking.settled(reply)

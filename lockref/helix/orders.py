@@ -52,8 +52,8 @@ class Orders:
             Alarm(
                 AlarmKind.UNHEEDED,
                 f"{name} has removed the message {found[0].source}-{found[0].target} for {found[0].lock}"
-                f"{f' and {len(found) - 1} like it' if len(found) > 1 else ''}, and nothing came of it; it is told "
-                f"again after {self._period_ns / NS_PER_S:g} s",
+                f"{f' and {len(found) - 1} like it' if len(found) > 1 else ''}, and nothing came of it; the controller "
+                f"sends it again after {self._period_ns / NS_PER_S:g} s",
             )
             for name, found in sorted(unheeded.items())
         ]

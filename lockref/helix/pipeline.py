@@ -429,7 +429,7 @@ def _doubts(snapshot: Snapshot) -> list[Alarm]:
         Alarm(
             AlarmKind.UNKNOWN_HOLDER,
             f"{instance} may hold {', '.join(locks[:3])}{f' and {len(locks) - 3} more' if len(locks) > 3 else ''}: "
-            f"{doubt}. Nobody else gets that until it tells, or its session ends",
+            f"{doubt}. No other instance gets that until {instance} reports, or its session ends",
         )
         for (instance, doubt), locks in sorted(found.items())
     ]

@@ -301,7 +301,7 @@ class ClusterReader:
             said = self._last[path] = self._looking.once(path, reply, "states", partial(_stated, record))
         except ConfigError as error:
             is_fresh = False
-            self._alarm(f"{error}. {name} keeps what it may hold; nobody else gets that")
+            self._alarm(f"{error}. {name} keeps the locks that it may hold, and no other instance gets them")
             if path not in self._last:
                 return Report(states=None, is_fresh=False), ""
             said = self._last[path]

@@ -100,7 +100,7 @@ def wire_results(
 
 
 def _told(console: Console, results: Results, folder: RunFolder, *, is_interrupted: bool) -> Results:
-    """The account, once it is said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
+    """Say the account, and return it. Raises KeyboardInterrupt if Ctrl-C cut the run off."""
     say_results(console, results)
     if is_interrupted:
         console.say(f"what was finished is in {folder.path}", style="dim")

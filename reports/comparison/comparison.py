@@ -1,7 +1,8 @@
 """Subjects side by side: one row for each clause and each figure, and whether a difference can be told from chance.
 
-The first subject is what the others are compared with. A difference whose
-interval holds "none" is shown, and greyed: it may be chance.
+The first subject is the reference: the others are compared with it. If the
+interval of a difference contains "no difference", the difference may be chance,
+and is greyed.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Row(_Part):
 
 
 class Column(_Part):
-    """One subject: what it is called, where it lies, what was decided about it, and its facts."""
+    """One subject: its name, its place, its verdict, and its facts."""
 
     title: str
     path: str
@@ -83,7 +84,7 @@ class Column(_Part):
 class Comparison(_Part):
     """The whole document, `comparison.json`. differs: the facts in which the subjects are not alike.
 
-    unlike: the columns, counted from 0, of what was asked something else than the first.
+    unlike: the columns, counted from 0, whose world or scenario is not that of the first one.
     """
 
     format: Literal["lockref.comparison/1"] = "lockref.comparison/1"
