@@ -75,7 +75,7 @@ def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[s
     if scenario.workload.life == "forks":
         raise ConfigError(f"{where} forks processes, which only the simulated world does: {hint}")
     if scenario.has_unreliable_network:
-        raise ConfigError(f"{where} has a network that loses or repeats messages, which only a simulation has: {hint}")
+        raise ConfigError(f"{where} has a network that loses or repeats messages; only a simulated one does: {hint}")
     kept, left_out = possible(plan)
     told = {fault.kind: why for fault, why in left_out if fault.id not in (drawn or ())}
     if drawn is not None:
