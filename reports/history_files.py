@@ -144,6 +144,12 @@ def has_history(folder: Path) -> bool:
     return is_unfinished(folder) or any((folder / name).exists() for name in HISTORIES)
 
 
+def history_folders(folder: Path) -> list[Path]:
+    """The folders with a history in a run folder: itself, or its parts; of an evaluation, the parts of each store."""
+    found = [path for path in (folder, *sorted(folder.glob("*/"))) if has_history(path)]
+    return found or [path for path in sorted(folder.glob("*/*/")) if has_history(path)]
+
+
 def kept_histories(folder: Path) -> list[Path]:
     """The histories that an unfinished campaign of seeds keeps in its folder of results, in the order of the seeds."""
     return sorted(events.parent for events in (folder / CHUNKS).glob(f"[!.]*/{EVENTS}.parquet"))

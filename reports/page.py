@@ -17,7 +17,7 @@ from lockref.errors import CapabilityMissing
 from reports.account import judged_history
 from reports.checks.verdicts import counted
 from reports.formats.results import Results, load_results
-from reports.history_files import has_history, is_unfinished, load_history, write_history
+from reports.history_files import is_unfinished, load_history, write_history
 from reports.html import render
 from reports.pipeline import analyse_each
 
@@ -37,11 +37,6 @@ class Part:
     title: str
     ended: str = ""
     finished_seeds: int = 0
-
-
-def history_folders(folder: Path) -> list[Path]:
-    """The folders with a history in a run folder: itself, or its parts."""
-    return [path for path in (folder, *sorted(folder.glob("*/"))) if has_history(path)]
 
 
 def title_of(folder: Path) -> str:

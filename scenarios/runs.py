@@ -32,7 +32,7 @@ import psutil
 import lockref
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, NothingRecorded
-from reports.history_files import HISTORIES, has_history, is_unfinished
+from reports.history_files import HISTORIES, history_folders, is_unfinished
 from scenarios import interrupts
 
 HOME = Path(".lockref")
@@ -168,7 +168,7 @@ class RunFolder:
 def require_recorded(folder: Path) -> None:
     """Raise NothingRecorded for the folder of a run that ended early and left nothing to judge, in it or in a part."""
     is_run = (folder / "run.json").exists() and status_of(folder) != "finished"
-    if is_run and not any(has_history(part) for part in (folder, *folder.glob("*/"))):
+    if is_run and not history_folders(folder):
         raise nothing_recorded(folder)
 
 

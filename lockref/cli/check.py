@@ -24,7 +24,7 @@ def command(ctx: click.Context, history: Path, allowed: list[int], as_json: bool
     from lockref.jobs.results import history_results, say_results
     from reports.formats.document import document_of, joint_digest
     from reports.formats.exit_codes import code_of
-    from reports.page import history_folders
+    from reports.history_files import history_folders
     from scenarios.runs import open_run, require_recorded
 
     console = Console(ctx.obj, as_json=as_json)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockref.errors import ConfigError
 from lockref.jobs.results import begin_run
 from lockref.stores.probe import fingerprint
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.subjects import Subject, fingerprint_subject, open_subject
 from reports.formats.comparison import notices, terminal_table, unbroken
+from reports.history_files import history_folders
 from reports.html.comparison import write_comparison
-from reports.page import history_folders
 from scenarios.runs import open_run, provenance, require_recorded
 
 if TYPE_CHECKING:
@@ -48,7 +49,12 @@ def _subjects(name: str) -> list[Subject]:
         return [fingerprint_subject(fingerprint.load(path), path)]
     folder = open_run(name).path
     require_recorded(folder)
-    return [open_subject(part) for part in history_folders(folder)]
+    parts = history_folders(folder)
+    if not parts:
+        raise ConfigError(
+            f"{name!r} holds no history: name a run of `bench`, `sim`, `wire` or `evaluate`, or a fingerprint"
+        )
+    return [open_subject(part) for part in parts]
 
 
 def say_comparison(console: Console, found: Comparison) -> None:

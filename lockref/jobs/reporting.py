@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.errors import ConfigError
-from reports.page import Part, history_folders, title_of, write_report
+from reports.history_files import history_folders
+from reports.page import Part, title_of, write_report
 from scenarios.checkpoint import seeds_in
 from scenarios.runs import end_of, open_run, provenance, require_recorded
 

@@ -101,7 +101,7 @@ class Comparison(_Part):
 def compare(subjects: Sequence[Subject]) -> Comparison:
     """Put subjects side by side; the first one is the reference. Raises ConfigError for fewer than two."""
     if len(subjects) < 2:
-        raise ConfigError(f"{len(subjects)} given to compare: name at least two runs, or a run with several parts")
+        raise ConfigError("one given to compare: name at least two runs, or a run with several parts")
     facts = dict.fromkeys(name for subject in subjects for name in subject.facts)
     unlike = [place for place, subject in enumerate(subjects) if _asked(subject) != _asked(subjects[0])]
     rows = [*_clause_rows(subjects), *_figure_rows(subjects)]

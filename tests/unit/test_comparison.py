@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +36,7 @@ from reports.comparison.subjects import (
     open_subject,
 )
 from reports.formats.comparison import difference, notices, told
-from reports.history_files import write_history
+from reports.history_files import history_folders, write_history
 from tests.histories import TIMING, History
 
 
@@ -364,6 +365,28 @@ def test_the_command_shows_two_runs_side_by_side(
     page = (tmp_path / "side/comparison.html").read_text()
     assert "better: -" in page
     assert "hardened" in (tmp_path / "side/comparison.md").read_text()
+    # The last run is a comparison now, which has no history of its own.
+    assert run(["compare", runs[0], "latest"]) == 2
+    assert "'latest' holds no history: name a run" in capsys.readouterr().err
+
+
+def test_the_runs_of_an_evaluation_are_parts_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They lie one folder deeper, below their store: `check` judges them, and `compare` puts them beside other runs."""
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / ".lockref/runs"
+    assert run(["sim", "u01", "--provider", "hudi", "--seeds", "1..3"]) == 1
+    (made,) = runs.glob("*-sim")
+    evaluation = runs / "20260101T000000-evaluate"
+    for part in ("contenders-1", "contenders-8"):
+        shutil.copytree(made, evaluation / "store-1" / part)
+    (evaluation / "run.json").write_text(json.dumps({"status": "finished"}))
+    assert [path.name for path in history_folders(evaluation)] == ["contenders-1", "contenders-8"]
+    capsys.readouterr()
+    assert run(["compare", made.name, evaluation.name]) == 0
+    assert "3: " in capsys.readouterr().out
+    assert run(["check", evaluation.name]) == 1
 
 
 def test_one_run_alone_is_refused(
