@@ -45,28 +45,54 @@ def _racer(place: Dialect | StoreAddress, control: Connection) -> None:
     place: a dialect with its signer, so that the process need not load an SDK; or the address of a local store.
     """
     end_with_parent()
-    try:
-        store = open_endpoint(place) if isinstance(place, StoreAddress) else WireStore(place)
-    except LockrefError as error:
-        control.send(str(error))
-        return
-    control.send("")
-    while True:
+    asker = _Asker(control)
+    with contextlib.suppress(_Gone):
         try:
-            keeps_connections, calls = control.recv()
-        except (EOFError, OSError):
-            store.close()
+            store = open_endpoint(place) if isinstance(place, StoreAddress) else WireStore(place)
+        except LockrefError as error:
+            asker.tell(str(error))
             return
-        if isinstance(store, WireStore):
-            store.keeps_connections = keeps_connections
-            held = [store.hold(call) for call in calls]
-            control.send("ready")
-            control.recv()
-            control.send(exchange.released(held))
-        else:
-            control.send("ready")
-            control.recv()
-            control.send(local.race([(store, call) for call in calls]))
+        with contextlib.closing(store):
+            asker.tell("")
+            while True:
+                _race_once(store, asker)
+
+
+def _race_once(store: WireStore | local.LocalStore, asker: _Asker) -> None:
+    keeps_connections, calls = asker.hear()
+    if isinstance(store, WireStore):
+        store.keeps_connections = keeps_connections
+        held = [store.hold(call) for call in calls]
+        asker.tell("ready")
+        asker.hear()
+        asker.tell(exchange.released(held))
+    else:
+        asker.tell("ready")
+        asker.hear()
+        asker.tell(local.race([(store, call) for call in calls]))
+
+
+class _Gone(Exception):
+    """The process that asked for the race has ended, or has given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """The process that asks for races, as a racing process sees it. Errors: _Gone, of both calls."""
+
+    control: Connection
+
+    def hear(self) -> Any:
+        try:
+            return self.control.recv()
+        except (EOFError, OSError) as error:
+            raise _Gone from error
+
+    def tell(self, word: object) -> None:
+        try:
+            self.control.send(word)
+        except OSError as error:
+            raise _Gone from error
 
 
 @dataclass(slots=True)

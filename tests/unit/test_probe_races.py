@@ -11,6 +11,7 @@ import pytest
 
 from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import CLAUSES, Verdict
+from lockref.stores.uri import parse_store_uri
 from scenarios.probe import races, spread
 from scenarios.probe.calls import DELETE, PUT, Answer, Call
 from scenarios.probe.findings import Finding, Rate
@@ -290,6 +291,23 @@ def test_a_process_that_falls_silent_ends_the_races(monkeypatch: pytest.MonkeyPa
     spread.by_processes(session, finding, 0, racers=racers)
     assert finding.unanswered
     assert "silent" in finding.unanswered[0]
+
+
+@pytest.mark.parametrize("words", [[], [(True, [])]], ids=["before it is ready", "while it waits for the word"])
+def test_a_racing_process_ends_in_silence_once_nobody_asks(
+    monkeypatch: pytest.MonkeyPatch, words: list[object]
+) -> None:
+    """After Ctrl-C the probe ends its racing processes; a stack trace of theirs would hide what it has to say."""
+    monkeypatch.setattr(spread, "end_with_parent", lambda: None)
+    here, there = multiprocessing.Pipe()
+    for word in words:
+        here.send(word)
+    if words:
+        monkeypatch.setattr(spread.local, "race", lambda _calls: here.close() or [])
+        here.send("go")
+    else:
+        here.close()
+    spread._racer(parse_store_uri("memory:racing"), there)
 
 
 def test_the_callers_signals_stay_as_they_were() -> None:
