@@ -109,6 +109,7 @@ class FileStore:
                     is_visible = True
                     path.unlink()
                     _sync_folder(path.parent)
+                    self._remove_empty_folders(path.parent)
                     return WriteReply(outcome=Outcome.APPLIED)
                 number = _next_number(lock_fd)
                 incoming = self._state / "incoming"
@@ -133,6 +134,13 @@ class FileStore:
     def _path(self, key: str) -> Path:
         *folders, name = (quote(segment, safe="") for segment in check_key(key).split("/"))
         return self.folder.joinpath(*folders, name + _OBJECT_SUFFIX)
+
+    def _remove_empty_folders(self, folder: Path) -> None:
+        """An object store has no folders, so nothing is left of a key. Folders are made and removed under the lock."""
+        with contextlib.suppress(OSError):  # one that is not empty is kept, and so are those above it
+            while folder != self.folder:
+                folder.rmdir()
+                folder = folder.parent
 
     def _make_folders(self, folder: Path) -> None:
         """Make the folders of a key, durably: a synced object in an unsynced folder is lost with it."""

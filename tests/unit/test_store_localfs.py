@@ -231,6 +231,17 @@ def test_keys_that_are_folders_of_other_keys_do_not_collide(tmp_path):
     assert [store.read(key).body for key in keys] == [key.encode() for key in keys]
 
 
+def test_nothing_is_left_of_a_key_that_is_deleted(tmp_path):
+    """Object stores have no folders: those of a key go with it, and those of other keys stay."""
+    store = _store(tmp_path)
+    store.put("probe/listed/object", b"1")
+    store.put("probe/other", b"2")
+    assert store.delete("probe/listed/object").outcome is Outcome.APPLIED
+    assert [path.name for path in (tmp_path / "probe").iterdir()] == ["other=object"]
+    assert store.delete("probe/other").outcome is Outcome.APPLIED
+    assert [path.name for path in tmp_path.iterdir()] == [STATE_FOLDER]
+
+
 def test_a_folder_that_is_a_file_is_rejected_with_its_path(tmp_path):
     """What the system refuses for good is REJECTED, and the reason names the place."""
     (tmp_path / "file").write_text("x")
