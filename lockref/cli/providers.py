@@ -20,10 +20,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         console.document({"providers": rows})
         return
+    width = max(len(row["name"]) for row in rows)
     for row in rows:
         problem = f"  does not load: {printable(row['error'], limit=400)}" if "error" in row else ""
         worlds = "; real servers only" if row.get("worlds") == "real" else ""
         console.say(
-            f"{row['name']:<12} {row['class']} ({row['origin']}{worlds}){problem}", style="bad" if problem else ""
+            f"{row['name']:<{width}} {row['class']} ({row['origin']}{worlds}){problem}", style="bad" if problem else ""
         )
     console.say("bring your own: --provider module:Class or --provider path/file.py:Class", style="dim")

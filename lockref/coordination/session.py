@@ -130,7 +130,9 @@ class Session:
 
     def _connect(self, timeout_ns: int, is_wanted: Callable[[], bool]) -> None:
         reply = None
-        for _ in range(CONNECT_ATTEMPTS):
+        attempts = 0
+        while attempts < CONNECT_ATTEMPTS:
+            attempts += 1
             if self._is_closed or not is_wanted():
                 raise BackendUnavailable(f"a session with {self._channel.service} is not wanted any more")
             sent = self._stamp()
@@ -142,7 +144,9 @@ class Session:
                 return
             if reply.outcome is Outcome.REJECTED or self._ended.wait(self._request_timeout_ns // 4):
                 break
-        raise BackendUnavailable(f"no session with {self._channel.service}: {'' if reply is None else reply.reason}")
+        tried = f" ({attempts} attempts)" if attempts > 1 else ""
+        reason = "" if reply is None else reply.reason
+        raise BackendUnavailable(f"no session with {self._channel.service}: {reason}{tried}")
 
     # What is known of the session.
 

@@ -107,7 +107,9 @@ def _dry_run(console: Console, stores: Sequence[str], endpoints: Sequence[str], 
     for store in stores:
         count = 1 if is_started_here(store) else len(addresses_of(store, endpoints))
         most[store] = most_requests(count, rounds=rounds, node=node)
-        console.say(f"{store}: at most {sum(most[store].values()):,} requests, second tries included; then cleaning up")
+        console.say(
+            f"{store} takes at most {sum(most[store].values()):,} requests, second tries included; then cleaning up"
+        )
         for clause, number in most[store].items():
             console.say(f"  {clause:<4} {number:>7,}")
     if console.as_json:

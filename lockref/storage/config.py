@@ -12,6 +12,7 @@ Source: RFC-91 "Configurations"; Hudi 1.2.0 `StorageBasedLockConfig`,
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -217,7 +218,7 @@ class StorageLockConfig:
         """
         base_path = properties.get(BASE_PATH)
         if base_path is None:
-            raise ConfigError(f"{BASE_PATH} does not exist!{did_you_mean(BASE_PATH, properties)}")
+            raise ConfigError(f"{BASE_PATH} does not exist!{_given_instead(BASE_PATH, properties)}")
         if not ignores_unknown:
             _refuse_unknown(properties)
         validity_s = whole_number(properties, VALIDITY, default=300)
@@ -262,6 +263,12 @@ def laboratory_options(settings: LockSettings) -> tuple[int | None, int]:
         for name in ("margin_ms", "request_timeout_ms")
     )
     return margin_ns, timeout_ns or LeaseTerms.default_request_timeout_ns(settings.renew_interval_ns)
+
+
+def _given_instead(wanted: str, properties: Mapping[str, object]) -> str:
+    """The end of a message about a property that is missing: the given one that is perhaps a misspelling of it."""
+    near = difflib.get_close_matches(wanted, list(properties), n=1, cutoff=0.6)
+    return f" There is {near[0]!r}: is it misspelt?" if near else ""
 
 
 def _refuse_unknown(properties: Mapping[str, object]) -> None:

@@ -126,8 +126,14 @@ def _reach(session: Session) -> None:
             # Perhaps the store only does not know the condition.
             answer = session.send(Call(verb=PUT, key=key, body=body), store)
         if answer.outcome is Outcome.AMBIGUOUS or answer.outcome is Outcome.REJECTED:
-            told = answer.words if answer.status is None else f"{answer.words}: {answer.reason}"
-            raise BackendUnavailable(f"{session.address} cannot be used: a first write was answered {told}")
+            if answer.status is None:
+                raise BackendUnavailable(
+                    f"{session.address} cannot be used: a first write got no answer ({answer.words}); "
+                    "is the server running, and is its address right?"
+                )
+            raise BackendUnavailable(
+                f"{session.address} cannot be used: a first write was answered {answer.words}: {answer.reason}"
+            )
         shown = session.send(Call(verb=READ, key=key), store)
         if shown.body is None and not shown.is_absent:
             told = shown.words if shown.status is None else f"{shown.words}: {shown.reason}"

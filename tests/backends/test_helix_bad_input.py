@@ -75,7 +75,10 @@ def test_nobody_answers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     """Exit 5 with the address."""
     monkeypatch.setattr("scenarios.helix.program.REQUEST_TIMEOUT_NS", 200_000_000)
     assert lockref(["cluster", "run", str(RECIPE), "--zookeeper", "127.0.0.1:1"]) == 5
-    assert "no session with zookeeper: no server of 127.0.0.1:1 answered within 0.2 s" in capsys.readouterr().err
+    assert (
+        "no session with zookeeper: no server of 127.0.0.1:1 answered within 0.2 s (4 attempts)"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_folder_that_is_not_there(zookeeper: ZooKeeperServers, capsys: pytest.CaptureFixture[str]):

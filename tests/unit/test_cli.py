@@ -295,6 +295,13 @@ def test_listings_are_documents_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(finding["name"] == "Python" for finding in document(capsys)["findings"])  # type: ignore[index, union-attr]
 
 
+def test_the_classes_of_providers_stand_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """However long the names are."""
+    assert run(["providers"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("bring")]
+    assert len({len(line) - len(line.split(maxsplit=1)[1]) for line in rows}) == 1
+
+
 def test_scenarios_are_validated_in_place(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`scenario validate` says what is wrong in every file it was given."""
     (own_folder / "good.yaml").write_text("version: 1\nname: fine\n")

@@ -189,5 +189,5 @@ def test_a_misspelt_property_is_refused():
     assert StorageLockConfig.from_properties(misspelt, ignores_unknown=True).validity_ns == 300 * NS_PER_S
     elsewhere = {**BASE, "hoodie.write.lock.provider": "x", "hoodie.table.name": "t"}
     assert StorageLockConfig.from_properties(elsewhere) == StorageLockConfig.from_properties(BASE)
-    with pytest.raises(ConfigError, match=r"Did you mean 'hoodie[.]basepath'"):
+    with pytest.raises(ConfigError, match=r"does not exist! There is 'hoodie[.]basepath': is it misspelt[?]"):
         StorageLockConfig.from_properties({"hoodie.basepath": "s3://lake/table"})

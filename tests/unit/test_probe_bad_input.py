@@ -111,3 +111,11 @@ def test_credentials_that_run_out_keep_what_was_measured(capsys: pytest.CaptureF
     assert "not_answered" in seen.values()
     assert "unsafe" not in seen.values(), {name: found["unsafe"] for name, found in document["clauses"].items()}
     assert "ExpiredToken" in document["residue"]["reason"]
+
+
+def test_a_port_without_a_server_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    """No server answered anything, and what to look at is said."""
+    assert run(["probe", "s3://bucket?endpoint=http://127.0.0.1:1", *SHORT]) == 5
+    err = capsys.readouterr().err
+    assert "got no answer (ConnectionRefusedError" in err
+    assert "is the server running, and is its address right?" in err

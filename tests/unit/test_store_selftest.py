@@ -11,6 +11,7 @@ from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Outcome, ReadReply, WriteReply
+from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACES_NS_THOROUGH, ensure_usable, measure
 from lockref.stores.probe.start_barrier import held_back, race
 from lockref.stores.uri import open_store
@@ -291,3 +292,8 @@ def test_a_racer_is_held_back_until_its_request_is_ready(scheme):
                 assert store.read("key").outcome is Outcome.APPLIED
                 store.read("key")
     assert seen == [0]
+
+
+def test_a_request_that_takes_microseconds_does_not_take_0_ms() -> None:
+    """A store in memory answers in microseconds."""
+    assert Measured(request_ns=[3_400, 5_900, 2_100_000]).latency == "a request takes 6 µs, at most 2.1 ms, of 3"
