@@ -15,6 +15,9 @@ from reports.formats.text import duration, short
 
 TITLE_MAX = 60
 
+_COUNTED_ONE: Final = {"clients": "client", "processes": "process"}
+"""Facts that are numbers, each with its word for one."""
+
 
 def told(row: Row, cell: Cell) -> str:
     """One cell: the figure with its interval, or in how many runs a clause broke."""
@@ -42,7 +45,7 @@ def difference(row: Row, cell: Cell) -> str:
     assert high is not None, "what is apart has an interval"
     if row.unit == "share":
         return f"{word}: {_points(low)} to {_points(high)} of {_counted(row)}"
-    return f"{word}: {low:.2f} to {high:.2f} times"
+    return f"{word}: {low:.3g} to {high:.3g} times"
 
 
 def heading(comparison: Comparison) -> list[str]:
@@ -50,7 +53,7 @@ def heading(comparison: Comparison) -> list[str]:
     names = []
     for number, column in enumerate(comparison.columns, 1):
         facts = [
-            f"{value} {name}" if name in ("clients", "processes") else value
+            f"{value} {_COUNTED_ONE[name] if value == '1' else name}" if name in _COUNTED_ONE else value
             for name in comparison.differs
             if name not in ("commit", "world") and (value := column.facts.get(name))
         ]

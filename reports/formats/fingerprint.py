@@ -100,9 +100,11 @@ def terminal_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def latency(found: Mapping[str, int]) -> str:
-    """Quantiles of one kind of request."""
-    told = [f"{word} {value}" for (word, _, _), value in zip(QUANTILES, quantiles(found), strict=True)]
-    return f"{', '.join(told)}; {requests(found)}"
+    """Quantiles of one kind of request, as far as there were requests enough for them."""
+    told = dict(zip([word for word, _, _ in QUANTILES], quantiles(found), strict=True))
+    known = [f"{word} {value}" for word, value in told.items() if value != TOO_FEW]
+    scarce = [word for word, value in told.items() if value == TOO_FEW]
+    return ", ".join([*known, requests(found), *([f"{TOO_FEW} for {scarce[0]}"] if scarce else [])])
 
 
 def quantiles(found: Mapping[str, int]) -> list[str]:

@@ -35,7 +35,7 @@ from reports.comparison.subjects import (
     fingerprint_subject,
     open_subject,
 )
-from reports.formats.comparison import difference, notices, told
+from reports.formats.comparison import difference, heading, notices, told
 from reports.history_files import history_folders, write_history
 from tests.histories import TIMING, History
 
@@ -254,6 +254,20 @@ def test_a_longer_wait_is_worse(factor: float, apart: str, is_better: bool | Non
     waits = np.random.default_rng(4).exponential(1e6, size=600)
     row = row_of([subject("a", waits=waits), subject("b", waits=factor * np.roll(waits, 7))], "wait, median")
     assert (row.cells[1].apart, row.cells[1].is_better) == (apart, is_better)
+
+
+def test_a_factor_is_told_in_three_digits_however_small():
+    """A wait of microseconds beside one of seconds is not `0.00 times`."""
+    waits = np.random.default_rng(4).exponential(1e6, size=600)
+    row = row_of([subject("a", waits=waits), subject("b", waits=waits)], "wait, median")
+    cell = Cell(apart="apart", is_better=True, difference_low=0.000271828, difference_high=0.0123456)
+    assert difference(row, cell) == "better: 0.000272 to 0.0123 times"
+
+
+def test_one_client_is_called_a_client():
+    """Titles of columns count what differs between them."""
+    comparison = compare([subject("a", clients="1"), subject("b", clients="8")])
+    assert [title.partition(": ")[2] for title in heading(comparison)] == ["1 client", "8 clients"]
 
 
 def test_a_figure_that_one_subject_lacks_is_not_told_apart():

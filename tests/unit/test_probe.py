@@ -259,7 +259,7 @@ def test_all_forms_of_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "✓ conforming" in printed
     assert "– unsupported, ? not answered" in printed, "each sign is told"
-    assert "p99.9 too few" in printed
+    assert "requests, too few for p" in printed
     assert json.loads(Path("store.json").read_text())["verdict"] == "conforming"
     assert "| C1 | a create of an object that exists | ✓ conforming |" in Path("store.md").read_text()
     page = Path("store.html").read_text()
