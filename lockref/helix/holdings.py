@@ -56,7 +56,7 @@ class Holdings:
     def give_up_all(self) -> bool:
         """The instance leaves. Was anything held?"""
         with self._mutex:
-            held, self._held = self._held, {}
+            held, self._held, self._suspended = self._held, {}, {}
         for lock in held:
             self._listener.revoked(lock)
         return bool(held)

@@ -24,6 +24,7 @@ from lockref.coordination.port import Stat
 from lockref.coordination.session import Event
 from lockref.errors import ConfigError
 from lockref.helix import layout
+from lockref.helix.asking import Interrupted
 from lockref.helix.grants import Evidence, Page, Report, replicas_of
 from lockref.helix.looking import Looking
 from lockref.helix.messages import STATE_TRANSITION, Message
@@ -67,7 +68,7 @@ class _States(NamedTuple):
 class ClusterReader:
     """Reads one cluster, every part watched. rebalancer: by the class that a resource names.
 
-    Errors of `read`: what `looking` raises.
+    Errors of `read`: what `looking` raises; Interrupted where what was read is of two instants, and is to be read anew.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class ClusterReader:
             trusts=self._semantics is not Semantics.OURS,
         )
         replicas, settled = replicas_of(evidence)
+        self._require_still_live(live, [each for states in replicas.values() for each in states if states[each].doubt])
         disabled, disabled_locks = self._disabled()
         self._looking.end()
         self._last = {path: states for path, states in self._last.items() if self._looking.was_looked_at(path)}
@@ -138,6 +140,18 @@ class ClusterReader:
         return Reading(
             snapshot=snapshot, rebalancers=rebalancers, alarms=tuple(dict.fromkeys(self._alarms)), settled=settled
         )
+
+    def _require_still_live(self, live: _Live, doubted: Iterable[str]) -> None:
+        """Raises Interrupted if the session of one of these ended after it was read to live.
+
+        Then its messages and states have gone with it, which says nothing of what it did with them.
+        """
+        names = [name for name in dict.fromkeys(doubted) if name in live.owners]
+        replies = self._looking.looks(self._paths.instance(name).live for name in names)
+        for name, reply in zip(names, replies, strict=True):
+            stat = reply.version
+            if not isinstance(stat, Stat) or layout.session_name(stat.owner) != live.owners[name]:
+                raise Interrupted
 
     # Resources.
 

@@ -52,6 +52,37 @@ def test_a_pass_reads_no_body_again_that_has_not_changed():
     helix.play(script)
 
 
+def test_a_session_that_ends_while_it_is_read_puts_nothing_in_doubt():
+    """T28: it was read to live, then it ended, and its states went with it. That is no instance that says nothing."""
+    helix = Helix(locks=3)
+    participant, _, _ = helix.participant("a")
+    controller, channel = helix.controller(period_ns=NS_PER_S)
+    first: list[str] = []
+
+    def between(request: Request, ask: Asked) -> Reply:
+        if request.key == PATHS.instance("a").messages and not first:
+            first.append(helix.live_session("a"))
+            assert helix.service.tamper("expire_session", "a") == 1
+            helix.until(lambda: helix.stat(PATHS.instance("a").live) is not None, "it is live again")
+        return ask(request)
+
+    def script() -> None:
+        helix.join(participant, "a")
+        helix.start("controller", controller.run)
+        helix.until(lambda: len(participant.held) == 3 and not helix.pending("a"), "a holds all")
+        helix.sleep_ms(100)
+        channel.disturb = between
+        helix.until(lambda: bool(first), "the session ends in the middle of a pass")
+        helix.until(lambda: helix.stat(PATHS.instance("a").live) is not None, "it is live again")
+        assert helix.live_session("a") != first[0]
+        helix.until(
+            lambda: [each["CURRENT_STATE"] for each in helix.states("a").values()] == ["LOCKED"] * 3, "as before"
+        )
+        assert helix.alarms == []
+
+    helix.play(script)
+
+
 def test_a_message_that_is_gone_is_forgotten():
     """A controller that leads for months must not remember every message that it ever sent."""
     helix = Helix(locks=3)
