@@ -187,7 +187,7 @@ def test_a_program_that_the_command_ended_did_not_end_by_itself(wire):
     """Which clients were still at work when the time was over is told; the signal that ended them was ours."""
     _, told = wire("--clients", "1", "--for", "1s", *ON_THE_WIRE, "--", "sleep", "60")
     notices = " ".join(told["notices"])
-    assert "ended because the time was over (1 s, --for gives more): n1" in notices
+    assert "still running at the time limit and therefore ended (1 s; see --for): n1" in notices
     assert "by themselves" not in notices
 
 

@@ -151,7 +151,7 @@ def never_recreates(store: ScriptedStore, call: Call) -> Answer | None:
             "C4",
             refuses_and_takes,
             "unsafe",
-            "refused a replacement of a stale version (412), and took",
+            "refused a replacement of a stale version (412), and stored",
         ),
         (
             sequential.replace,

@@ -169,7 +169,7 @@ def test_what_a_request_writes_is_known_once_it_is_all_here():
     """A copy's bytes are in another object; a body that is still coming, and one whose pieces do not end, are none."""
     assert s3("PUT /b/x", b"", "200", X_Amz_Copy_Source="/b/y")[0].state is None
     for dialect, target, more in (
-        (S3Dialect(), b"/b/x", b""),
+        (S3Dialect("b"), b"/b/x", b""),
         (AzureDialect(), b"/acct/c/x", b"x-ms-blob-type: BlockBlob\r\n"),
     ):
         talk = Conversation()

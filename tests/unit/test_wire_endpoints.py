@@ -350,7 +350,7 @@ def test_a_request_to_a_server_that_is_gone_never_takes_effect() -> None:
     """Nobody listens at its address: on record it was refused, so it is not one that may still land."""
     recorder, runtime = Recorder(), ThreadRuntime()
     wire = WireRecorder(
-        recorder, S3Dialect(), load_decoder("auto"), protects=(), runtime=runtime, clock_offsets_ns={}
+        recorder, S3Dialect("bucket"), load_decoder("auto"), protects=(), runtime=runtime, clock_offsets_ns={}
     )  # fmt: skip
 
     async def nobody() -> None:

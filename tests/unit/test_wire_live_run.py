@@ -9,6 +9,8 @@ import pytest
 
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from scenarios.wire.live_run import LiveRun
+from sim.faults.clocks import Offset
+from sim.faults.plan import FaultPlan
 
 
 class Program:
@@ -30,10 +32,14 @@ class Program:
 def live_run(**known: Any) -> Any:
     """A run of one client of which just this is known; nothing is started."""
     run: Any = object.__new__(LiveRun)
-    wire = SimpleNamespace(failure=None, requests={"n1": 3}, locks={"b/lock": None}, unfollowed={})
-    run._wire = SimpleNamespace(**{**vars(wire), **known})
+    wire = {
+        "failure": None, "requests": {"n1": 3}, "locks": {"b/lock": None}, "unfollowed": {}, "unguarded": {},
+        "effects": 1, "clocks_off_ns": {}, "is_protected": lambda key: key.startswith("b/state/"),
+    }  # fmt: skip
+    run._wire = SimpleNamespace(**(wire | known))
+    run._plan = FaultPlan(faults=(Offset(id="ahead", client="n1", at_ns=0, by_ns=10 * NS_PER_S),))
     run._runtime = ThreadRuntime()
-    run._settings = SimpleNamespace(lasting_ns=60 * NS_PER_S)
+    run._settings = SimpleNamespace(lasting_ns=60 * NS_PER_S, protects=("state/*",))
     run._begin_ns = run._runtime.monotonic_ns()
     run._is_cut_off = False
     run._overtime = []
@@ -71,9 +77,15 @@ def test_a_process_that_is_due_is_waited_for() -> None:
     ("known", "unreadable", "doubts"),
     [
         ({}, "", []),
-        ({"requests": {}}, "", ["the program never sent a request to its endpoint: does it take"]),
+        ({"requests": {}}, "", ["the program never sent a request to its endpoint: does it use the address"]),
         ({"locks": {}}, "", ["no object held a lock record that could be read"]),
-        ({"unfollowed": {"b/lock": None}}, "", ["a version of b/lock was removed by its id"]),
+        ({"unfollowed": {"b/lock": None}}, "", ["b/lock was changed by requests that are not read"]),
+        ({"unfollowed": {"b/state/x": None}}, "", ["b/state/x was changed by requests that are not read"]),
+        ({"unguarded": {"b/state/x": ()}}, "", ["no record was read of the lock that guards b/state/x"]),
+        ({"unguarded": {"b/state/x": ("b/l1", "b/l2")}}, "", ["which of the locks b/l1, b/l2 guards b/state/x cannot"]),
+        ({"effects": 0}, "", ["no object that fits state/* was written, so S4 was not asked"]),
+        ({"clocks_off_ns": {"n1": 2 * NS_PER_S}}, "", []),
+        ({"clocks_off_ns": {"n1": 2 * NS_PER_S + 1}}, "", ["the clock of n1 was to be set apart by +10 s"]),
         ({"unfollowed": {"b/other": None}}, "", []),
         ({}, "no HTTP/1.1", ["some connections could not be read, so requests may be missing (n1: no HTTP/1.1)"]),
     ],
