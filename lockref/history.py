@@ -152,9 +152,9 @@ forbid about the lock's timing; null where it forbids nothing. `event_count` is 
 events the run recorded: a record with fewer was cut off, one with more is damaged. `is_inferred`: nobody
 described the run, so that its clock bounds are unknown; where it is described, a bound that is null counts as none.
 `node_providers`: node to the provider that it ran, of runs with several; null where all ran `provider`.
-`lock_protocols`: lock to the protocol by which it tells of its grants (`reports.checks.facts.protocols`); a lock that
-is not named keeps a record under compare-and-set. `watch_ns`: for how long a waiter of this lock must have seen one
-unchanged record before it takes over; null where records say themselves when they end.
+`lock_protocols`: lock to the protocol by which it tells of its grants (`reports.checks.facts.sources.protocols`); a
+lock that is not named keeps a record under compare-and-set. `watch_ns`: for how long a waiter of this lock must have
+seen one unchanged record before it takes over; null where records say themselves when they end.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

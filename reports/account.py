@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lockref.atomic_files import write_atomically
 from lockref.history import batch_digest, digests
 from reports.checks import judge
-from reports.checks.facts.integrity import altered, inspect_records
+from reports.checks.facts.surroundings.integrity import altered, inspect_records
 from reports.checks.spec import CLAUSES
 from reports.checks.summary import Finding, Summary
 from reports.checks.verdicts import joint_verdict

@@ -12,7 +12,7 @@ A lost record can look like a broken lock: without its release, a grant seems to
 be replaced too early. So a run that lost a record is not judged at all. A record
 that names no run may belong to any run, so then no run is judged. Whether `seq`
 numbers the events of a run without a gap or a repetition is asked where runs are
-judged (`reports.checks.facts.integrity`). Runs of which no event carries a `seq`,
+judged (`reports.checks.facts.surroundings.integrity`). Runs of which no event carries a `seq`,
 such as lines written by hand, are numbered here in their order in the file.
 """
 
@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from lockref.errors import HistoryUnreadable, NothingRecorded
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
 from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
-from reports.checks.facts.integrity import renumbered
+from reports.checks.facts.surroundings.integrity import renumbered
 from reports.checks.verdicts import counted
 
 EVENTS, RUNS = "events", "runs"

@@ -19,7 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Protocol, TypeVar
 
 from lockref.errors import ConfigError
-from scenarios.worlds.orphans import end_with_parent
+from scenarios.worlds.processes.orphans import end_with_parent
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")

@@ -7,8 +7,8 @@ import signal
 
 import click
 
+from lockref.cli.jobs.console import Console, printable
 from lockref.cli.options import AS_JSON
-from lockref.jobs.console import Console, printable
 
 
 @click.group(name="backends", invoke_without_command=True)

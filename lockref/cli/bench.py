@@ -46,7 +46,7 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     set or a store that lies: a scenario with one of them is refused. A real run cannot be replayed; its history stays
     in the run folder for `lockref check`.
     """
-    from lockref.jobs.console import Console
-    from lockref.jobs.contention import contend
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.contention import contend
 
     return contend(Console(ctx.obj, as_json=as_json), **asked)

@@ -20,8 +20,8 @@ def command(ctx: click.Context, history: Path, allowed: list[int], as_json: bool
     A history that was cut off is judged up to the cut, and a run that was killed, or is not over yet, as far as it
     has recorded. A run of several scenarios or servers is judged part by part.
     """
-    from lockref.jobs.console import Console
-    from lockref.jobs.results import history_results, say_results
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.results import history_results, say_results
     from reports.formats.document import document_of, joint_digest
     from reports.formats.exit_codes import code_of
     from reports.history_files import history_folders

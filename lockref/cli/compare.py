@@ -27,7 +27,7 @@ def command(ctx: click.Context, runs: tuple[str, ...], out: Path | None, as_json
     The first is what the others are compared with. Each figure has its interval at 95 %; a difference that may be
     chance is greyed. A comparison judges nothing, so it exits 0; the verdicts it shows are those of the runs.
     """
-    from lockref.jobs.comparing import compare_runs
-    from lockref.jobs.console import Console
+    from lockref.cli.jobs.comparing import compare_runs
+    from lockref.cli.jobs.console import Console
 
     return compare_runs(Console(ctx.obj, as_json=as_json), runs, out=out)

@@ -76,8 +76,8 @@ def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **a
 
     With `closed-loop` each writer always has a next version for its table. A FILE names tables and versions itself.
     """
-    from lockref.jobs.console import Console
-    from lockref.jobs.planning import plan_writers
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.planning import plan_writers
 
     if from_run and ctx.get_parameter_source("commit_ns") is not ParameterSource.DEFAULT:
         raise click.UsageError("--from-run takes the durations of commits from the run; leave --commit out")
@@ -89,7 +89,7 @@ def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **a
 @click.pass_context
 def figures_command(ctx: click.Context, out: Path) -> int:
     """Compute and draw the pictures of docs/delta.md: a page, `delta.html`, and each as PNG."""
-    from lockref.jobs.console import Console
-    from lockref.jobs.drawing import draw_delta
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.drawing import draw_delta
 
     return draw_delta(Console(ctx.obj), out)

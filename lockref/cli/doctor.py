@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lockref.cli.jobs.console import Console, printable
 from lockref.cli.options import AS_JSON
-from lockref.jobs.console import Console, printable
 
 if TYPE_CHECKING:
     from lockref.stores.probe.measured import Measured

@@ -49,7 +49,7 @@ def command(
     It takes about five minutes per store. A store that the probe finds unsafe gets no contention runs. Several stores
     are compared with the first one. The exit codes are those of `probe` and `bench`; the worst one counts.
     """
-    from lockref.jobs.console import Console
-    from lockref.jobs.evaluation import evaluate
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.evaluation import evaluate
 
     return evaluate(Console(ctx.obj, as_json=as_json), stores, faults=() if no_faults else faults, **asked)

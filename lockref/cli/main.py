@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             # The reader went away (`lockref … | head`). Caught here because Click's own answer to it is exit code 1.
             # Commands that judge print through `Console`, which goes on to the verdict.
-            from lockref.jobs.console import drop_output
+            from lockref.cli.jobs.console import drop_output
 
             drop_output(sys.stdout)
             return 0
@@ -98,7 +98,7 @@ def cli(ctx: click.Context, color: str, quiet: bool) -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    from lockref.jobs.console import printable
+    from lockref.cli.jobs.console import printable
 
     sys.stdout.flush()
     click.echo(f"lockref: {printable(message, limit=4000, keep_newlines=True)}", err=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from lockref.cli.jobs.console import Console, printable
 from lockref.cli.options import AS_JSON
-from lockref.jobs.console import Console, printable
 
 
 @click.command(name="providers")

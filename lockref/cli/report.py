@@ -16,7 +16,7 @@ from lockref.cli.options import NEW_FOLDER
 @click.pass_context
 def command(ctx: click.Context, run: str, out: Path | None, title: str) -> int:
     """Write report.html, report.md and figures for RUN: a folder with a history, the name of a run, or `latest`."""
-    from lockref.jobs.console import Console
-    from lockref.jobs.reporting import report
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.reporting import report
 
     return report(Console(ctx.obj), run, out=out, title=title)

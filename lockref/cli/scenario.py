@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from lockref.cli.jobs.console import Console, printable
 from lockref.cli.options import AS_JSON, NEW_FILE, SEED_RANGE
-from lockref.jobs.console import Console, printable
 
 SEEDS = range(1, 31)
 ABOUT_MAX = 400

@@ -35,10 +35,10 @@ from lockref.dynamodb.table import (
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
-from lockref.stores.aws import NO_ANSWER, aws_client, explain, status_and_code
+from lockref.stores.clouds.aws import NO_ANSWER, aws_client, explain, status_and_code
+from lockref.stores.clouds.statuses import classify, reason_text
+from lockref.stores.clouds.wire import bounded
 from lockref.stores.port import Outcome
-from lockref.stores.statuses import classify, reason_text
-from lockref.stores.wire import bounded
 
 _CREATING_PAUSE_NS: Final = 50_000_000
 """How long to wait between two looks at a table that is being made."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from lockref.ports import Reply
+from lockref.stores.clouds.statuses import StatusRow, classify, reason_text
 from lockref.stores.port import Outcome
-from lockref.stores.statuses import StatusRow, classify, reason_text
 
 
 def _rows(outcome: Outcome, why: str, *codes: str, status: int = 400) -> tuple[StatusRow, ...]:

@@ -27,10 +27,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from lockref.helix.messages import Message
 from lockref.helix.pipeline import LockGroup, Replica
+from lockref.helix.records.messages import Message
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import DROPPED, ERROR
-from lockref.helix.zn_record import ZNRecord
 
 TERM: Final = "TERM"
 """The field of the root with the version of HISTORY that was written by the leader who keeps the book."""

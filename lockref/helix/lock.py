@@ -26,16 +26,16 @@ from lockref.errors import (
     LockTimeout,
     ReleaseFailed,
 )
-from lockref.helix.application import Handlers, Listener, ParticipantSettings
-from lockref.helix.cluster import Cluster, RebalanceMode, Resource
-from lockref.helix.configured import creates
-from lockref.helix.controller import Controller, ControllerSettings
-from lockref.helix.membership import Membership
-from lockref.helix.messages import Message
-from lockref.helix.participant import Participant
+from lockref.helix.cluster.configured import creates
+from lockref.helix.cluster.declared import Cluster, RebalanceMode, Resource
+from lockref.helix.controller.controller import Controller, ControllerSettings
+from lockref.helix.participant.application import Handlers, Listener, ParticipantSettings
+from lockref.helix.participant.membership import Membership
+from lockref.helix.participant.participant import Participant
 from lockref.helix.pipeline import Semantics
+from lockref.helix.records.messages import Message
+from lockref.helix.records.views import decode_state
 from lockref.helix.state_model import StateModel, Transition
-from lockref.helix.views import decode_state
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event, MonoNs, Task
 from lockref.stores.port import Outcome

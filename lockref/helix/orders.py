@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lockref.helix.messages import Message
 from lockref.helix.pipeline import Alarm, AlarmKind, Snapshot
+from lockref.helix.records.messages import Message
 from lockref.runtime import NS_PER_S, MonoNs
 
 

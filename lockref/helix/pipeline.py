@@ -20,8 +20,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from lockref.errors import ConfigError
-from lockref.helix.messages import STATE_TRANSITION, Message
 from lockref.helix.rebalancers import Assignment, Question, Rebalancer, checked
+from lockref.helix.records.messages import STATE_TRANSITION, Message
 from lockref.helix.state_model import DROPPED, ERROR, StateModel
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from lockref.errors import did_you_mean
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.records.zn_record import ZNRecord
 
 DROPPED: Final = "DROPPED"
 """The state in which a replica is no more. Every model has it."""

@@ -91,7 +91,7 @@ class ProviderSpec:
     is_reentrant: it promises that the task that holds may lock again.
     record_format: the protocol that its records belong to. Locks that name one
         format can contend for one object; None: it shares its object with its like only.
-    protocol: how its grants are told from a history (`reports.checks.facts.protocols`);
+    protocol: how its grants are told from a history (`reports.checks.facts.sources.protocols`);
         None: from the records that it writes.
     is_fork_safe: it promises that a forked child can do nothing with its parent's lock.
     can_resume: it promises that the next process of a client takes back at once what a crashed one held.

@@ -29,8 +29,8 @@ from reports.checks.clauses.takeover import check_early_takeover
 from reports.checks.clauses.tokens import check_token_order, has_no_tokens
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.integrity import altered
-from reports.checks.facts.store_answers import store_answers_table
+from reports.checks.facts.surroundings.integrity import altered
+from reports.checks.facts.surroundings.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
@@ -80,7 +80,7 @@ def judge(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] |
 
     events: `lockref.history.SCHEMA`, rows in any order; runs: `RUNS_SCHEMA`.
     Where `runs` is empty, all runs are judged by defaults. A run whose record is
-    damaged (`reports.checks.facts.integrity`) is not judged; known_damage: run number
+    damaged (`reports.checks.facts.surroundings.integrity`) is not judged; known_damage: run number
     to what is wrong with it, as found elsewhere. Raises HistoryUnreadable for
     tables of another shape.
     """

@@ -22,13 +22,13 @@ from reports.checks.clauses.takeover import are_resumed
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Ints
-from reports.checks.facts.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
-from reports.checks.facts.grants import END_DELETED, END_TAKEN_OVER, RELEASED, given_back
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
+from reports.checks.facts.sources.grants import END_DELETED, END_TAKEN_OVER, RELEASED, given_back
+from reports.checks.facts.sources.truth import Truth
+from reports.checks.facts.surroundings.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
 from reports.checks.facts.tenures import Tenures
-from reports.checks.facts.truth import Truth
 from reports.checks.verdicts import COMMIT, GRANT
 
 STRUCK: Final = "fault"

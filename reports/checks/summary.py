@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.checks.facts.integrity import CUT_OFF, DAMAGED
+from reports.checks.facts.surroundings.integrity import CUT_OFF, DAMAGED
 from reports.checks.judge import Judgement
 from reports.checks.spec import NOT_APPLICABLE, SAFETY
 from reports.checks.verdicts import Counts, Party

@@ -60,7 +60,7 @@ class Counts:
     reached: by party, how often each situation came about.
     not_demanded: clauses that are not demanded of these runs, because no lock can
     keep them there. They are counted and reported, and decide nothing.
-    answers: rows of `reports.checks.facts.store_answers.STORE_ANSWERS_SCHEMA`, one per real run:
+    answers: rows of `reports.checks.facts.surroundings.store_answers.STORE_ANSWERS_SCHEMA`, one per real run:
     what its store answered. speeds: of `reports.checks.measures.speed.SPEED_SCHEMA`.
     doubts: further reasons why these runs prove nothing, as sentences, which
     the counts above do not show.

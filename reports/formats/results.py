@@ -208,7 +208,9 @@ class AnswerCount(_Part):
 
 
 class StoreAnswers(_Part):
-    """What the store of one real run answered (`reports.checks.facts.store_answers`). Instants from the run's begin.
+    """What the store of one real run answered. Instants from the run's begin.
+
+    Source: `reports.checks.facts.surroundings.store_answers`.
 
     lost_at_ns: from when on it served nothing to the end. contradicted: readings that showed a state which a confirmed
     write had replaced; contradiction, contradiction_ns: the first of them in words, and when it was shown.

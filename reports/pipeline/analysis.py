@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockref.errors import HistoryUnreadable
-from reports.checks.facts.integrity import CUT_OFF, WHOLE
+from reports.checks.facts.surroundings.integrity import CUT_OFF, WHOLE
 from reports.pipeline import fairness, latency
 from reports.pipeline.counts import collect_counts, ordered, verdict_counts
 from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run

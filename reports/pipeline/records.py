@@ -7,7 +7,7 @@ not judged at all: it is *damaged* and counts as inconclusive. If a record does
 not even name its run, all runs of its input are damaged. The one exception is a
 torn last line, as a killed writer leaves it: its run is cut off there, and judged
 up to there. Whether `seq` numbers the events without a gap or a repetition is
-asked where runs are judged (`reports.checks.facts.integrity`).
+asked where runs are judged (`reports.checks.facts.surroundings.integrity`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code uses)
 
 from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
-from reports.checks.facts.integrity import renumbered
+from reports.checks.facts.surroundings.integrity import renumbered
 from reports.pipeline.records import UNNUMBERED
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from urllib3.exceptions import HTTPError
 
 from lockref.dynamodb.place import require_table
 from lockref.errors import BackendUnavailable
-from lockref.stores import azure_client
-from lockref.stores.azure_account import find_account
+from lockref.stores.clouds import azure_client
+from lockref.stores.clouds.azure_account import find_account
+from lockref.stores.clouds.gcs import make_session
+from lockref.stores.clouds.s3 import make_client
+from lockref.stores.clouds.wire import bounded
 from lockref.stores.endpoints import split_timeout_s
-from lockref.stores.gcs import make_session
-from lockref.stores.s3 import make_client
 from lockref.stores.uri import AZURE, StoreAddress
-from lockref.stores.wire import bounded
 
 
 def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import lockref
 from lockref.java import find_java
-from lockref.stores.azure_account import CONNECTION_STRING, KEY, SAS
+from lockref.stores.clouds.azure_account import CONNECTION_STRING, KEY, SAS
 from scenarios.backends.docker import docker_engine
 from scenarios.backends.environments import find_uv
 

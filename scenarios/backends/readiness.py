@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
-from lockref.stores.azure_account import EMULATOR
+from lockref.stores.clouds.azure_account import EMULATOR
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri

@@ -6,7 +6,7 @@ import numpy as np
 
 from lockref.errors import ConfigError
 from reports.checks.facts.case import open_case
-from reports.checks.facts.grants import given_back
+from reports.checks.facts.sources.grants import given_back
 from reports.history_files import load_history
 from scenarios.runs import open_run, require_recorded
 

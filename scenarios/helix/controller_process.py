@@ -22,7 +22,7 @@ from typing import Any
 from lockref.coordination.session import COORDINATION
 from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import LockrefError
-from lockref.helix.controller import Controller, ControllerSettings, Pass
+from lockref.helix.controller.controller import Controller, ControllerSettings, Pass
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 
 

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from lockref.helix.controller import Pass
+from lockref.helix.controller.controller import Pass
 
 ROWS_MAX: Final = 40
 """More locks than this are counted by instance in the place of being listed."""

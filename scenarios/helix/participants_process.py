@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from lockref.coordination.session import COORDINATION
 from lockref.coordination.zookeeper import ZooKeeperChannel
-from lockref.helix.application import Listener, ParticipantSettings
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK
-from lockref.helix.participant import Participant
+from lockref.helix.participant.application import Listener, ParticipantSettings
+from lockref.helix.participant.participant import Participant
 from lockref.runtime import NS_PER_S, ThreadRuntime
 
 JOINING_MAX: Final = 8

@@ -19,17 +19,17 @@ from typing import Final
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable, ConfigError, LockError, StoreRejected
-from lockref.helix import layout
-from lockref.helix.application import Handlers, Listener, ParticipantSettings
-from lockref.helix.cluster import Cluster, Instance
-from lockref.helix.configured import configured, to_apply
-from lockref.helix.controller import Controller, ControllerSettings, Pass
+from lockref.helix.cluster.configured import configured, to_apply
+from lockref.helix.cluster.declared import Cluster, Instance
+from lockref.helix.controller.controller import Controller, ControllerSettings, Pass
 from lockref.helix.measures import measure
-from lockref.helix.messages import Message
-from lockref.helix.participant import Participant
+from lockref.helix.participant.application import Handlers, Listener, ParticipantSettings
+from lockref.helix.participant.participant import Participant
 from lockref.helix.pipeline import Alarm, AlarmKind
+from lockref.helix.records import layout
+from lockref.helix.records.messages import Message
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import StateModel
-from lockref.helix.zn_record import ZNRecord
 from lockref.runtime import NS_PER_S, Runtime, ThreadRuntime
 from lockref.stores.port import Outcome
 

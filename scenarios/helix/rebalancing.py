@@ -16,7 +16,7 @@ from functools import partial
 from statistics import mean
 from typing import Final
 
-from lockref.helix.cluster import lock_names
+from lockref.helix.cluster.declared import lock_names
 from lockref.helix.lock import LOCK_UNLOCK
 from lockref.helix.measures import Change, loads, measure
 from lockref.helix.pipeline import LockGroup, Replica, Snapshot, decide

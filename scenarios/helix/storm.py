@@ -24,8 +24,8 @@ import psutil
 from lockref.coordination.session import COORDINATION
 from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable
-from lockref.helix.cluster import Cluster, RebalanceMode, Resource
-from lockref.helix.configured import creates
+from lockref.helix.cluster.configured import creates
+from lockref.helix.cluster.declared import Cluster, RebalanceMode, Resource
 from lockref.helix.lock import LOCK_UNLOCK
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome

@@ -19,11 +19,11 @@ from scenarios.probe.calls import ANYTHING, PUT, READ, Call
 from scenarios.probe.cleanup import Residue, remove_all
 from scenarios.probe.findings import Finding
 from scenarios.probe.opening import open_endpoint
-from scenarios.probe.races import require_apart
+from scenarios.probe.questions.races import require_apart
+from scenarios.probe.questions.spread import Racers, places_of
+from scenarios.probe.questions.stopped_node import Node
 from scenarios.probe.session import ROUNDS_MAX, OutOfTime, Session, Unanswered
-from scenarios.probe.spread import Racers, places_of
 from scenarios.probe.steps import TRIES, Step, steps_for
-from scenarios.probe.stopped_node import Node
 
 if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress

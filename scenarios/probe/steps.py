@@ -11,13 +11,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lockref.stores.probe.clauses import CLAUSES, Verdict
-from scenarios.probe import counter, leases, lost_replies, modes, pace, races, reading, sequential, spread, versioned
 from scenarios.probe.findings import Finding
+from scenarios.probe.questions import (
+    counter,
+    leases,
+    lost_replies,
+    modes,
+    pace,
+    races,
+    reading,
+    sequential,
+    spread,
+    versioned,
+)
+from scenarios.probe.questions.stopped_node import Node, node_stopped
 from scenarios.probe.session import ROUNDS_MAX, Session
-from scenarios.probe.stopped_node import Node, node_stopped
 
 if TYPE_CHECKING:
-    from scenarios.probe.spread import Racers
+    from scenarios.probe.questions.spread import Racers
 
 RACE_REQUESTS: Final = races.RACERS + 4
 """Requests of one round: the racers, a create before them, a read and a delete after them, and one repetition."""

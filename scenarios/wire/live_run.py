@@ -24,13 +24,13 @@ from scenarios.backends.server_process import RestartableServer
 from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.real_time import RealStore
 from scenarios.wire.decoders import load_decoder
+from scenarios.wire.dialects.upstream import DIALECTS, upstream
 from scenarios.wire.endpoints import Endpoints
 from scenarios.wire.plan import carried_out, clock_environment, clock_offsets_ns
-from scenarios.wire.programs import Place, Program
+from scenarios.wire.processes.programs import Place, Program
+from scenarios.wire.processes.struck_program import StruckProgram
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.settings import WireSettings
-from scenarios.wire.struck_program import StruckProgram
-from scenarios.wire.upstream import DIALECTS, upstream
 from sim.faults.clocks import Offset
 from sim.faults.plan import FaultPlan
 

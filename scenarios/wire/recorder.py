@@ -22,11 +22,11 @@ from lockref.lab.lock_rows import lock_columns
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
 from lockref.stores.port import Outcome
-from scenarios.wire.conversation import Exchange
 from scenarios.wire.dates import date_ns
-from scenarios.wire.objects import Dialect, ObjectReply, ObjectRequest, State
+from scenarios.wire.dialects.conversation import Exchange
+from scenarios.wire.dialects.objects import Dialect, ObjectReply, ObjectRequest, State
+from scenarios.wire.dialects.versions import SeenVersions, whole
 from scenarios.wire.protection import Protection
-from scenarios.wire.versions import SeenVersions, whole
 
 _DELETED: Final = ObjectReply(outcome=Outcome.APPLIED)
 

@@ -21,12 +21,12 @@ from scenarios.backends.readiness import RunningBackend
 from scenarios.definition.schema import CLIENTS_MAX
 from scenarios.injection.feasible import require_reachable
 from scenarios.wire.decoders import load_decoder
+from scenarios.wire.dialects.upstream import upstream
 from scenarios.wire.live_run import LiveRun
 from scenarios.wire.plan import clock_environment, clock_offsets_ns, plan_of
-from scenarios.wire.programs import find_program, read_templates
+from scenarios.wire.processes.programs import find_program, read_templates
 from scenarios.wire.protection import Protection
 from scenarios.wire.settings import WireSettings
-from scenarios.wire.upstream import upstream
 
 _REACH_NS: Final = 5 * NS_PER_S
 

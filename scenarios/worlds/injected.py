@@ -19,9 +19,9 @@ from scenarios.injection.feasible import needs_operator, needs_server, needs_wir
 from scenarios.injection.lane import upstream_of
 from scenarios.injection.real_time import RealStore
 from scenarios.injection.session import Injection
-from scenarios.worlds.struck_processes import StruckProcesses
+from scenarios.worlds.processes.struck_processes import StruckProcesses
+from scenarios.worlds.processes.workers import Workers
 from scenarios.worlds.threads import Job
-from scenarios.worlds.workers import Workers
 from sim.faults.plan import FaultPlan
 from sim.services.hosting import OPERATOR
 

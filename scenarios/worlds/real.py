@@ -59,11 +59,11 @@ from scenarios.workloads.delta.landings import settle
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
 from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost, resource_services
-from scenarios.worlds.companions import Companions
 from scenarios.worlds.injected import injected_workers, injection_of
 from scenarios.worlds.mixture import Mixture, node_options
+from scenarios.worlds.processes.companions import Companions
+from scenarios.worlds.processes.workers import LostWorker, Reports, Workers
 from scenarios.worlds.threads import LOG_TIMEOUT_NS, ClientThreads, Job
-from scenarios.worlds.workers import LostWorker, Reports, Workers
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S

@@ -37,9 +37,9 @@ from scenarios.workloads.delta.places import lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected, ResourceHost, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
-from scenarios.worlds.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.forking import inherited
 from scenarios.worlds.mixture import Mixture, node_options
+from scenarios.worlds.processes.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
 from sim.faults.plan import FaultPlan
 from sim.kernel.kernel import Budget

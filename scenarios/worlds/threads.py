@@ -37,8 +37,8 @@ from scenarios.workloads.delta.places import LogPlaces, lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, Protected, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
-from scenarios.worlds.client_process import ClientProcess, Surroundings
 from scenarios.worlds.mixture import Mixture
+from scenarios.worlds.processes.client_process import ClientProcess, Surroundings
 from sim.kernel.streams import Stream, stream
 from sim.machine.nodes import PROCESSES_PER_NODE
 

@@ -19,10 +19,10 @@ from lockref.atomic_files import write_atomically
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import LockrefError
-from lockref.helix.application import ParticipantSettings
-from lockref.helix.controller import Controller, ControllerSettings
+from lockref.helix.controller.controller import Controller, ControllerSettings
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK
-from lockref.helix.participant import Participant
+from lockref.helix.participant.application import ParticipantSettings
+from lockref.helix.participant.participant import Participant
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 
 ACT_PAUSE_S = 0.001

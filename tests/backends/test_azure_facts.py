@@ -16,8 +16,8 @@ from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.azure_account import find_account
-from lockref.stores.azure_client import make_client, make_session
+from lockref.stores.clouds.azure_account import find_account
+from lockref.stores.clouds.azure_client import make_client, make_session
 from lockref.stores.port import Outcome
 from lockref.stores.probe.races import race
 from lockref.stores.uri import parse_store_uri

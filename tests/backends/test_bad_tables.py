@@ -29,7 +29,7 @@ from lockref.errors import (
 )
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_S, Runtime
-from lockref.stores.aws import aws_client
+from lockref.stores.clouds.aws import aws_client
 from lockref.stores.uri import parse_store_uri
 from sim.services.table import TableService
 from tests.backends.conftest import on

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from lockref.cli.jobs import evaluation
 from lockref.cli.main import run
-from lockref.jobs import evaluation
 from reports.formats.results import Results
-from scenarios.worlds.workers import LostWorker
+from scenarios.worlds.processes.workers import LostWorker
 from tests.conditional_server import Bucket, serving
 
 

@@ -16,9 +16,9 @@ from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from lockref.cli.main import run as lockref
-from lockref.helix.cluster_file import load_cluster
-from lockref.helix.controller import ControllerSettings
-from lockref.helix.zn_record import ZNRecord, is_compressed
+from lockref.helix.cluster.cluster_file import load_cluster
+from lockref.helix.controller.controller import ControllerSettings
+from lockref.helix.records.zn_record import ZNRecord, is_compressed
 from lockref.runtime import NS_PER_S
 from scenarios.backends import zookeeper as backend
 from scenarios.backends.zookeeper import ZooKeeperServers, ask, started_zookeeper, unavailable
@@ -132,7 +132,7 @@ def test_an_instance_that_lives_already(run: Run, operator: KazooClient, monkeyp
     """Z18: exit 2 with the session whose name it is; the other one is left alone."""
     assert run("--then", "leave")[0] == 0
     operator.create(f"{run.folder}{FIRST}", b"{}", ephemeral=True)
-    monkeypatch.setattr("lockref.helix.arrival.JOIN_PATIENCE_NS", 0)
+    monkeypatch.setattr("lockref.helix.participant.arrival.JOIN_PATIENCE_NS", 0)
     code, _, said = run("--session-timeout", "1s")
     assert code == 2
     assert f"belongs to session {operator.client_id[0]:x} and did not end within 1 s" in said

@@ -27,11 +27,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kazoo.client import KazooClient
 
-from lockref.helix import layout
-from lockref.helix.cluster import Cluster, Instance, RebalanceMode, Resource
-from lockref.helix.configured import configured
+from lockref.helix.cluster.configured import configured
+from lockref.helix.cluster.declared import Cluster, Instance, RebalanceMode, Resource
 from lockref.helix.lock import LOCK_UNLOCK
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.records import layout
+from lockref.helix.records.zn_record import ZNRecord
 from scenarios.backends.zookeeper import ZooKeeperServers
 from scenarios.peers.helix.tree import Tree
 

@@ -14,8 +14,8 @@ from scenarios.backends import BACKENDS, backend_status, start_backend
 from scenarios.backends.further import FURTHER, started_further, started_gateways
 from scenarios.probe.fingerprint import document_of
 from scenarios.probe.opening import addresses_of
+from scenarios.probe.questions.stopped_node import Node
 from scenarios.probe.run import probe
-from scenarios.probe.stopped_node import Node
 
 ASKED = ("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C11", "C16", "C18", "C19", "C20", "C21", "C23")
 LOCKS = set(ASKED) - {"C8", "C9", "C11"}

@@ -12,9 +12,9 @@ from unittest.mock import patch
 
 from lockref.runtime import NS_PER_S
 from scenarios.backends import start_backend
-from scenarios.probe import races
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.opening import addresses_of
+from scenarios.probe.questions import races
 from scenarios.probe.run import Probed, probe
 from scenarios.probe.session import Session, Unanswered
 from tests.bench.figures import Figure, Spread

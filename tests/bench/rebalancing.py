@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockref.helix.cluster import lock_names
+from lockref.helix.cluster.declared import lock_names
 from lockref.helix.lock import LOCK_UNLOCK
 from lockref.helix.pipeline import LockGroup, Replica, Snapshot, decide
 from lockref.helix.rebalancers import REBALANCERS, Rebalancer

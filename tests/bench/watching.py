@@ -26,11 +26,11 @@ from scenarios.injection.lane import Upstream, upstream_of
 from scenarios.injection.observer import Direction
 from scenarios.injection.routes import through
 from scenarios.wire.decoders import load_decoder
+from scenarios.wire.dialects.s3 import S3Dialect
+from scenarios.wire.dialects.upstream import upstream
 from scenarios.wire.endpoints import Endpoints
 from scenarios.wire.recorder import WireRecorder
-from scenarios.wire.s3 import S3Dialect
 from scenarios.wire.tap import Tap
-from scenarios.wire.upstream import upstream
 from sim.faults.plan import EMPTY_PLAN
 from tests.bench.figures import Figure, Spread
 from tests.bench.wire import OVERHEAD_AIM, RATE_AIM, p50_s, per_core_second

@@ -16,9 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lockref.errors import BackendUnavailable, LockError
-from lockref.helix import layout
-from lockref.helix.participant import Participant
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.participant.participant import Participant
+from lockref.helix.records import layout
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT
 from lockref.runtime import NS_PER_MS
 from tests.sim.helix_world import CLUSTER, RESOURCE, Ear, Helix, undisturbed

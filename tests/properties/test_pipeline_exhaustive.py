@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import pytest
 
-from lockref.helix.cluster import lock_names
-from lockref.helix.messages import Message
+from lockref.helix.cluster.declared import lock_names
 from lockref.helix.pipeline import LockGroup, Replica, Snapshot, decide
 from lockref.helix.rebalancers import REBALANCERS
+from lockref.helix.records.messages import Message
 from lockref.helix.state_model import DROPPED
 from tests.unit.helix.pipeline_driver import lock_unlock
 

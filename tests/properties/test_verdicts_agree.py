@@ -13,8 +13,8 @@ from lockref.history import runs_table, to_table
 from reports.account import summarised_results
 from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
-from reports.checks.facts.integrity import RECORD_SCHEMA
-from reports.checks.facts.store_answers import STORE_ANSWERS_SCHEMA
+from reports.checks.facts.surroundings.integrity import RECORD_SCHEMA
+from reports.checks.facts.surroundings.store_answers import STORE_ANSWERS_SCHEMA
 from reports.checks.measures.speed import SPEED_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.summary import Summary

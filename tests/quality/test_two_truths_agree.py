@@ -18,7 +18,7 @@ import pytest
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from reports.checks import judge
-from reports.checks.facts.integrity import renumbered
+from reports.checks.facts.surroundings.integrity import renumbered
 from scenarios.definition.load import load_scenario
 from scenarios.worlds.simulated import run_simulated
 

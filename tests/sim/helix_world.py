@@ -11,16 +11,16 @@ from typing import Any
 
 from lockref.coordination.port import Call, Stat
 from lockref.coordination.session import COORDINATION, Session
-from lockref.helix import layout
-from lockref.helix.application import Handlers, Listener, ParticipantSettings
-from lockref.helix.cluster import Cluster, RebalanceMode, Resource
-from lockref.helix.configured import creates
-from lockref.helix.controller import Controller, ControllerSettings, Pass
+from lockref.helix.cluster.configured import creates
+from lockref.helix.cluster.declared import Cluster, RebalanceMode, Resource
+from lockref.helix.controller.controller import Controller, ControllerSettings, Pass
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK
-from lockref.helix.messages import Message
-from lockref.helix.participant import Participant
+from lockref.helix.participant.application import Handlers, Listener, ParticipantSettings
+from lockref.helix.participant.participant import Participant
 from lockref.helix.pipeline import Alarm
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.records import layout
+from lockref.helix.records.messages import Message
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import PushChannel, Reply, Request
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from sim.faults.plan import EMPTY_PLAN, FaultPlan

@@ -23,7 +23,8 @@ from scenarios import interrupts
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.run import RealOutcome, run_real
-from scenarios.worlds import threads, waker
+from scenarios.worlds import threads
+from scenarios.worlds.processes import waker
 from sim.world import World
 
 CONTENTION = load_scenario("contention")

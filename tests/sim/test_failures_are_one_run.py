@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.jobs.results import campaign_results
 from lockref.cli.main import run
-from lockref.jobs.results import campaign_results
 from lockref.lab.loading import load_provider
 from reports.formats.text import readable
 from scenarios.campaign import run_campaign

@@ -61,7 +61,7 @@ def test_the_gate_tells_what_it_does_not_demand(
 ) -> None:
     """Terminal, JSON, results and JUnit name the clauses that are not demanded; `check` keeps to them."""
     chosen = [path for path in catalogue() if path.stem in ("e05-contender-far-ahead", "e08-paused-holder")]
-    monkeypatch.setattr("lockref.jobs.simulation.catalogue", lambda: chosen)
+    monkeypatch.setattr("lockref.cli.jobs.simulation.catalogue", lambda: chosen)
     assert run(["sim", "--all", "--seeds", "1..3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "held"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lockref.coordination.port import CHILDREN, MULTI, SessionState, change, create, delete
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome

@@ -9,9 +9,9 @@ import pytest
 from lockref.coordination.port import CHILDREN, CLOSE, GET, MULTI, PING, Failure, SessionState, WatchEvent, failed
 from lockref.errors import ConfigError, LockLost, ReleaseFailed
 from lockref.helix.lock import ALL_HANDLED
-from lockref.helix.messages import Message
-from lockref.helix.participant import Participant
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.participant.participant import Participant
+from lockref.helix.records.messages import Message
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
 from sim.faults.network import Partition

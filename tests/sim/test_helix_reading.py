@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lockref.coordination.port import CHILDREN, EXISTS, GET
-from lockref.helix.asking import Asking
+from lockref.helix.controller.asking import Asking
+from lockref.helix.controller.looking import Looking
+from lockref.helix.controller.reading import ClusterReader
 from lockref.helix.grants import Page, Standing
-from lockref.helix.looking import Looking
 from lockref.helix.pipeline import Semantics
-from lockref.helix.reading import ClusterReader
 from lockref.helix.rebalancers import load
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S

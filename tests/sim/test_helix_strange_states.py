@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from lockref.coordination.port import DELETE, Call
-from lockref.helix import layout
 from lockref.helix.grants import Page
-from lockref.helix.messages import Message
-from lockref.helix.participant import Participant
+from lockref.helix.participant.participant import Participant
 from lockref.helix.pipeline import AlarmKind
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.records import layout
+from lockref.helix.records.messages import Message
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import Reply, Request
 from tests.sim.helix_world import CLUSTER, PATHS, RESOURCE, Asked, Helix, undisturbed
 from tests.sim.test_helix_participant import is_execution

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.jobs.results import begin_run
 from lockref.cli.main import run
-from lockref.jobs.results import begin_run
 from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, begin_spool
 from lockref.runtime import NS_PER_S
@@ -26,7 +26,8 @@ from scenarios import interrupts, runs
 from scenarios.definition.load import load_scenario
 from scenarios.run import run_real
 from scenarios.runs import RunFolder
-from scenarios.worlds import contention, workers
+from scenarios.worlds import contention
+from scenarios.worlds.processes import workers
 
 SHORT_LEASES = """
 version: 1

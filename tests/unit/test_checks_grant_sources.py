@@ -7,7 +7,7 @@ import pytest
 from lockref.history import Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks import Judgement, judge, judge_with_handoffs
-from reports.checks.facts.protocols import SOURCES
+from reports.checks.facts.sources.protocols import SOURCES
 from reports.checks.spec import COMMITS
 from tests.histories import LOCK, Held, History, tables, verdict
 from tests.service_histories import FAIR, TIMING, Service, assigned, mixed, queued

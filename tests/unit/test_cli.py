@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from lockref.cli import options
+from lockref.cli.jobs import console, demonstration
+from lockref.cli.jobs.reporting import parts_of
 from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, DeterminismError
-from lockref.jobs import console, demonstration
-from lockref.jobs.reporting import parts_of
 from reports.formats import exit_codes
 from reports.formats.results import load_results
 from reports.history_files import load_history, write_json_lines

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.jobs.console import Console
+from lockref.cli.jobs.results import say_results
 from lockref.cli.main import run
 from lockref.errors import CapabilityMissing, HistoryUnreadable
-from lockref.jobs.console import Console
-from lockref.jobs.results import say_results
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.account import add_thresholds, judged_history, summarised_results

@@ -13,7 +13,7 @@ import pytest
 _POOL = """
 import multiprocessing, os, sys, time
 from concurrent.futures import ProcessPoolExecutor
-from scenarios.worlds.orphans import end_with_parent
+from scenarios.worlds.processes.orphans import end_with_parent
 if __name__ == "__main__":
     pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"), initializer=end_with_parent)
     busy = [pool.submit(time.sleep, 600) for _ in range(2)]

@@ -13,10 +13,10 @@ import pytest
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import Verdict
-from scenarios.probe import counter, leases, modes, pace, reading, sequential, versioned
 from scenarios.probe.calls import ANYTHING, COPY, DELETE, LEASE, LIST, PUT, READ, VERSIONING, Answer, Call, WriteMode
 from scenarios.probe.dialects.preparation import COPYING
 from scenarios.probe.findings import Finding
+from scenarios.probe.questions import counter, leases, modes, pace, reading, sequential, versioned
 from scenarios.probe.session import Session
 from tests.scripted_store import (
     BUSY,

@@ -12,9 +12,9 @@ import pytest
 from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import CLAUSES, Verdict
 from lockref.stores.uri import parse_store_uri
-from scenarios.probe import races, spread
 from scenarios.probe.calls import DELETE, PUT, Answer, Call
 from scenarios.probe.findings import Finding, Rate
+from scenarios.probe.questions import races, spread
 from scenarios.probe.session import Unanswered
 from tests.scripted_store import ScriptedStore, session_of
 

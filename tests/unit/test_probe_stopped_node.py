@@ -12,8 +12,8 @@ from lockref.cli.main import run
 from lockref.runtime import NS_PER_S
 from scenarios.probe.fingerprint import document_of
 from scenarios.probe.opening import addresses_of
+from scenarios.probe.questions.stopped_node import Node
 from scenarios.probe.run import probe
-from scenarios.probe.stopped_node import Node
 from tests.conditional_server import Asked, Bucket, Object, Told, serving
 
 

@@ -14,11 +14,11 @@ from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.azure import WRITE_OUTCOMES, AzureStore
-from lockref.stores.azure_account import EMULATOR_NOTE, connection_string, find_account, missing_credentials
-from lockref.stores.azure_client import BODY_BYTES_MAX
+from lockref.stores.clouds.azure import WRITE_OUTCOMES, AzureStore
+from lockref.stores.clouds.azure_account import EMULATOR_NOTE, connection_string, find_account, missing_credentials
+from lockref.stores.clouds.azure_client import BODY_BYTES_MAX
+from lockref.stores.clouds.statuses import classify
 from lockref.stores.port import Outcome, Version
-from lockref.stores.statuses import classify
 from lockref.stores.uri import open_store
 from tests.unit.test_store_gcs import FakeAdapter
 

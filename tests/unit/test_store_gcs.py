@@ -12,9 +12,16 @@ from google.auth.exceptions import RefreshError
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 from lockref.runtime import NS_PER_S
-from lockref.stores.gcs import BODY_BYTES_MAX, NO_SUCH_BUCKET, NO_SUCH_OBJECT, WRITE_OUTCOMES, GcsStore, make_session
+from lockref.stores.clouds.gcs import (
+    BODY_BYTES_MAX,
+    NO_SUCH_BUCKET,
+    NO_SUCH_OBJECT,
+    WRITE_OUTCOMES,
+    GcsStore,
+    make_session,
+)
+from lockref.stores.clouds.statuses import classify
 from lockref.stores.port import Outcome, Version
-from lockref.stores.statuses import classify
 
 O = Outcome  # noqa: E741
 ENDPOINT = "http://127.0.0.1:1"

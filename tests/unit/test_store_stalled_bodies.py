@@ -17,7 +17,7 @@ import pytest
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS
-from lockref.stores import wire
+from lockref.stores.clouds import wire
 from lockref.stores.port import Outcome, Version
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.backends.buckets import create_bucket

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lockref.stores.clouds.statuses import StatusRow, classify, read_reply
 from lockref.stores.port import Outcome
-from lockref.stores.statuses import StatusRow, classify, read_reply
 
 
 def row(status: int, outcome: Outcome, code: str = "*") -> StatusRow:

@@ -7,11 +7,11 @@ import pytest
 from google.auth.exceptions import DefaultCredentialsError
 
 from lockref.errors import CapabilityMissing, ConfigError
-from lockref.stores.azure import AzureStore
+from lockref.stores.clouds.azure import AzureStore
+from lockref.stores.clouds.gcs import GcsStore
+from lockref.stores.clouds.s3 import S3Store
 from lockref.stores.endpoints import is_loopback
-from lockref.stores.gcs import GcsStore
 from lockref.stores.localfs import FileStore
-from lockref.stores.s3 import S3Store
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 
 

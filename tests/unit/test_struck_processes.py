@@ -10,8 +10,8 @@ import pytest
 
 from lockref.errors import LockrefError
 from scenarios.injection.real_time import RealNode, send_signal
-from scenarios.worlds import struck_processes
-from scenarios.worlds.struck_processes import StruckProcesses
+from scenarios.worlds.processes import struck_processes
+from scenarios.worlds.processes.struck_processes import StruckProcesses
 from scenarios.worlds.threads import Job
 
 
@@ -77,7 +77,7 @@ def struck() -> tuple[StruckProcesses, Workers, Later]:
 
 def test_a_second_crash_before_the_next_process_is_there_starts_no_third(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process that is started is let go: one that nobody lets go would wait until the end of the run."""
-    monkeypatch.setattr("scenarios.worlds.struck_processes.replace", lambda job, **_changes: job)
+    monkeypatch.setattr("scenarios.worlds.processes.struck_processes.replace", lambda job, **_changes: job)
     processes, workers, later = struck()
     processes.kill(succeeded=True)
     processes.succeed()

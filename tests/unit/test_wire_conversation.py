@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scenarios.injection.http_messages import HEAD_BYTES_MAX
-from scenarios.wire.conversation import BODY_KEPT_MAX, Conversation
+from scenarios.wire.dialects.conversation import BODY_KEPT_MAX, Conversation
 
 SECRET = "c4n4ry"
 PUT = (

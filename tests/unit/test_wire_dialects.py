@@ -8,11 +8,11 @@ import pytest
 
 from lockref.history import IF_ABSENT, Op
 from lockref.stores.port import Outcome
-from scenarios.wire.azure import AzureDialect
-from scenarios.wire.conversation import BODY_KEPT_MAX, Conversation, Exchange
-from scenarios.wire.gcs import GcsDialect
-from scenarios.wire.objects import ObjectReply, ObjectRequest
-from scenarios.wire.s3 import S3Dialect, unchunked
+from scenarios.wire.dialects.azure import AzureDialect
+from scenarios.wire.dialects.conversation import BODY_KEPT_MAX, Conversation, Exchange
+from scenarios.wire.dialects.gcs import GcsDialect
+from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest
+from scenarios.wire.dialects.s3 import S3Dialect, unchunked
 
 
 def exchange(request: str, body: bytes = b"", answer: str = "", answer_body: bytes = b"", **headers: str) -> Exchange:

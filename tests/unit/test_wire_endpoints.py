@@ -25,11 +25,11 @@ from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.http_messages import Head
 from scenarios.injection.lane import upstream_of
 from scenarios.wire.decoders import load_decoder
+from scenarios.wire.dialects.s3 import S3Dialect
 from scenarios.wire.endpoints import Endpoints, _Sending
+from scenarios.wire.processes.struck_program import StruckProgram
 from scenarios.wire.recorder import WireRecorder
-from scenarios.wire.s3 import S3Dialect
 from scenarios.wire.strikes import Strikes
-from scenarios.wire.struck_program import StruckProgram
 from scenarios.wire.tap import Tap
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.fault import Fault, Trigger

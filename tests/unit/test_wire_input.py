@@ -8,7 +8,7 @@ import pytest
 
 from lockref.cli.main import run
 from scenarios.backends.server_process import free_port
-from scenarios.wire.programs import Place
+from scenarios.wire.processes.programs import Place
 
 PLAN = "version: 1\nname: mine\nclients: 2\n"
 

@@ -18,15 +18,15 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.injection.observer import Direction
-from scenarios.wire.conversation import Exchange
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.gcs import GcsDialect
-from scenarios.wire.objects import Dialect, ObjectRequest
+from scenarios.wire.dialects.conversation import Exchange
+from scenarios.wire.dialects.gcs import GcsDialect
+from scenarios.wire.dialects.objects import Dialect, ObjectRequest
+from scenarios.wire.dialects.s3 import S3Dialect
+from scenarios.wire.dialects.versions import SeenVersions
 from scenarios.wire.protection import Protection
 from scenarios.wire.recorder import Asked, WireRecorder
-from scenarios.wire.s3 import S3Dialect
 from scenarios.wire.tap import Tap
-from scenarios.wire.versions import SeenVersions
 
 OBJECT = "/storage/v1/b/b/o/lock"
 

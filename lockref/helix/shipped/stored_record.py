@@ -1,8 +1,8 @@
 """How Helix' client reads and writes a record, byte for byte: `ZNRecord` under Jackson.
 
-`lockref.helix.zn_record` is ours, and strict. This one takes what Jackson takes, for the lock's mistakes begin here:
-what cannot be parsed is read as nothing at all (HJ1), an unknown field is passed over, and a number that is none counts
-as the default. What was read and is written again keeps the order of its fields, as Java's maps do.
+`lockref.helix.records.zn_record` is ours, and strict. This one takes what Jackson takes, for the lock's mistakes begin
+here: what cannot be parsed is read as nothing at all (HJ1), an unknown field is passed over, and a number that is none
+counts as the default. What was read and is written again keeps the order of its fields, as Java's maps do.
 
 Source: zookeeper-api 1.4.3, `ZNRecordSerializer`, `ZNRecord`; Jackson 2.12.7. Held to the original by
 tests/conformance/test_helix_lock_recorded.py.

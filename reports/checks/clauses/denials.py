@@ -15,11 +15,11 @@ from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.facts.clocks import or_zero
 from reports.checks.facts.columns import NO_TEXT, Ints
-from reports.checks.facts.disturbances import Disturbances
-from reports.checks.facts.grants import LIVE
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import renumber
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.grants import LIVE
+from reports.checks.facts.sources.truth import Truth
+from reports.checks.facts.surroundings.disturbances import Disturbances
 
 
 class Excuses:

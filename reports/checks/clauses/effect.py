@@ -18,7 +18,7 @@ from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
 from reports.checks.facts.effects import Effects
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import below_earlier_maximum
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
 
 STALE_TOKEN, STALE_GRANT, LOST_UPDATE, NO_GRANT, OUTSIDE = 0, 1, 2, 3, 4

@@ -28,9 +28,9 @@ from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.grants import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
 from reports.checks.facts.reentrancy import are_inner, grant_left
 from reports.checks.facts.segments import is_first, renumber, rows_of_group
+from reports.checks.facts.sources.grants import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
 from reports.checks.facts.taken_anew import entered_row, taken_anew_ns
 from reports.checks.facts.waits import Waits, find_waits
 from reports.checks.rulings import UNRECORDED, Ruling, Violations

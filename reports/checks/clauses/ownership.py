@@ -22,10 +22,10 @@ from lockref.stores.port import Outcome
 from reports.checks.clauses.takeover import came_early
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints
-from reports.checks.facts.grants import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.grants import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED
+from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
 
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from lockref.history import Op
 from reports.checks.facts.columns import Ints
-from reports.checks.facts.contradictions import Contradictions, describe_contradiction
-from reports.checks.facts.grants import DELETED
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.grants import DELETED
+from reports.checks.facts.sources.truth import Truth
+from reports.checks.facts.surroundings.contradictions import Contradictions, describe_contradiction
 from reports.checks.rulings import Ruling, Violations
 
 CONTRADICTION: Final = "C21"

@@ -27,9 +27,9 @@ import numpy as np
 from lockref.history import ABSENT
 from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.disturbances import Disturbances
-from reports.checks.facts.grants import END_TAKEN_OVER, OPERATOR
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.grants import END_TAKEN_OVER, OPERATOR
+from reports.checks.facts.sources.truth import Truth
+from reports.checks.facts.surroundings.disturbances import Disturbances
 from reports.checks.rulings import Violations
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from lockref.history import ABSENT
 from reports.checks.facts.columns import Flags
 from reports.checks.facts.segments import below_earlier_maximum
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
 
 

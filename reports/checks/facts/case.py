@@ -12,14 +12,14 @@ import pyarrow as pa
 from lockref.history import Kind
 from reports.checks.facts.columns import Events, Ints, Runs, require_columns
 from reports.checks.facts.commits import Commits, find_commits
-from reports.checks.facts.contradictions import Contradictions, find_contradictions
-from reports.checks.facts.disturbances import Disturbances, find_disturbances
 from reports.checks.facts.effects import Effects, find_effects
-from reports.checks.facts.integrity import Records, inspect_records
 from reports.checks.facts.operations import Operations, call_of_grant, join_operations, tenure_of_release
-from reports.checks.facts.store_answers import StoreAnswers, calm_from_ns, find_store_answers
+from reports.checks.facts.sources.truth import Truth
+from reports.checks.facts.surroundings.contradictions import Contradictions, find_contradictions
+from reports.checks.facts.surroundings.disturbances import Disturbances, find_disturbances
+from reports.checks.facts.surroundings.integrity import Records, inspect_records
+from reports.checks.facts.surroundings.store_answers import StoreAnswers, calm_from_ns, find_store_answers
 from reports.checks.facts.tenures import Tenures, find_tenures
-from reports.checks.facts.truth import Truth
 
 
 @dataclass(frozen=True)

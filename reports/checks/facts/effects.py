@@ -17,7 +17,7 @@ from reports.checks.facts.columns import Codes, Events, Flags, Ints
 from reports.checks.facts.commits import is_commit
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import renumber
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.truth import Truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

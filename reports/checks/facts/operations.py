@@ -16,9 +16,9 @@ from lockref.stores.port import Outcome
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
 from reports.checks.facts.commits import calls_of_locks
-from reports.checks.facts.grants import ASSIGNED
 from reports.checks.facts.segments import last_at_or_before, renumber
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.grants import ASSIGNED
+from reports.checks.facts.sources.truth import Truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

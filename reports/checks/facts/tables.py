@@ -14,8 +14,8 @@ import pyarrow as pa
 from lockref.history import ABSENT
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Codes, Events, Ints
-from reports.checks.facts.grants import END_KINDS
-from reports.checks.facts.truth import Truth
+from reports.checks.facts.sources.grants import END_KINDS
+from reports.checks.facts.sources.truth import Truth
 
 
 def text_column(events: Events, name: str, codes: Codes) -> pa.DictionaryArray:

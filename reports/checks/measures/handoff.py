@@ -28,8 +28,8 @@ import pyarrow as pa
 from lockref.history import ABSENT
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.grants import END_DELETED, END_TAKEN_OVER, given_back
 from reports.checks.facts.segments import last_at_or_before, renumber
+from reports.checks.facts.sources.grants import END_DELETED, END_TAKEN_OVER, given_back
 from reports.checks.facts.tables import text_column
 
 AFTER = ("release", "expiry", "death")

@@ -1,7 +1,7 @@
 """How fast and how fair a lock was in each real run: figures, measured from the history alone.
 
 Virtual time gets none of them: its latencies are the scenario's. Rates are per
-*answered* time, the run less the silences of its store (`reports.checks.facts.store_answers`).
+*answered* time, the run less the silences of its store (`reports.checks.facts.surroundings.store_answers`).
 The run's time falls into four shares:
 
     silent     the store served nothing though it was asked
@@ -26,7 +26,7 @@ from reports.checks.clauses.fairness import jain
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.segments import is_first
-from reports.checks.facts.store_answers import StoreAnswers
+from reports.checks.facts.surroundings.store_answers import StoreAnswers
 from reports.checks.measures.handoff import handoffs_table
 
 MAIN_TASK: Final = "main"

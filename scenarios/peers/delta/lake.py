@@ -17,7 +17,7 @@ from lockref.dynamodb.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE, Item, TableClient, text
 from lockref.runtime import NS_PER_S
-from lockref.stores.aws import aws_client
+from lockref.stores.clouds.aws import aws_client
 from lockref.stores.uri import parse_store_uri
 from scenarios.backends import start_backend
 from scenarios.injection.faultproxy import FaultProxy

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lockref.helix.application import Listener
+from lockref.helix.participant.application import Listener
 from lockref.runtime import MonoNs, ThreadRuntime
 
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from kazoo.exceptions import NoNodeError
 
-from lockref.helix.cluster import Cluster
-from lockref.helix.cluster_file import parse_cluster
-from lockref.helix.configured import configured
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.cluster.cluster_file import parse_cluster
+from lockref.helix.cluster.configured import configured
+from lockref.helix.cluster.declared import Cluster
+from lockref.helix.records.zn_record import ZNRecord
 from scenarios.peers.helix.fleet import SELF_SENT, Fleet
 
 RECIPE: Final = Path(__file__).resolve().parents[3] / "docs" / "examples" / "lock-manager.yaml"

@@ -17,14 +17,14 @@ from kazoo.client import KazooClient
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable, LockError
-from lockref.helix.application import ParticipantSettings
-from lockref.helix.cluster import Cluster
-from lockref.helix.configured import creates
-from lockref.helix.controller import Controller, ControllerSettings
-from lockref.helix.messages import Message
-from lockref.helix.participant import Participant
+from lockref.helix.cluster.configured import creates
+from lockref.helix.cluster.declared import Cluster
+from lockref.helix.controller.controller import Controller, ControllerSettings
+from lockref.helix.participant.application import ParticipantSettings
+from lockref.helix.participant.participant import Participant
 from lockref.helix.pipeline import Alarm
 from lockref.helix.rebalancers import Question, mod
+from lockref.helix.records.messages import Message
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from scenarios.helix import controller_process

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from lockref.errors import ConfigError
-from lockref.helix.messages import Message
 from lockref.helix.pipeline import AlarmKind
+from lockref.helix.records.messages import Message
 from scenarios.peers.helix.experiments import Experiment, names_of
 from scenarios.peers.helix.fleet import Fleet
 from scenarios.peers.helix.stranger import Habits, of_another_name, of_another_session, of_no_model, without_states

@@ -15,8 +15,8 @@ from itertools import chain
 from typing import Final
 
 from lockref.errors import BackendUnavailable
-from lockref.helix.cluster import Cluster, RebalanceMode
-from lockref.helix.cluster_file import parse_cluster
+from lockref.helix.cluster.cluster_file import parse_cluster
+from lockref.helix.cluster.declared import Cluster, RebalanceMode
 from lockref.helix.measures import Change, measure
 from lockref.helix.state_model import StateModel
 from scenarios.peers.helix.experiments import RECIPE, Experiment, names_of

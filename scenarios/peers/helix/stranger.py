@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError, SessionExpiredError
 
-from lockref.helix import layout
-from lockref.helix.messages import Message
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.records import layout
+from lockref.helix.records.messages import Message
+from lockref.helix.records.zn_record import ZNRecord
 from scenarios.peers.helix.beliefs import Told
 from scenarios.peers.helix.tree import Tree
 

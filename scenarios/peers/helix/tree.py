@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import ZnodeStat
 
-from lockref.helix import layout
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.records import layout
+from lockref.helix.records.zn_record import ZNRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,10 @@ from azure.core.pipeline.transport import HttpRequest as SdkRequest
 # The SDK has no public name for its signer.
 from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 
-from lockref.stores.azure import WRITE_OUTCOMES
-from lockref.stores.azure_account import find_account, missing_credentials
+from lockref.stores.clouds.azure import WRITE_OUTCOMES
+from lockref.stores.clouds.azure_account import find_account, missing_credentials
+from lockref.stores.clouds.statuses import classify
 from lockref.stores.port import Outcome
-from lockref.stores.statuses import classify
 from scenarios.probe.calls import (
     COMPLETE,
     COPY,

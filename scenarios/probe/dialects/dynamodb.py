@@ -19,9 +19,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lockref.dynamodb.statuses import OUTCOMES
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.aws import NO_ANSWER, aws_client, aws_session, explain, status_and_code
+from lockref.stores.clouds.aws import NO_ANSWER, aws_client, aws_session, explain, status_and_code
+from lockref.stores.clouds.statuses import classify, reason_text
 from lockref.stores.port import Outcome
-from lockref.stores.statuses import classify, reason_text
 from scenarios.probe.calls import (
     ANYTHING,
     DELETE,

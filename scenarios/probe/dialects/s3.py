@@ -17,9 +17,9 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError
 
 from lockref.errors import ConfigError
+from lockref.stores.clouds.s3 import WRITE_OUTCOMES, error_code, error_inside
+from lockref.stores.clouds.statuses import classify
 from lockref.stores.port import Outcome
-from lockref.stores.s3 import WRITE_OUTCOMES, error_code, error_inside
-from lockref.stores.statuses import classify
 from scenarios.probe.calls import (
     ABORT,
     BEGIN_UPLOAD,
@@ -65,7 +65,7 @@ class S3Dialect:
     amplifiers: tuple[tuple[tuple[str, str], ...], ...] = ((("x-amz-sdk-checksum-algorithm", "SHA256"),),)
 
     def __init__(self, address: StoreAddress) -> None:
-        from lockref.stores.aws import aws_client, aws_session
+        from lockref.stores.clouds.aws import aws_client, aws_session
 
         try:
             session = aws_session(address.endpoint)

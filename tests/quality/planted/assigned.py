@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from lockref.coordination.port import Stat
-from lockref.helix import layout
-from lockref.helix.application import Listener, ParticipantSettings
-from lockref.helix.controller import Controller
+from lockref.helix.controller.controller import Controller
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK, ControllerNode, HelixLock
-from lockref.helix.messages import Message
-from lockref.helix.participant import Participant
+from lockref.helix.participant.application import Listener, ParticipantSettings
+from lockref.helix.participant.participant import Participant
+from lockref.helix.participant.transitions import Transitions
 from lockref.helix.pipeline import Decision, Replica, Snapshot, decide
 from lockref.helix.rebalancers import Rebalancer
-from lockref.helix.transitions import Transitions
-from lockref.helix.zn_record import ZNRecord
+from lockref.helix.records import layout
+from lockref.helix.records.messages import Message
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import Reply
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lockref.helix.cluster import lock_names
-from lockref.helix.messages import Message
+from lockref.helix.cluster.declared import lock_names
 from lockref.helix.pipeline import Alarm, Decision, LockGroup, Replica, Semantics, Snapshot, decide
 from lockref.helix.rebalancers import Rebalancer
+from lockref.helix.records.messages import Message
 from lockref.helix.state_model import DROPPED, StateModel, Transition
 
 RUNS_MAX = 200

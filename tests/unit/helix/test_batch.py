@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lockref.helix import layout
-from lockref.helix.batch import Batch
+from lockref.helix.controller.batch import Batch
 from lockref.helix.grants import Page, Standing
-from lockref.helix.messages import Message
 from lockref.helix.pipeline import LockGroup, Replica, Snapshot
+from lockref.helix.records import layout
+from lockref.helix.records.messages import Message
 from tests.unit.helix.pipeline_driver import lock_unlock
 
 GROUP = LockGroup(name="g", locks=("g_0", "g_1", "g_2"), replicas=1, model=lock_unlock())

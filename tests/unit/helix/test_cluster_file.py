@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockref.helix.cluster import Cluster
-from lockref.helix.cluster_file import LOCKS_MAX, ClusterFileError, load_cluster, parse_cluster
-from lockref.helix.configured import configured
-from lockref.helix.file_values import Problem
+from lockref.helix.cluster.cluster_file import LOCKS_MAX, ClusterFileError, load_cluster, parse_cluster
+from lockref.helix.cluster.configured import configured
+from lockref.helix.cluster.declared import Cluster
+from lockref.helix.cluster.file_values import Problem
 from lockref.helix.pipeline import LockGroup
 from lockref.helix.rebalancers import RECIPES_CLASS
 from lockref.helix.state_model import BUILT_IN

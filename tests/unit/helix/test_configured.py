@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
-from lockref.helix.cluster import Cluster, Instance, RebalanceMode, Resource
-from lockref.helix.configured import ClusterDiffers, cluster_of, configured, creates, differences, to_apply
-from lockref.helix.layout import instance_creates
+from lockref.helix.cluster.configured import ClusterDiffers, cluster_of, configured, creates, differences, to_apply
+from lockref.helix.cluster.declared import Cluster, Instance, RebalanceMode, Resource
 from lockref.helix.rebalancers import RECIPES_CLASS
+from lockref.helix.records.layout import instance_creates
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import BUILT_IN, StateModel, Transition
-from lockref.helix.zn_record import ZNRecord
 from tests.unit.helix.pipeline_driver import lock_unlock
 
 GOLDEN = Path(__file__).parents[2] / "data" / "helix_golden"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from lockref.coordination.port import ZNODE_BYTES_MAX, create, delete
-from lockref.helix import layout
-from lockref.helix.cluster_file import OPERATION_BYTES
-from lockref.helix.current_states import STATES_BYTES_MAX, Replica, States
+from lockref.helix.cluster.cluster_file import OPERATION_BYTES
 from lockref.helix.lock import LOCK_UNLOCK
-from lockref.helix.transitions import PUBLISHED_AT_ONCE
+from lockref.helix.participant.current_states import STATES_BYTES_MAX, Replica, States
+from lockref.helix.participant.transitions import PUBLISHED_AT_ONCE
+from lockref.helix.records import layout
 
 N1 = layout.InstancePaths("c" * 100, "i" * 100)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lockref.helix.grants import Evidence, Page, Report, Standing, replicas_of
-from lockref.helix.messages import Message
 from lockref.helix.pipeline import LockGroup, Replica
+from lockref.helix.records.messages import Message
 from tests.unit.helix.pipeline_driver import lock_unlock
 
 GROUP = LockGroup(name="g", locks=("g_0",), replicas=1, model=lock_unlock())

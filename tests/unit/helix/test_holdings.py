@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from lockref.coordination.port import SessionState
-from lockref.helix.application import Listener, ParticipantSettings
-from lockref.helix.holdings import Holdings
+from lockref.helix.participant.application import Listener, ParticipantSettings
+from lockref.helix.participant.holdings import Holdings
 from lockref.runtime import ThreadRuntime
 
 

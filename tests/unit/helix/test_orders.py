@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lockref.helix.messages import Message
 from lockref.helix.orders import Orders
 from lockref.helix.pipeline import LockGroup, Replica, Snapshot
+from lockref.helix.records.messages import Message
 from lockref.runtime import NS_PER_S, MonoNs
 from tests.unit.helix.pipeline_driver import lock_unlock
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lockref.helix.messages import Message
 from lockref.helix.pipeline import AlarmKind, Replica, Semantics, ThrottleRule, decide, throttle
 from lockref.helix.rebalancers import Assignment, Question, mod, sticky
+from lockref.helix.records.messages import Message
 from tests.unit.helix.pipeline_driver import Driven, loads
 
 A, B, C = "localhost_12001", "localhost_12002", "localhost_12003"

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from lockref.helix import rebalancers
-from lockref.helix.cluster import lock_names
+from lockref.helix.cluster.declared import lock_names
 from lockref.helix.measures import Change, ask, measure
 from lockref.helix.pipeline import ThrottleRule, decide
 from lockref.helix.rebalancers import REBALANCERS, Assignment, Question, Rebalancer, sticky

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import BUILT_IN, DROPPED, ERROR, StateModel, Transition
-from lockref.helix.zn_record import ZNRecord
 
 GOLDEN = Path(__file__).parents[2] / "data" / "helix_golden"
 LOCK_UNLOCK = json.loads((GOLDEN / "0-configured.json").read_text())["/hx-golden/STATEMODELDEFS/lock-unlock"]["data"]

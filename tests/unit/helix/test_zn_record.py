@@ -7,8 +7,8 @@ import gzip
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.helix import zn_record
-from lockref.helix.zn_record import RECORD_BYTES_MAX, RecordTooLarge, ZNRecord, is_compressed
+from lockref.helix.records import zn_record
+from lockref.helix.records.zn_record import RECORD_BYTES_MAX, RecordTooLarge, ZNRecord, is_compressed
 
 ENTRY = {"CURRENT_STATE": "LOCKED", "PREVIOUS_STATE": "RELEASED", "START_TIME": "1700000000000", "FENCING_TOKEN": "1"}
 

@@ -1,0 +1,82 @@
+"""A scenario on real servers, one after the other: their histories, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockref.cli.jobs.results import begin_run, conclude, contention_results
+from lockref.errors import BackendUnavailable, ConfigError, LockrefError
+from lockref.lab.loading import load_provider
+from lockref.runtime import NS_PER_S
+from lockref.stores.admission import Admission
+from scenarios.backends import require_known
+from scenarios.definition.load import load_scenario
+from scenarios.runs import provenance
+from scenarios.worlds.contention import contend_on
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.console import Console
+    from reports.formats.results import Results
+
+
+def contend(
+    console: Console,
+    *,
+    scenario: str,
+    backends: Sequence[str],
+    provider: str,
+    contenders: int | None,
+    for_ns: int | None,
+    processes: int | None,
+    seed: int,
+    via: str,
+    fingerprint: Path | None,
+    unsafe_store: bool,
+    allowed: Sequence[int],
+) -> int:
+    """Run the scenario on each server or store, judge the runs, and store the results. Returns the exit code.
+
+    contenders, for_ns, processes: None for the scenario's own value. via: `native` or `docker`. fingerprint: of the
+    store, which is then not measured. unsafe_store: use a store that ignores conditions. allowed: exit codes that count
+    as success.
+    Errors: those of `contend_on`, if nothing was judged before the error; KeyboardInterrupt after Ctrl-C.
+    """
+    for backend in backends:
+        require_known(backend)
+    if fingerprint is not None and len(backends) > 1:
+        raise ConfigError("--fingerprint is about one store; name one --backend")
+    admission = Admission.by(fingerprint, allows_unsafe=unsafe_store)
+    loaded = load_scenario(scenario)
+    spec = load_provider(provider)
+    lasting = None if for_ns is None else f"{for_ns / NS_PER_S:g}s"
+    about = provenance({"scenario": scenario, "provider": provider, "backends": list(backends), "for": lasting})
+    all_results: list[Results] = []
+    failed: LockrefError | None = None
+    with begin_run("bench", about) as folder:
+        for number, backend in enumerate(backends):
+            part = folder if len(backends) == 1 else folder.part(f"backend-{number + 1}")
+            try:
+                done = contend_on(
+                    backend,
+                    loaded,
+                    spec,
+                    clients=contenders,
+                    duration_ns=for_ns,
+                    processes=processes,
+                    seed=seed,
+                    via=via,
+                    admission=admission,
+                    folder=part.path,
+                    progress=console.step,
+                )
+            except LockrefError as error:
+                failed = error
+                break
+            all_results.append(contention_results(console, done, part, about=about, allowed=allowed))
+            if done.outcome.lost:
+                # Some worker processes died. The records of the others were judged all the same.
+                failed = BackendUnavailable(str(done.outcome.lost[0]))
+                break
+        return conclude(console, folder, all_results, allowed=allowed, failed=failed)

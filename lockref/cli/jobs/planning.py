@@ -1,0 +1,64 @@
+"""The writers of Delta tables, planned: what a queue of versions costs under one lock per table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from scenarios.delta.measured import hold_times_ns
+from scenarios.delta.orders import coalesced, named_order
+from scenarios.delta.planning import as_text, plan
+from scenarios.delta.queueing import Fleet, Grants, Protocol
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.console import Console
+
+CLOSED_LOOP = "closed-loop"
+
+
+def plan_writers(
+    console: Console,
+    *,
+    tables: int,
+    versions: int,
+    writers: range,
+    commit_ns: int,
+    from_run: str | None,
+    deadline_ns: int,
+    order: str,
+    coalesce: int,
+    protocol: str,
+    poll_ns: int | None,
+    gap_ns: int | None,
+    get_ns: int | None,
+    think_ns: int | None,
+    from_version: int,
+    attempts: int,
+    seed: int,
+) -> int:
+    """Say how each number of writers does. The options of `lockref delta plan`, by their names.
+
+    Errors: ConfigError for a queue or a run that cannot be read.
+    """
+    is_closed_loop = order == CLOSED_LOOP
+    queue = named_order("fair" if is_closed_loop else order, tables=tables, versions=versions)
+    fleet = Fleet(
+        writers=1,
+        commit_ns=hold_times_ns(from_run) if from_run else (commit_ns,),
+        get_ns=get_ns or 0,
+        gap_ns=gap_ns or 0,
+        think_ns=think_ns or 0,
+        is_think_random=is_closed_loop,
+        protocol=Protocol(protocol),
+        grants=Grants.POLLING if poll_ns else Grants.FIRST,
+        poll_ns=poll_ns or 0,
+        are_phases_random=bool(poll_ns),
+        attempts=attempts or None,
+        first_version=from_version,
+        seed=seed,
+    )
+    answer = plan(fleet, coalesced(queue, coalesce), writers, deadline_ns=deadline_ns, is_closed_loop=is_closed_loop)
+    console.say(as_text(answer))
+    if console.as_json:
+        console.document(asdict(answer))
+    return 0

@@ -1,0 +1,121 @@
+"""Probe stores one after the other, tell the results, and write the fingerprints."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockref.atomic_files import write_atomically
+from lockref.errors import BackendUnavailable, ConfigError
+from reports.formats import fingerprint as told
+from reports.formats.exit_codes import worst
+from reports.html.fingerprint import page_of
+from scenarios.backends import is_started_here, require_objects, start_backend
+from scenarios.probe import gate
+from scenarios.probe.fingerprint import document_of
+from scenarios.probe.opening import addresses_of
+from scenarios.probe.questions.stopped_node import node_of
+from scenarios.probe.run import probe
+from scenarios.probe.steps import most_requests
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.console import Console
+    from scenarios.probe.questions.stopped_node import Node
+
+
+def probe_stores(
+    console: Console,
+    stores: Sequence[str],
+    *,
+    endpoints: Sequence[str],
+    for_ns: int,
+    rounds: int,
+    require: str,
+    output: Path | None,
+    markdown: Path | None,
+    page: Path | None,
+    stop_node: str,
+    start_node: str,
+    dry_run: bool,
+) -> int:
+    """Probe each store and tell the results. Returns the worst exit code.
+
+    endpoints: further endpoints of the only store. for_ns: approximate duration for each store. rounds: of each race,
+    at most. require: designs and clauses. output, markdown, page: files to write. stop_node, start_node: commands, for
+    C17. dry_run: tell the greatest number of requests, and send none.
+    Errors: ConfigError for a bad URI or combination; BackendUnavailable for a store that was never reached.
+    """
+    required = gate.parse_required(require)
+    if len(stores) > 1 and (endpoints or output or stop_node):
+        raise ConfigError("--endpoint, --output and --stop-node are about one store; probe one after the other")
+    node = node_of(stop_node, start_node)
+    for store in stores:
+        require_objects(store)
+    if dry_run:
+        return _dry_run(console, stores, endpoints, rounds, node)
+    documents, codes = [], []
+    for store in stores:
+        document, code = probed(console, store, endpoints, for_ns=for_ns, rounds=rounds, required=required, node=node)
+        documents.append(document)
+        codes.append(code)
+        if output is not None and document["requests"]:
+            _write(console, output, told.as_json(document))
+    if markdown is not None:
+        _write(console, markdown, told.markdown(documents))
+    if page is not None:
+        _write(console, page, page_of(documents))
+    if console.as_json:
+        console.document(documents[0] if len(documents) == 1 else told.several(documents))
+    return worst(codes)
+
+
+def probed(
+    console: Console,
+    store: str,
+    endpoints: Sequence[str],
+    *,
+    for_ns: int,
+    rounds: int,
+    required: Sequence[str],
+    node: Node | None = None,
+) -> tuple[dict[str, Any], int]:
+    """Probe one store and tell of it: the fingerprint, and the exit code."""
+    with contextlib.ExitStack() as stack:
+        uri, name = store, ""
+        if is_started_here(store):
+            running = stack.enter_context(start_backend(store))
+            uri, name = running.uri, f"{running.name} {running.version}"
+        done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node, progress=console.progress)
+    document = document_of(done, name=name)
+    code = gate.exit_code(document, required, is_gone=done.is_gone, is_interrupted=done.is_interrupted)
+    if not done.is_reached and not console.as_json and code == BackendUnavailable.exit_code:
+        raise BackendUnavailable(done.ended)
+    for text, style in told.terminal_lines(document):
+        console.say(text, style=style)
+    refuted, open_ = gate.unmet(document, required)
+    for text in refuted:
+        console.say(f"required, and not so: {text}", style="bad")
+    for text in open_:
+        console.say(f"required, and not answered: {text}", style="bad")
+    return document, code
+
+
+def _dry_run(console: Console, stores: Sequence[str], endpoints: Sequence[str], rounds: int, node: Node | None) -> int:
+    most: dict[str, dict[str, int]] = {}
+    for store in stores:
+        count = 1 if is_started_here(store) else len(addresses_of(store, endpoints))
+        most[store] = most_requests(count, rounds=rounds, node=node)
+        console.say(
+            f"{store} takes at most {sum(most[store].values()):,} requests, second tries included; then cleaning up"
+        )
+        for clause, number in most[store].items():
+            console.say(f"  {clause:<4} {number:>7,}")
+    if console.as_json:
+        console.document({"requests_max": {store: sum(each.values()) for store, each in most.items()}, "clauses": most})
+    return 0
+
+
+def _write(console: Console, path: Path, content: str) -> None:
+    console.say(f"written {write_atomically(path, content)}", style="dim")

@@ -1,0 +1,41 @@
+"""The page of a run, through Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockref.errors import ConfigError
+from reports.history_files import history_folders
+from reports.page import Part, title_of, write_report
+from scenarios.checkpoint import seeds_in
+from scenarios.runs import end_of, open_run, provenance, require_recorded
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.console import Console
+
+
+def report(console: Console, run: str, *, out: Path | None, title: str) -> int:
+    """Write the page, its Markdown and its figures. out: folder; None for the run's own. title: headline, "" for ours.
+
+    Errors: ConfigError for a run that is none, or recorded nothing.
+    """
+    folder = open_run(run)
+    require_recorded(folder.path)
+    parts = parts_of(folder.path)
+    if not parts:
+        raise ConfigError(f"{folder.path} holds no history (events.parquet or events.jsonl): nothing to report on")
+    target = out or folder.path
+    console.step(f"report: {', '.join(part.title for part in parts)}")
+    page = write_report(parts, target, title=title or "lockref report", provenance=provenance({"run": run}))
+    console.say(f"report   {page}")
+    console.say(f"figures  {target / 'figures'}")
+    return 0
+
+
+def parts_of(folder: Path) -> list[Part]:
+    """The sections of a run folder's page: its own history, or those of its parts, and how the run of each ended."""
+    return [
+        Part(folder=path, title=title_of(path), ended=end_of(path), finished_seeds=seeds_in(path))
+        for path in history_folders(folder)
+    ]

@@ -1,0 +1,191 @@
+"""Scenarios over many seeds in virtual time: their campaigns, one run folder, one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from lockref.cli.jobs.console import printable, seed_progress
+from lockref.cli.jobs.results import begin_run, campaign_results, conclude, say_results
+from lockref.errors import ConfigError, LockrefError
+from lockref.lab.loading import load_provider
+from reports.account import write_run
+from reports.checks.spec import CLAUSES
+from reports.checks.verdicts import counted
+from scenarios import interrupts
+from scenarios.campaign import Campaign, default_processes, run_campaigns
+from scenarios.checkpoint import Sources, remove_chunks, seeds_in
+from scenarios.definition.load import catalogue, load_scenario
+from scenarios.failures import FailureStore
+from scenarios.runs import RunFolder, provenance, unfinished_runs
+from scenarios.worlds.mixture import inapplicable
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.console import Console
+    from lockref.lab.loading import ProviderSpec
+    from reports.formats.results import Results
+    from scenarios.campaign import CampaignResult
+    from scenarios.definition.schema import Scenario
+
+SEEDS = range(1, 201)
+DETERMINISM_EVERY = 10
+"""Where the traces are compared, every tenth seed runs twice."""
+
+
+def simulate(
+    console: Console,
+    scenarios: Sequence[str],
+    *,
+    take_all: bool,
+    provider: str,
+    seeds: range | None,
+    processes: int | None,
+    max_time: float | None,
+    check_determinism: bool,
+    keep_runs: int,
+    resume: bool,
+    allowed: Sequence[int],
+) -> int:
+    """Run each scenario over its seeds under one lock, judge the runs, and store the results. Returns the exit code.
+
+    scenarios: files, or names of the catalogue. take_all: the whole catalogue; each scenario demands what a lock can
+    keep there. seeds: default the scenario's pinned seed, else 1 to 200. processes: None for one on each core, where
+    that is faster. max_time: seconds after which no further batch of seeds begins. keep_runs: histories to keep.
+    resume: go on with the unfinished run of the same command. allowed: exit codes that count as success.
+    Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when the finished
+    seeds are stored.
+    """
+    loaded = _chosen(scenarios, take_all=take_all)
+    spec = load_provider(provider)
+    sources = Sources.of(spec)
+    about = provenance(
+        {
+            "scenarios": list(loaded),
+            "provider": provider,
+            "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
+            "keep": keep_runs,
+            "check_determinism": check_determinism,
+        }
+    )
+    errors: dict[str, LockrefError] = {}
+    all_results: list[Results] = []
+    with _folder(about, resume=resume, console=console) as folder:
+        parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
+        skipped = _skipped(console, loaded.values(), spec)
+        campaigns = {
+            name: Campaign(
+                scenario=scenario,
+                spec=spec,
+                seeds=scenario.seeds(seeds, SEEDS),
+                keep_runs=keep_runs,
+                check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
+                not_demanded=scenario.not_demanded(spec.stands_on) if take_all else frozenset(),
+            ).checkpointed(parts[name].path, sources)
+            for name, scenario in loaded.items()
+            if scenario.name not in skipped
+        }
+        running = run_campaigns(
+            list(campaigns.values()),
+            processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
+            is_over=interrupts.time_limit(max_time),
+            on_progress=seed_progress(console),
+        )
+        with closing(running) as finished:
+            for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
+                if result.error is not None:
+                    # A lock that fails in one scenario may still break its word in the next one.
+                    errors[result.scenario.name] = result.error
+                    if len(loaded) > 1:
+                        _say_error(console, result.scenario.name, result.error)
+                    continue
+                all_results.append(_account(console, campaign, result, name, parts[name], about, allowed))
+                if result.is_interrupted:
+                    folder.describe(verdict=all_results[-1].verdict)
+                    _say_interrupted(console, folder)
+                    raise KeyboardInterrupt
+        code = conclude(
+            console,
+            folder,
+            all_results,
+            allowed=allowed,
+            failed=next(iter(errors.values()), None),
+            skipped=skipped,
+            errors={name: str(error) for name, error in errors.items()},
+        )
+        remove_chunks(folder.path)
+        return code
+
+
+def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
+    """The scenarios, by the name that the user gave. Of the whole catalogue, only those that demand some clause."""
+    if take_all and names:
+        raise ConfigError("--all takes the whole catalogue: leave it out, or leave out the names")
+    if not (take_all or names):
+        raise ConfigError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
+    if not take_all:
+        return {name: load_scenario(name) for name in names}
+    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
+    return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
+
+
+def _skipped(console: Console, scenarios: Iterable[Scenario], spec: ProviderSpec) -> dict[str, str]:
+    """By name, why a scenario does not apply to the lock. Each is told."""
+    reasons = {scenario.name: reason for scenario in scenarios if (reason := inapplicable(scenario, spec))}
+    for name, reason in reasons.items():
+        console.say(f"NOT APPLICABLE {name} under {printable(spec.name)}: {printable(reason)}")
+    return reasons
+
+
+def _say_error(console: Console, scenario: str, error: LockrefError) -> None:
+    message = printable(str(error), limit=4000, keep_newlines=True)
+    console.say(f"ERROR        {scenario}: {message}", style="bad")
+
+
+def _say_interrupted(console: Console, folder: RunFolder) -> None:
+    done = seeds_in(folder.path)
+    told = f"{counted(done, 'finished seed')} in {folder.path}; the same command with --resume goes on"
+    console.say(told if done else f"nothing was finished: {folder.path}", style="dim")
+
+
+def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> RunFolder:
+    """The folder to write to: the folder of the same command's unfinished run if it is resumed, else a new one."""
+    arguments = about["arguments"]
+    assert isinstance(arguments, dict), "`provenance` keeps the arguments by name"
+    done, earlier = max(((seeds_in(path), path) for path in unfinished_runs("sim", arguments)), default=(0, None))
+    if earlier is not None and done:
+        if resume:
+            console.step(f"going on in {earlier}: {done:,} seeds are done")
+            return RunFolder.resume(earlier, about)
+        console.step(
+            f"an unfinished run of this command is in {earlier}: {done:,} seeds are done; "
+            "stop this one and add --resume to go on there"
+        )
+    elif resume:
+        console.step("no unfinished run of this command has a finished piece: starting at the first seed")
+    return begin_run("sim", about)
+
+
+def _account(
+    console: Console,
+    campaign: Campaign,
+    result: CampaignResult,
+    source: str,
+    part: RunFolder,
+    about: Mapping[str, object],
+    allowed: Sequence[int],
+) -> Results:
+    """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
+    scenario = result.scenario
+    results = campaign_results(result, FailureStore(scenario, campaign.spec, source=source), about=about)
+    stands_on = campaign.spec.stands_on
+    reference = scenario.reference_of(stands_on)
+    not_kept = scenario.not_demanded(stands_on) & result.summary.judged
+    if not_kept - campaign.not_demanded:
+        results.notices.append(
+            f"the {reference} lock is not known to keep {', '.join(sorted(not_kept))} here; "
+            f"--all does not demand it of any lock of this kind{scenario.why_reference(stands_on)}"
+        )
+    write_run(part.path, *result.kept, results, allowed=allowed)
+    say_results(console, results)
+    return results

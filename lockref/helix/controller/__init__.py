@@ -1,0 +1,10 @@
+"""A controller at work: elected, it reads the cluster, decides, and sends messages. Where to find what:
+
+- the controller: `controller`
+- what it reads: `reading` `looking`, and how it asks: `asking`
+- what it sends: `batch`, and the leaders' book of what they have told: `book`
+"""
+
+from lockref.helix.controller.controller import Controller
+
+__all__ = ["Controller"]

@@ -1,0 +1,125 @@
+"""Look at many znodes in every pass: ask for lists and versions, and read no body twice.
+
+A body that was read once is not read again while the server says that its version is the same. The server is asked in
+every pass: a watch alone would be trusted to arrive before the answers behind it, and a client's library need not
+promise that. Reads that do not depend on each other are under way together, where the channel can do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from lockref.coordination.port import CHILDREN, EXISTS, GET, Failure, Stat, WatchEvent, is_failure
+from lockref.coordination.session import Event, Read, Session
+from lockref.errors import ConfigError
+from lockref.helix.records.zn_record import ZNRecord
+from lockref.ports import Reply
+
+T = TypeVar("T")
+
+
+class _Known(NamedTuple):
+    """A znode's bytes, the version of which they are, and what was made of them, by what it is."""
+
+    version: Stat
+    body: bytes
+    made: dict[str, Any]
+
+
+class Looking:
+    """Looks at znodes under one session after the other, and watches them.
+
+    settled: given each answer; returns it if it is one, and raises where the pass must begin again. A body that this
+    client may not read is an answer, too: see `record`.
+    """
+
+    def __init__(self, session: Session, settled: Callable[[Reply], Reply]) -> None:
+        self._session = session
+        self._settled = settled
+        self.forget()
+
+    def forget(self) -> None:
+        """The session is over, and with it every watch."""
+        self._known: dict[str, _Known] = {}
+        self._looked_at: dict[str, None] = {}
+
+    def heard(self, event: Event) -> None:
+        """A watch fired: what it tells of is read anew, without being asked for its version first."""
+        if isinstance(event, WatchEvent):
+            self._known.pop(event.path, None)
+
+    def begin(self) -> None:
+        """A new pass begins."""
+        self._looked_at.clear()
+
+    def end(self) -> None:
+        """The pass is over: what it did not look at, such as the states of a session that is over, is forgotten."""
+        self._known = {path: known for path, known in self._known.items() if path in self._looked_at}
+
+    def was_looked_at(self, path: str) -> bool:
+        """In this pass?"""
+        return path in self._looked_at
+
+    def lists(self, paths: Sequence[str]) -> list[list[str] | None]:
+        """The names below each of these; None where there is no such znode."""
+        replies = self._session.read_all([Read(CHILDREN, path) for path in paths])
+        return [None if reply.body is None else list(reply.body) for reply in map(self._settled, replies)]
+
+    def names(self, path: str) -> list[str]:
+        """The names below it; none where there is no such znode."""
+        (found,) = self.lists([path])
+        return found or []
+
+    def bodies(self, paths: Sequence[str]) -> list[Reply]:
+        """Bodies that are read this once, and not watched."""
+        replies = self._session.read_all([Read(GET, path, is_watching=False) for path in paths])
+        return [reply if _is_forbidden(reply) else self._settled(reply) for reply in replies]
+
+    def looks(self, paths: Iterable[str]) -> list[Reply]:
+        """Bodies and versions; `missing` where there is none. What is known is only asked for its version."""
+        wanted = list(paths)
+        self._looked_at |= dict.fromkeys(wanted)
+        replies = self._asked([Read(EXISTS if path in self._known else GET, path) for path in wanted])
+        changed = [
+            path for path in wanted if path in self._known and replies[path].version != self._known[path].version
+        ]
+        replies |= self._asked([Read(GET, path) for path in changed])
+        found: list[Reply] = []
+        for path in wanted:
+            reply = replies[path]
+            if reply.missing or _is_forbidden(reply):
+                self._known.pop(path, None)
+            elif reply.body is None:
+                reply = reply._replace(body=self._known[path].body)
+            else:
+                assert isinstance(reply.version, Stat), "a znode that was read has a stat"
+                self._known[path] = _Known(reply.version, reply.body, {})
+            found.append(reply)
+        return found
+
+    def _asked(self, reads: Sequence[Read]) -> dict[str, Reply]:
+        replies = self._session.read_all(reads)
+        return {
+            read.path: reply if _is_forbidden(reply) else self._settled(reply)
+            for read, reply in zip(reads, replies, strict=True)
+        }
+
+    def record(self, path: str, reply: Reply) -> ZNRecord:
+        """What was found there. Errors: ConfigError for what is no record, or may not be read."""
+        return self.once(path, reply, "record", partial(ZNRecord.from_json, reply.body or b"", path))
+
+    def once(self, path: str, reply: Reply, what: str, make: Callable[[], T]) -> T:
+        """What is made of one version of a znode is made once. Errors: ConfigError for what may not be read."""
+        if _is_forbidden(reply):
+            raise ConfigError(f"{path} may not be read ({reply.reason})")
+        made = self._known[path].made
+        if what not in made:
+            made[what] = make()
+        result: T = made[what]
+        return result
+
+
+def _is_forbidden(reply: Reply) -> bool:
+    return is_failure(reply, Failure.NO_AUTH)

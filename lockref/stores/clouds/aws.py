@@ -1,0 +1,148 @@
+"""How services of Amazon's are asked: boto3 with one attempt, one deadline, and nothing searched for far away.
+
+Each call is exactly one request: boto3's own retries would turn a landed write into a failed precondition (A2). What
+the network does is AMBIGUOUS, with a reason that says whether anything was sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import botocore.session
+from boto3.session import Session
+from botocore.awsrequest import (
+    AWSHTTPConnection,
+    AWSHTTPConnectionPool,
+    AWSHTTPSConnection,
+    AWSHTTPSConnectionPool,
+)
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ReadTimeoutError,
+)
+from botocore.parsers import ResponseParserError
+from urllib3.exceptions import HTTPError
+
+from lockref.stores.clouds.wire import BoundedConnection
+from lockref.stores.endpoints import is_loopback, split_timeout_s
+from lockref.stores.port import Outcome
+
+NO_ANSWER = (BotoCoreError, ResponseParserError, HTTPError)
+"""No answer, or none that was understood. botocore translates urllib3's errors, but not those that strike while it
+reads the body of an error response."""
+
+_LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
+DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
+_LOOPBACK_REGION = "us-east-1"
+DUMMY_NOTE: Final = "no AWS credentials were found; dummy ones are sent, as the endpoint is on this machine"
+
+
+def aws_session(endpoint: str) -> Session:
+    """A session of our own: the default one is shared and not safe for threads.
+
+    On a loopback endpoint only local places are searched for credentials: the
+    full chain would ask the machine's metadata address over the network, and
+    wait for it.
+    """
+    core = botocore.session.Session()
+    if is_loopback(endpoint):
+        chain = core.get_component("credential_provider")
+        for provider in list(chain.providers):
+            if provider.METHOD not in _LOCAL_CREDENTIALS:
+                chain.remove(provider.METHOD)
+        if core.get_credentials() is None:
+            core.set_credentials(DUMMY_CREDENTIALS.access_key, DUMMY_CREDENTIALS.secret_key)
+    return Session(botocore_session=core)
+
+
+def is_dummy(session: Session) -> bool:
+    credentials = session.get_credentials()
+    return credentials is not None and credentials.access_key == DUMMY_CREDENTIALS.access_key
+
+
+def aws_client(
+    service: str,
+    *,
+    endpoint: str,
+    region: str,
+    request_timeout_ns: int,
+    pool_size: int,
+    session: Session | None = None,
+    **config: Any,
+) -> Any:
+    """A boto3 client of `service` that sends each request once.
+
+    request_timeout_ns: for connecting, and for each wait for bytes; `clouds.wire.bounded` bounds the whole.
+    session: whose credentials it uses; default a new one. config: further settings of botocore's `Config`.
+    Errors: botocore's own for an unusable profile or configuration file.
+    """
+    session = session or aws_session(endpoint)
+    connect_s, read_s = split_timeout_s(request_timeout_ns)
+    client = session.client(
+        cast("Any", service),
+        endpoint_url=endpoint or None,
+        region_name=region or session.region_name or (_LOOPBACK_REGION if endpoint else None),
+        config=Config(
+            connect_timeout=connect_s,
+            read_timeout=read_s,
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            max_pool_connections=pool_size,
+            tcp_keepalive=True,
+            proxies={} if is_loopback(endpoint) else None,
+            **config,
+        ),
+    )
+    _bound_connections(client)
+    return client
+
+
+class _Connection(BoundedConnection, AWSHTTPConnection):  # type: ignore[misc]
+    pass
+
+
+class _TlsConnection(BoundedConnection, AWSHTTPSConnection):  # type: ignore[misc]
+    pass
+
+
+class _Pool(AWSHTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TlsPool(AWSHTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
+def _bound_connections(client: Any) -> None:
+    """Let the client make connections that keep a deadline. botocore has no public place for that."""
+    http = client._endpoint.http_session  # noqa: SLF001
+    http._pool_classes_by_scheme.update(http=_Pool, https=_TlsPool)  # noqa: SLF001
+
+
+def status_and_code(error: ClientError) -> tuple[int, str]:
+    """The HTTP status (0 where the SDK made the error up) and the service's error code."""
+    metadata = error.response.get("ResponseMetadata", {})
+    return int(metadata.get("HTTPStatusCode", 0)), str(error.response.get("Error", {}).get("Code", ""))
+
+
+_UNSENT: Final = "nothing was sent"
+
+
+def explain(error: Exception) -> tuple[Outcome, str]:
+    """What it means that no answer was understood. Names the error's class, never its text: that quotes requests."""
+    name = type(error).__name__
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return Outcome.REJECTED, f"{name}: no usable credentials; {_UNSENT}"
+    if isinstance(error, EndpointConnectionError):
+        return Outcome.AMBIGUOUS, f"{name}: no connection could be made; {_UNSENT}"
+    if isinstance(error, ConnectTimeoutError):
+        return Outcome.AMBIGUOUS, f"{name}: no connection in time; {_UNSENT}"
+    if isinstance(error, ReadTimeoutError):
+        return Outcome.AMBIGUOUS, f"{name}: no answer in time; the request may have taken effect"
+    return Outcome.AMBIGUOUS, f"{name}: the answer was lost; the request may have taken effect"

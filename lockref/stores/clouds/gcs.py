@@ -1,0 +1,279 @@
+"""Google Cloud Storage through its JSON API.
+
+Each call is exactly one request; the client's conditional retries are off (A2).
+What the service says is folded into outcomes by one table, `WRITE_OUTCOMES`.
+Versions are object generations: unique, never reused for equal bytes, and by
+Google's own words not promised to increase, so a condition token and no fence.
+
+Bodies go up in one multipart-type request (metadata and data together), the
+only upload on which every known server honours generations; above 8 MiB the
+client would switch to another kind, so larger bodies are refused here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import google.auth
+import requests
+from google.api_core.exceptions import GoogleAPICallError
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import GoogleAuthError
+from google.auth.transport.requests import AuthorizedSession, Request
+from google.cloud.storage import Client
+from google.cloud.storage.exceptions import DataCorruption
+from urllib3.exceptions import HTTPError
+
+from lockref.stores.clouds.http_session import bound_connections, explain_silence
+from lockref.stores.clouds.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
+from lockref.stores.clouds.wire import Exchange, bounded
+from lockref.stores.endpoints import is_loopback, split_timeout_s
+from lockref.stores.keys import check_key
+from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NO_ANSWER: Final = (requests.RequestException, GoogleAuthError, DataCorruption, HTTPError)
+"""No answer, or none that was understood. A raw download reads its body below requests, whose errors are urllib3's."""
+
+_NOT_UNDERSTOOD: Final = (requests.exceptions.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError)
+"""What the client raises over a success that is not GCS's. The caller's own mistakes are found before it is called."""
+
+CAPABILITIES = StoreCapabilities(dialect="gcs", versions_repeat=False, conditional_delete=True)
+
+NO_SUCH_OBJECT: Final = "noSuchObject"
+NO_SUCH_BUCKET: Final = "noSuchBucket"
+
+WRITE_OUTCOMES: tuple[StatusRow, ...] = (
+    *OBJECT_STORES,
+    # The service has one reason, notFound, for both; the two codes are ours (see `_code`).
+    StatusRow(
+        status=404,
+        code=NO_SUCH_OBJECT,
+        outcome=Outcome.PRECONDITION_FAILED,
+        missing=True,
+        why="there is no such object",
+    ),
+    StatusRow(status=404, code=NO_SUCH_BUCKET, outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
+    StatusRow(status=429, outcome=Outcome.THROTTLED, why="more than one write per second on an object; slow down"),
+    StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check credentials and bucket policy"),
+    StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
+    StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
+)
+"""Every answer of GCS (conditional-writes.md, section 1) and what it means for a write."""
+
+ANONYMOUS_NOTE: Final = "no Google credentials are sent: the endpoint is not Google's own"
+BODY_BYTES_MAX: Final = 8 * 1024 * 1024
+_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
+_GENERATION_ABSENT: Final = 0
+
+
+class _Session(AuthorizedSession):
+    """An authorized session whose requests keep a deadline, and so do those that fetch its access tokens."""
+
+    def __init__(self, credentials: Any, *, refresh_on: tuple[int | None, ...], is_local: bool, pool_size: int) -> None:
+        self._tokens = requests.Session()
+        # A token may be asked for again: a retry there lands no write, and ends at the same deadline.
+        bound_connections(self._tokens, pool_size=1, retries=3)
+        tokens = Request(self._tokens)
+        super().__init__(credentials, refresh_on, auth_request=tokens)  # type: ignore[no-untyped-call]
+        # One request per call: urllib3's own retries are off.
+        bound_connections(self, pool_size=pool_size)
+        self.trust_env = not is_local
+
+    def close(self) -> None:
+        self._tokens.close()
+        super().close()  # type: ignore[no-untyped-call]
+
+
+def make_session(*, endpoint: str, pool_size: int) -> AuthorizedSession:
+    """The HTTP session that the client uses; ours, so that its sockets can be counted, bounded and closed.
+
+    Errors: google.auth's own where the cloud itself is meant and no credentials are found.
+    """
+    credentials = _anonymous() if endpoint else google.auth.default(scopes=[_SCOPE])[0]
+    # A refused anonymous request has nothing to refresh: its 401 must reach the table.
+    refresh_on = () if endpoint else (requests.codes.unauthorized,)
+    return _Session(credentials, refresh_on=refresh_on, is_local=is_loopback(endpoint), pool_size=pool_size)
+
+
+class _PlainClient(Client):  # type: ignore[misc]
+    """The client without its bucket metadata cache.
+
+    For tracing, the cache asks the service about the bucket in a thread of its
+    own: a second request beside the first one, with a time-out that is not
+    ours, and a thread that outlives the store.
+    """
+
+    def __init__(self, session: requests.Session, endpoint: str) -> None:
+        # The project matters only for creating buckets, which a store never does.
+        super().__init__(
+            project="lockref",
+            credentials=_anonymous(),
+            _http=session,
+            client_options={"api_endpoint": endpoint} if endpoint else None,
+        )
+        self._bucket_metadata_cache = None
+
+
+def _anonymous() -> AnonymousCredentials:
+    return AnonymousCredentials()  # type: ignore[no-untyped-call]
+
+
+class GcsStore:
+    """One bucket, or a prefix of it, as an `ObjectStore`.
+
+    request_timeout_ns: bounds each request as a whole, from connecting to the last byte of the reply.
+    endpoint: `http://host:port` of another server than Google's; it gets no credentials.
+    credentials_note: what a user must be told about the credentials; "" for nothing.
+    session: for tests: an HTTP session to use instead of making one.
+    Errors: the constructor raises google.auth's own where no credentials are found.
+    """
+
+    def __init__(
+        self,
+        *,
+        bucket: str,
+        prefix: str = "",
+        endpoint: str = "",
+        request_timeout_ns: int,
+        pool_size: int = 10,
+        session: requests.Session | None = None,
+    ) -> None:
+        self.place = StorePlace(cloud="gs", container=bucket, prefix=prefix)
+        self._prefix = f"{prefix}/" if prefix else ""
+        self.credentials_note = ANONYMOUS_NOTE if endpoint else ""
+        self._session = session or make_session(endpoint=endpoint, pool_size=pool_size)
+        self._bucket = _PlainClient(self._session, endpoint).bucket(bucket)
+        self._request_timeout_ns = request_timeout_ns
+        self._timeout_s = split_timeout_s(request_timeout_ns)
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return CAPABILITIES
+
+    def read(self, key: str) -> ReadReply:
+        check_key(key)
+        blob = self._bucket.blob(self._prefix + key)
+        try:
+            # One request: the generation comes with the data, in a header.
+            with bounded(self._request_timeout_ns) as exchange:
+                body = blob.download_as_bytes(
+                    raw_download=True, single_shot_download=True, retry=None, timeout=self._timeout_s
+                )
+                if not blob.generation:
+                    raise ValueError("a success without a generation")
+        except GoogleAPICallError as error:
+            status, code = _status_and_code(error, on_object=True)
+            return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+        except _NOT_UNDERSTOOD as error:
+            return ReadReply(
+                outcome=Outcome.AMBIGUOUS, status=exchange.status or None, reason=_garbage(error, exchange)
+            )
+        except _NO_ANSWER as error:
+            outcome, reason = _explain(error)
+            return ReadReply(outcome=outcome, reason=reason)
+        return ReadReply(outcome=Outcome.APPLIED, body=body, version=Version(str(blob.generation)), status=200)
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body, _GENERATION_ABSENT)
+
+    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
+        return self._put(key, body, _generation(version))
+
+    def put(self, key: str, body: bytes) -> WriteReply:
+        return self._put(key, body, None)
+
+    def delete(self, key: str, version: Version | None = None) -> WriteReply:
+        check_key(key)
+        blob = self._bucket.blob(self._prefix + key)
+        generation = None if version is None else _generation(version)
+        failure = self._failure(
+            lambda: blob.delete(if_generation_match=generation, retry=None, timeout=self._timeout_s), on_object=True
+        )
+        return failure or write_reply(classify(WRITE_OUTCOMES, 204), status=204)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _put(self, key: str, body: bytes, generation: int | None) -> WriteReply:
+        check_key(key)
+        if len(body) > BODY_BYTES_MAX:
+            raise ValueError(f"the body has {len(body)} bytes; at most {BODY_BYTES_MAX} go up in one request")
+        blob = self._bucket.blob(self._prefix + key)
+
+        def upload() -> None:
+            blob.upload_from_string(
+                bytes(body),
+                content_type="application/octet-stream",
+                if_generation_match=generation,
+                retry=None,
+                timeout=self._timeout_s,
+            )
+            if not blob.generation:
+                raise ValueError("a success without a generation")
+
+        failure = self._failure(upload, on_object=False)
+        if failure is not None:
+            return failure
+        return write_reply(classify(WRITE_OUTCOMES, 200), status=200, version=Version(str(blob.generation)))
+
+    def _failure(self, send: Callable[[], None], *, on_object: bool) -> WriteReply | None:
+        """Send one write: what it means that it failed, or None if it did not."""
+        with bounded(self._request_timeout_ns) as exchange:
+            try:
+                send()
+            except GoogleAPICallError as error:
+                status, code = _status_and_code(error, on_object=on_object)
+                return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+            except _NOT_UNDERSTOOD as error:
+                reason = _garbage(error, exchange)
+                return WriteReply(outcome=Outcome.AMBIGUOUS, status=exchange.status or None, reason=reason)
+            except _NO_ANSWER as error:
+                outcome, reason = _explain(error)
+                return WriteReply(outcome=outcome, reason=reason)
+        return None
+
+
+def _generation(version: Version) -> int:
+    """A generation that can exist; 0 means "absent" to the service and must not slip in as a version."""
+    if not version.isdecimal() or int(version) == _GENERATION_ABSENT:
+        raise ValueError(f"the version {version!r} is no generation; pass the one that a reply carried")
+    return int(version)
+
+
+def _status_and_code(error: GoogleAPICallError, *, on_object: bool) -> tuple[int, str]:
+    """The HTTP status and a code: the service's reason, or ours for the two kinds of 404.
+
+    on_object: the request was about an object that may be absent (a read or a
+        delete), so a 404 that does not name the bucket means the object. An
+        upload needs nothing but the bucket.
+    """
+    status = int(error.code or 0)
+    reason = next((str(detail["reason"]) for detail in _details(error) if detail.get("reason")), "")
+    if status != requests.codes.not_found:
+        return status, reason
+    text = error.message.lower()
+    if "bucket" in text and "not exist" in text:
+        return status, NO_SUCH_BUCKET
+    return status, NO_SUCH_OBJECT if on_object else NO_SUCH_BUCKET
+
+
+def _details(error: GoogleAPICallError) -> list[dict[str, Any]]:
+    return [detail for detail in error.errors if isinstance(detail, dict)]
+
+
+def _explain(error: Exception) -> tuple[Outcome, str]:
+    """What it means that no answer was understood."""
+    if isinstance(error, GoogleAuthError):
+        return Outcome.AMBIGUOUS, f"{type(error).__name__}: no access token could be had; nothing was sent"
+    return Outcome.AMBIGUOUS, explain_silence(error)
+
+
+def _garbage(error: Exception, exchange: Exchange) -> str:
+    """A success without what GCS would say in it. Raises `error` where none came: then it is a defect on our side."""
+    if not exchange.is_success and not isinstance(error, ValueError):
+        raise error
+    told = exchange.received if exchange.status else "a success without a generation"
+    return f"{told}, which is no answer of Google Cloud Storage; the request may have taken effect"

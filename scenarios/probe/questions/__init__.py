@@ -1,0 +1,1 @@
+"""What a store is asked: one module for each kind of question."""

@@ -1,0 +1,251 @@
+"""Read HTTP requests and answers from a copy of the bytes of one connection.
+
+The bytes themselves go on unmodified, and do not wait for this. `framing` finds where a message begins and ends. Only
+those parts of a message are kept that a history may hold: method, path, the values of a few named query parameters and
+headers, and the body. Everything else (signatures, tokens, cookies, presigned parameters) is dropped here. So a later
+mistake cannot write a secret down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, unquote
+
+from scenarios.injection.http_messages import BadMessage
+from scenarios.wire.dialects.framing import Framing, Messages
+
+BODY_KEPT_MAX: Final = 1 << 20
+"""Bytes of a body that are kept; lock records and answers about them are far smaller."""
+
+HEADERS_KEPT: Final = frozenset(
+    {
+        "content-encoding", "content-range", "content-type", "etag", "if-match", "if-none-match", "range",
+        "x-amz-copy-source", "x-amz-decoded-content-length", "x-goog-generation", "x-goog-metageneration",
+        "x-goog-if-generation-match", "x-amz-date", "x-ms-blob-type", "x-ms-date", "x-ms-error-code",
+    }
+)  # fmt: skip
+"""The only headers that leave this module."""
+
+PARAMETERS_KEPT: Final = frozenset(
+    {
+        "acl", "alt", "comp", "delete", "generation", "ifGenerationMatch", "ifMetagenerationMatch", "legal-hold",
+        "list-type", "name", "partNumber", "restype", "retention", "select", "tagging", "uploadType", "uploads",
+        "versioning", "versions",
+    }
+)  # fmt: skip
+"""The only query parameters whose values leave this module."""
+
+PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {"snapshot", "uploadId", "upload_id", "versionId", "versionid"}
+"""Of these it is also known that they were there."""
+
+_TEXT_CHARS_MAX: Final = 1024
+_REQUEST: Final = re.compile(rb"([A-Z]+) ([^ \r\n]+) HTTP/1\.[01]\r\n")
+_ABSOLUTE: Final = re.compile(r"https?://([^/?]*)")
+_ANSWER: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
+_KEPT: Final = {name.encode(): name for name in HEADERS_KEPT}
+_FRAMING: Final = frozenset({b"content-length", b"host", b"transfer-encoding"})
+_INTERIM: Final = 200
+_BODILESS: Final = (204, 304)
+
+
+@dataclass(slots=True)
+class Body:
+    """What a message carried. is_whole: `kept` is all of it. digest: of all of it, kept or not."""
+
+    kept: bytes = b""
+    is_whole: bool = True
+    size: int = 0
+    _hash: hashlib.blake2b | None = None
+
+    def add(self, data: bytes) -> None:
+        """These bytes came."""
+        self.size += len(data)
+        if self._hash is None and self.size <= BODY_KEPT_MAX:
+            self.kept += data
+            return
+        self.is_whole = False
+        if self._hash is None:
+            self._hash = hashlib.blake2b(self.kept, digest_size=8)
+        self._hash.update(data)
+
+    @property
+    def digest(self) -> str:
+        return (self._hash or hashlib.blake2b(self.kept, digest_size=8)).hexdigest()
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its answer, as far as they have passed.
+
+    path: decoded, without the query. host: whom the client means to ask, as a name without a port. parameters: the kept
+    ones, and "" for those that were only named.
+    length: of the body, as the head tells it; 0 where it does not.
+    asked_ns: when the client's first byte came, or later, where others were ahead of it on its connection.
+    status: of the final answer; 0 while there is none. is_delivered: the whole answer went on to the client.
+    """
+
+    method: str
+    path: str
+    parameters: Mapping[str, str]
+    headers: Mapping[str, str]
+    asked_ns: int
+    host: str = ""
+    body: Body = field(default_factory=Body)
+    length: int = 0
+    is_complete: bool = False
+    status: int = 0
+    answer_headers: Mapping[str, str] = field(default_factory=dict)
+    answer: Body = field(default_factory=Body)
+    answered_ns: int | None = None
+    is_delivered: bool = False
+
+
+@dataclass(slots=True)
+class _Fields:
+    """The header fields of one message: those that are kept, those that say where its body ends, and the host."""
+
+    kept: dict[str, str]
+    length: int | None
+    is_chunked: bool
+    host: str
+
+
+def _fields(raw: bytes) -> _Fields:
+    """Raises BadMessage for a line that is no field, and for two lengths that differ."""
+    kept: dict[str, str] = {}
+    lengths: set[bytes] = set()
+    is_chunked = False
+    host = ""
+    for line in raw.split(b"\r\n")[1:-2]:
+        name, colon, value = line.partition(b":")
+        if not colon:
+            raise BadMessage("a header field has no colon")
+        name, value = name.lower(), value.strip()
+        if name in _FRAMING:
+            if name == b"content-length":
+                lengths.add(value)
+            elif name == b"host":
+                host = value.decode("latin-1")
+            else:
+                is_chunked = value.lower().endswith(b"chunked")
+        elif name in _KEPT:
+            kept[_KEPT[name]] = value.decode("latin-1")[:_TEXT_CHARS_MAX]
+    if len(lengths) > 1 or not all(length.isdigit() for length in lengths):
+        raise BadMessage("the length of a body is not one number")
+    return _Fields(kept, int(lengths.pop()) if lengths else None, is_chunked, host)
+
+
+def _kept_parameters(query: str) -> dict[str, str]:
+    return {
+        name: value[:_TEXT_CHARS_MAX] if name in PARAMETERS_KEPT else ""
+        for name, value in parse_qsl(query, keep_blank_values=True)
+        if name in PARAMETERS_NAMED
+    }
+
+
+class Conversation:
+    """The exchanges of one connection, one after the other.
+
+    current: the exchange under way, or the last one until the next begins. begun: all of them, for whoever takes them
+    out, in order: a client may send one request behind the other. client_ns: when its last bytes came.
+    unreadable: why the bytes are no HTTP that can be followed; "" while they are. Nothing is read from then on.
+    """
+
+    def __init__(self) -> None:
+        self._requests = Messages(self._request, self._asked, self._request_end)
+        self._answers = Messages(self._answer, self._answered, self._answer_end)
+        self._at_ns = 0
+        self.client_ns = 0
+        self.current: Exchange | None = None
+        self.begun: deque[Exchange] = deque()
+        self.unreadable = ""
+
+    def from_client(self, data: bytes, at_ns: int) -> None:
+        """The client sent these bytes."""
+        self.client_ns = at_ns
+        self._read(self._requests, data, at_ns)
+
+    def from_server(self, data: bytes, at_ns: int) -> None:
+        """The server sent these bytes."""
+        self._read(self._answers, data, at_ns)
+
+    def server_closed(self, at_ns: int) -> None:
+        """Nothing more comes from the server; an answer without a length ends here.
+
+        A client may hang up as soon as it has read the status. That is an answer, too, though not all of it is known.
+        """
+        exchange = self.current
+        if self.unreadable or exchange is None or not exchange.status or exchange.answered_ns is not None:
+            return
+        exchange.answer.is_whole = exchange.answer.is_whole and self._answers.ends_by_close
+        exchange.answered_ns = at_ns
+
+    def _read(self, messages: Messages, data: bytes, at_ns: int) -> None:
+        if self.unreadable:
+            return
+        self._at_ns = at_ns
+        try:
+            messages.feed(data)
+        except BadMessage as error:
+            self.unreadable = f"no HTTP/1.1 that can be followed ({error})"
+
+    def _request(self, raw: bytes) -> Framing | int:
+        line = _REQUEST.match(raw)
+        if line is None:
+            raise BadMessage("a request does not begin with a request line")
+        fields = _fields(raw)
+        target = line[2].decode("ascii", "replace")
+        absolute = _ABSOLUTE.match(target)
+        path, _, query = target[absolute.end() if absolute else 0 :].partition("?")
+        self.current = Exchange(
+            method=line[1].decode("ascii"),
+            path=unquote(path),
+            parameters=_kept_parameters(query) if query else {},
+            headers=fields.kept,
+            asked_ns=self.client_ns,
+            host=(absolute[1] if absolute else fields.host).partition(":")[0].lower(),
+            length=fields.length or 0,
+        )
+        self.begun.append(self.current)
+        return Framing.CHUNKED if fields.is_chunked else fields.length or 0
+
+    def _asked(self, data: bytes) -> None:
+        assert self.current is not None, "a body follows its head"
+        self.current.body.add(data)
+
+    def _request_end(self) -> bool:
+        assert self.current is not None, "an end follows its head"
+        self.current.is_complete = True
+        # The next request is read once this one was answered.
+        return self.current.answered_ns is not None
+
+    def _answer(self, raw: bytes) -> Framing | int:
+        line = _ANSWER.match(raw)
+        exchange = self.current
+        if line is None or exchange is None or exchange.answered_ns is not None:
+            raise BadMessage("an answer has no status line, or no request")
+        status = int(line[1])
+        if status < _INTERIM:
+            return Framing.INTERIM
+        fields = _fields(raw)
+        exchange.status, exchange.answer_headers = status, fields.kept
+        if exchange.method == "HEAD" or status in _BODILESS:
+            return 0
+        if fields.is_chunked:
+            return Framing.CHUNKED
+        return Framing.TO_THE_END if fields.length is None else fields.length
+
+    def _answered(self, data: bytes) -> None:
+        assert self.current is not None, "a body follows its head"
+        self.current.answer.add(data)
+
+    def _answer_end(self) -> bool:
+        assert self.current is not None, "an end follows its head"
+        self.current.answered_ns = self._at_ns
+        self._requests.resume()
+        return True

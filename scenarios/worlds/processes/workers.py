@@ -1,0 +1,401 @@
+"""Worker processes of a real run: they are spawned, started together and stopped, and their deaths are noticed."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Collection, Sequence
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import TracebackType
+
+from lockref.errors import BackendUnavailable, LockrefError
+from lockref.lab.spool import SpoolRecorder
+from lockref.ports import Channel, Reply, Request
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.port import Outcome
+from scenarios.injection.session import Injection
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
+from scenarios.worlds.processes.companions import NodeTask
+from scenarios.worlds.processes.orphans import end_with_parent
+from scenarios.worlds.threads import GRACE_S, LOOK_NS, START_TIMEOUT_NS, ClientThreads, Job
+
+STDERR_LINES = 3
+STDERR_CHARS_MAX = 600
+NAMES_MAX = 4
+
+
+class _PipeChannel:
+    """The resource at the other end of a pipe; one request at a time and process."""
+
+    client = ""
+    service = RESOURCE.name
+    capabilities = None
+
+    def __init__(self, pipe: Connection, runtime: ThreadRuntime) -> None:
+        self._pipe = pipe
+        self._mutex = runtime.mutex()
+
+    def send(self, request: Request, _timeout_ns: int) -> Reply:
+        with self._mutex:
+            try:
+                self._pipe.send(request)
+                reply: Reply = self._pipe.recv()
+            except (EOFError, OSError):
+                return Reply(Outcome.AMBIGUOUS, reason="nothing: its process is gone")
+            return reply
+
+    def close(self) -> None:
+        """The worker's end closes the pipe."""
+
+
+def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Connection) -> None:
+    """A worker process: gather, report ready, wait for the start, run, say who had not finished.
+
+    The process of a node runs until it is told that the clients have ended. What it records is in the spool at once,
+    so nothing is handed over.
+    """
+    # A terminal's Ctrl-C reaches every process; the one that was asked for the run passes it on in its own time.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with _stderr_file(spool, part).open("ab", buffering=0) as words:
+        os.dup2(words.fileno(), sys.stderr.fileno())
+    faulthandler.enable()
+    end_with_parent()
+    runtime = ThreadRuntime()
+    recorder = SpoolRecorder(spool, part)
+    threads: ClientThreads | NodeTask
+    if job.node is None:
+        threads = ClientThreads(job, recorder=recorder, resource=_PipeChannel(resource, runtime), runtime=runtime)
+    else:
+        threads = NodeTask(job, recorder=recorder, runtime=runtime)
+    try:
+        with redirect_stdout(sys.stderr):
+            threads.gather()
+            control.send(threads.request_timeout_ns)
+            start_ns = int(control.recv())
+            threads.go(max(0, runtime.monotonic_ns() - start_ns))
+            try:
+                if isinstance(threads, NodeTask):
+                    unfinished = threads.finish(control.recv)
+                else:
+                    unfinished = threads.finish(start_ns)
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            except KeyboardInterrupt:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                unfinished = threads.unfinished()
+    except LockrefError as error:
+        control.send((type(error), str(error)))
+        return
+    control.send((unfinished, threads.request_timeout_ns))
+
+
+def _stderr_file(spool: Path, part: int) -> Path:
+    """Where a worker's standard error goes: when it dies, its last lines tell why."""
+    return spool / f"{part}.stderr"
+
+
+def _serve(resource: Channel, pipe: Connection) -> Callable[[], None]:
+    """Answer one worker's requests until it hangs up."""
+
+    def serve() -> None:
+        while True:
+            try:
+                pipe.send(resource.send(pipe.recv(), RESOURCE_TIMEOUT_NS))
+            except (EOFError, OSError):
+                return
+
+    return serve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostWorker:
+    """A worker process that ended, or fell silent, before its work was done.
+
+    at_ns: when that was noticed; `run_real` moves it back to the last event that the worker recorded.
+    """
+
+    number: int
+    clients: tuple[str, ...]
+    at_ns: int
+    ending: str
+    stderr_end: str
+
+    def __str__(self) -> str:
+        said = f"; its last words: {self.stderr_end}" if self.stderr_end else ""
+        return f"worker process {self.number} ({_several(self.clients)}) {self.ending}{said}"
+
+
+@dataclass(slots=True)
+class Reports:
+    """What the workers of a run reported, together. cut_ns: when Ctrl-C came, while all of them still recorded."""
+
+    unfinished: list[str] = field(default_factory=list)
+    request_timeout_ns: int = 0
+    cut_ns: int | None = None
+    lost: list[LostWorker] = field(default_factory=list)
+
+
+class Workers:
+    """The worker processes of one run. A context: none of them outlives it, nor this process.
+
+    Worker n (from 1) records into part n of the spool.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        resource: Channel,
+        runtime: ThreadRuntime,
+        spool: Path,
+        raise_if_interrupted: Callable[[], None] = lambda: None,
+        injection: Injection | None = None,
+    ) -> None:
+        self._raise_if_interrupted = raise_if_interrupted
+        self._jobs = list(jobs)
+        self._resource = resource
+        self._runtime = runtime
+        self._spool = spool
+        self._injection = injection
+        self._processes: list[SpawnProcess] = []
+        self._controls: dict[int, Connection] = {}
+        self._reports = Reports()
+        # What a plan kills and starts while the run goes on, from the injection's thread.
+        self._mutex = runtime.mutex()
+        self._felled: set[int] = set()
+        self._added: list[int] = []
+        self._due = 0
+        self._start_ns = 0
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            if kind is None:
+                process.join(1)
+            if process.is_alive():
+                process.kill()
+        for number in range(1, len(self._processes) + 1):
+            sys.stderr.write(_stderr_of(self._spool, number))
+
+    def gather(self) -> int:
+        """Start all; wait until every client stands at its barrier. The longest request timeout that a lock asked for.
+
+        Errors: what a worker's clients raised; BackendUnavailable for a worker that dies.
+        """
+        for number in range(1, len(self._jobs) + 1):
+            self._spawn(number)
+        for number in list(self._controls):
+            self._await_ready(number)
+        return self._reports.request_timeout_ns
+
+    def _spawn(self, number: int) -> None:
+        """Start the process of a job; its clients gather."""
+        # Spawned, not forked: a fork in a process with threads may inherit a held mutex.
+        context = multiprocessing.get_context("spawn")
+        job = self._jobs[number - 1]
+        control, control_there = context.Pipe()
+        resource, resource_there = context.Pipe()
+        process = context.Process(
+            target=_worker,
+            args=(job, self._spool, number, control_there, resource_there),
+            name=f"lockref-{number}",
+            daemon=True,
+        )
+        self._processes.append(process)
+        process.start()
+        control_there.close()
+        resource_there.close()
+        self._controls[number] = control
+        protected = self._resource if self._injection is None else self._injection.before(self._resource, job.names[0])
+        self._runtime.spawn(_serve(protected, resource), name=f"resource-{number}")
+
+    def _await_ready(self, number: int) -> None:
+        """Until the clients of a process stand at its barrier."""
+        control = self._controls[number]
+        try:
+            if not control.poll(START_TIMEOUT_NS // NS_PER_S + GRACE_S):
+                raise BackendUnavailable(str(self._lost(number, "did not get ready in time")))
+            message = _raised(control.recv())
+        except (EOFError, OSError) as error:
+            raise BackendUnavailable(str(self._lost(number))) from error
+        assert isinstance(message, int), "a worker that is ready says its longest request timeout"
+        self._reports.request_timeout_ns = max(self._reports.request_timeout_ns, message)
+
+    # What a plan does to processes.
+
+    def pid(self, number: int) -> int:
+        """Of a process that was started."""
+        return int(self._processes[number - 1].pid or 0)
+
+    def fell(self, number: int) -> None:
+        """Kill a process, by plan: it is not lost."""
+        with self._mutex:
+            self._felled.add(number)
+        self._processes[number - 1].kill()
+
+    def follow(self, job: Job) -> int:
+        """Start a process while the run goes on, and wait until its client is ready; its number.
+
+        Errors: as `gather`.
+        """
+        with self._mutex:
+            self._jobs.append(job)
+            number = len(self._jobs)
+            self._spawn(number)
+        self._await_ready(number)
+        return number
+
+    def expect(self) -> None:
+        """Another process is about to be let go: the run does not end before."""
+        with self._mutex:
+            self._due += 1
+
+    def let_go(self, number: int | None) -> None:
+        """Let the client of a process that was started late begin; None if it did not get that far."""
+        if number is not None:
+            with suppress(OSError):
+                self._controls[number].send(self._start_ns)
+        with self._mutex:
+            self._due -= 1
+            if number is not None:
+                self._added.append(number)
+
+    def run(self, start_ns: int) -> Reports:
+        """Let the clients go and wait for every worker, as long as a run may last that began at `start_ns`.
+
+        A worker that dies ends for itself alone: the others go on, and the record says that its clients crashed.
+        Errors: what a worker's clients raised; KeyboardInterrupt for a second Ctrl-C.
+        """
+        reports = self._reports
+        self._start_ns = start_ns
+        for number, control in self._controls.items():
+            try:
+                control.send(start_ns)
+            except OSError:
+                reports.lost.append(self._lost(number))
+        pending = set(self._controls) - {worker.number for worker in reports.lost}
+        ends_ns = start_ns + self._jobs[0].drawn.duration_ns + 4 * GRACE_S * NS_PER_S
+        while self._clients(pending) or self._is_expecting:
+            with self._mutex:
+                pending |= set(self._added)
+                self._added.clear()
+            try:
+                if reports.cut_ns is None:
+                    self._raise_if_interrupted()
+                if self._injection is not None:
+                    self._injection.work.raise_failure()
+                left_ns = max(0, ends_ns - self._runtime.monotonic_ns())
+                look_ns = LOOK_NS if self._injection is None else LOOK_NS // 10
+                answered = wait([self._controls[number] for number in pending], min(left_ns, look_ns) / NS_PER_S)
+                if not answered and left_ns:
+                    continue
+            except KeyboardInterrupt:
+                if reports.cut_ns is not None:
+                    raise
+                reports.cut_ns = self._runtime.monotonic_ns()
+                ends_ns = reports.cut_ns + GRACE_S * NS_PER_S
+                for process in self._processes:
+                    process.terminate()
+                continue
+            if not answered:
+                silent = self._clients(pending)
+                pending -= set(silent)
+                reports.lost += [self._lost(number, "fell silent and was killed") for number in silent]
+                break
+            for number in [number for number in sorted(pending) if self._controls[number] in answered]:
+                pending.remove(number)
+                self._hear(number)
+        self._end_nodes(sorted(pending))
+        return reports
+
+    def _clients(self, numbers: Collection[int]) -> list[int]:
+        """Those of these processes that are clients'."""
+        return [number for number in sorted(numbers) if self._jobs[number - 1].node is None]
+
+    def _hear(self, number: int) -> None:
+        """The last word of a process. Errors: what it raised."""
+        reports = self._reports
+        try:
+            message = _raised(self._controls[number].recv())
+        except (EOFError, OSError):
+            if number not in self._felled:
+                reports.lost.append(self._lost(number))
+            return
+        assert isinstance(message, tuple), "a worker answers with names and a timeout"
+        reports.unfinished += message[0]
+        reports.request_timeout_ns = max(reports.request_timeout_ns, message[1])
+
+    def _end_nodes(self, numbers: Sequence[int]) -> None:
+        """Tell the nodes that the clients have ended, and wait for them. Errors: what one of them raised."""
+        for number in numbers:
+            with suppress(OSError):
+                self._controls[number].send(None)
+        for number in numbers:
+            if self._controls[number].poll(GRACE_S):
+                self._hear(number)
+            else:
+                self._reports.lost.append(self._lost(number, "did not end and was killed"))
+
+    @property
+    def _is_expecting(self) -> bool:
+        """True while the plan will start another process, unless the run is cut off."""
+        if self._injection is None or self._reports.cut_ns is not None:
+            return False
+        with self._mutex:
+            return self._due > 0 or bool(self._added) or self._injection.work.is_expecting
+
+    def _lost(self, number: int, ending: str = "") -> LostWorker:
+        """The exit report of a worker; one that is still alive is killed."""
+        process = self._processes[number - 1]
+        at_ns = self._runtime.monotonic_ns()
+        process.join(0 if ending else 1)
+        if process.is_alive():
+            process.kill()
+            process.join(1)
+        lines = _stderr_of(self._spool, number).strip().splitlines()
+        return LostWorker(
+            number=number,
+            clients=self._jobs[number - 1].names,
+            at_ns=at_ns,
+            ending=ending or _ending(process.exitcode),
+            stderr_end=" | ".join(line.strip() for line in lines[-STDERR_LINES:])[-STDERR_CHARS_MAX:],
+        )
+
+
+def _stderr_of(spool: Path, part: int) -> str:
+    with suppress(OSError):
+        return _stderr_file(spool, part).read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "hung up"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _several(names: Sequence[str]) -> str:
+    more = len(names) - NAMES_MAX
+    return ", ".join(names[:NAMES_MAX]) + (f" and {more} more clients" if more > 0 else "")
+
+
+def _raised(message: object) -> object:
+    """A worker's message; its error is raised here."""
+    if isinstance(message, tuple) and isinstance(message[0], type):
+        raise message[0](message[1])
+    return message
