@@ -207,6 +207,33 @@ class WorksOnAfterDisconnect(HelixLock):
         return participant
 
 
+class _OneClock(HelixLock):
+    """Its guard asks one clock for how long nobody has answered."""
+
+    def _silent_ns(self) -> int:
+        raise NotImplementedError
+
+    def holds(self) -> bool:
+        participant, tenure = self._participant, self._tenure
+        if participant is None or tenure is None or tenure.reason or participant.token(self._lock) is None:
+            return False
+        return self._silent_ns() < self._session.timeout_ns - LONG_HANDLER_NS
+
+
+class AsksTheMonotonicClockAlone(_OneClock):
+    """That one stands still while the machine is suspended (Z9, U2)."""
+
+    def _silent_ns(self) -> int:
+        return self._runtime.monotonic_ns() - self._session._confirmed.mono_ns
+
+
+class AsksTheWallClockAlone(_OneClock):
+    """That one may be set back (Z9, T17)."""
+
+    def _silent_ns(self) -> int:
+        return self._runtime.wall_ns() - self._session._confirmed.wall_ns
+
+
 class _Early(Transitions):
     def _is_executed(self, states: Any, replica: Any, message: Message) -> bool:
         """It says first that it has given back, and stops then."""

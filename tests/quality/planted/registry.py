@@ -111,6 +111,8 @@ BUGS = (
     Bug("assigned:LeadsUnelected", "Z11 T18", "z11-frozen-before-it-sends", "S2 S3"),
     Bug("assigned:OverlooksWhatIsUnderWay", "T6", "zt06-slow-to-take", "S3"),
     Bug("assigned:ExecutesMessagesOfDeadSessions", "Z20 T13", "zt13-participant-returns", "S2 S3"),
+    Bug("assigned:AsksTheMonotonicClockAlone", "Z9 U2", "z09-clocks-of-a-frozen-holder", "S3"),
+    Bug("assigned:AsksTheWallClockAlone", "Z9 T17", "z09-clocks-of-a-frozen-holder", "S3"),
     Bug("assigned:WorksOnAfterDisconnect", "Z9 Z10", "z10-partitioned-holder", "S3"),
     Bug("assigned:AcknowledgesBeforeItsCallbackEnds", "T14", "e01", "S3"),
     # release
