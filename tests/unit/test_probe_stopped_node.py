@@ -42,8 +42,13 @@ class Clustered(Bucket):
     def put(self, key: str, body: bytes, *, if_match: str, if_none_match: str) -> tuple[int, str]:
         if self.stopped.exists() and self.lies == "skips the check":
             if_match = if_none_match = ""
-        if self.stopped.exists() and self.lies == "forgets" and "meanwhile" in key:
-            return 200, '"forgotten"'
+        if self.stopped.exists() and "meanwhile" in key:
+            if self.lies == "forgets":
+                return 200, '"forgotten"'
+            if self.lies == "spoils":
+                body = b"spoilt"
+            if self.lies == "refuses":
+                return 412, ""
         return super().put(key, body, if_match=if_match, if_none_match=if_none_match)
 
 
@@ -70,6 +75,8 @@ BY_FILE = Node(stop="touch stopped", start="rm stopped")
         ("", "conforming", ""),
         ("skips the check", "unsafe", "let several simultaneous requests succeed"),
         ("forgets", "unsafe", "lost a write that it had confirmed while the node was stopped"),
+        ("spoils", "unsafe", "lost a write that it had confirmed while the node was stopped"),
+        ("refuses", "conforming", ""),
         ("no quorum", "not_answered", "no endpoint answered while the node was stopped"),
     ],
 )

@@ -297,3 +297,71 @@ def test_a_racer_is_held_back_until_its_request_is_ready(scheme):
 def test_a_request_that_takes_microseconds_does_not_take_0_ms() -> None:
     """A store in memory answers in microseconds."""
     assert Measured(request_ns=[3_400, 5_900, 2_100_000]).latency == "a request takes 6 µs, at most 2.1 ms, of 3"
+
+
+class LiesOnce(MemoryStore):
+    """One wrong answer, or one wrong deed, by name; everything else is right."""
+
+    def __init__(self, lie):
+        super().__init__()
+        self.lie = lie
+
+    def put_if_absent(self, key, body):
+        reply = super().put_if_absent(key, body)
+        if self.lie == "a refused create takes its bytes" and reply.outcome is Outcome.PRECONDITION_FAILED:
+            self.put(key, body)
+        return reply
+
+    def put_if_version(self, key, body, version):
+        is_gone = self.read(key).is_absent
+        reply = super().put_if_version(key, body, version)
+        if self.lie == "a refused ghost appears" and is_gone:
+            self.put(key, body)
+        is_refused = reply.outcome is Outcome.PRECONDITION_FAILED
+        if self.lie == "a refused replacement takes its bytes" and is_refused and not is_gone:
+            self.put(key, body)
+        if self.lie == "a confirmed write is lost" and reply.outcome is Outcome.APPLIED:
+            self.put(key, b"something else")
+        return reply
+
+    def delete(self, key, version=None):
+        is_current = version is not None and self.read(key).version == version
+        if self.lie == "a stale delete is confirmed" and version is not None and not is_current:
+            return WriteReply(outcome=Outcome.APPLIED)
+        if self.lie == "a refused delete is carried out" and version is not None and not is_current:
+            super().delete(key)
+            return WriteReply(outcome=Outcome.PRECONDITION_FAILED)
+        if self.lie == "a confirmed delete keeps the object" and is_current:
+            return WriteReply(outcome=Outcome.APPLIED)
+        if self.lie == "deletes are not supported" and version is not None:
+            return WriteReply(outcome=Outcome.REJECTED, reason="501")
+        if self.lie == "a delete has no answer" and version is not None:
+            return WriteReply(outcome=Outcome.AMBIGUOUS, reason="time-out")
+        return super().delete(key, version)
+
+
+@pytest.mark.parametrize(
+    ("lie", "name", "status", "detail"),
+    [
+        ("a refused create takes its bytes", "create", "ignored", "does not hold what was written: it refused"),
+        ("a refused replacement takes its bytes", "replace", "ignored", "does not hold what was written: it refused"),
+        ("a refused ghost appears", "replace_absent", "ignored", "accepted a replacement of an object that is gone"),
+        ("a confirmed write is lost", "read_after_write", "ignored", "does not hold what was written, right after"),
+        ("a stale delete is confirmed", "delete", "ignored", "accepted a delete of a stale version and did nothing"),
+        ("a refused delete is carried out", "delete", "ignored", "accepted a delete of a stale version"),
+        ("a confirmed delete keeps the object", "delete", "ignored", "confirmed a delete and kept the object"),
+        ("deletes are not supported", "delete", "refused", "501"),
+        ("a delete has no answer", "delete", "not_measured", "time-out"),
+    ],
+)
+def test_each_lie_is_put_down_to_its_own_condition(lie, name, status, detail):
+    """One request after the other, without races: the condition that was not kept, in its own words, and no other."""
+    store = LiesOnce(lie)
+    found = measure(store, "p", racers=0)
+    told = found.findings[name]
+    assert (told.status, told.detail[: len(detail)]) == (status, detail)
+    assert [finding.condition.name for finding in found.ignored] == ([name] if status == "ignored" else [])
+    assert not store._objects.bodies, "nothing is left of the questions"
+    right = measure(MemoryStore(), "p", racers=0)
+    assert right.findings[name].status == "kept"
+    assert (right.versions_repeat, right.ignored) == ([False], [])
