@@ -10,8 +10,10 @@ import pytest
 from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, ReadReply, WriteReply
+from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from lockref.stores.probe.bounded_request import Asking
 from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.races import Races
 from lockref.stores.probe.selftest import RACES_NS_THOROUGH, ensure_usable, measure
 from lockref.stores.probe.start_barrier import held_back, race
 from lockref.stores.uri import open_store
@@ -365,3 +367,43 @@ def test_each_lie_is_put_down_to_its_own_condition(lie, name, status, detail):
     right = measure(MemoryStore(), "p", racers=0)
     assert right.findings[name].status == "kept"
     assert (right.versions_repeat, right.ignored) == ([False], [])
+
+
+def test_what_was_ignored_once_stays_ignored_in_its_first_words():
+    """Later rounds that went well acquit nobody."""
+    finding = Measured().findings["create"]
+    finding.kept()
+    finding.ignored("first")
+    finding.ignored("second")
+    finding.kept()
+    assert (finding.status, finding.detail) == ("ignored", "first")
+
+
+def raced(store):
+    """The races of the quick form on this store, and what they find."""
+    found = Measured()
+    asking = Asking(store, found, address="the store", patience_ns=NS_PER_S, runtime=ThreadRuntime())
+    return Races(asking, "p", racers=2, rounds=1, budget_ns=NS_PER_S), found
+
+
+def test_a_race_whose_winner_left_no_trace_is_a_fault_of_reads():
+    """C21: a write was confirmed, and what was there before is shown. Other bytes are somebody else's (C3)."""
+    won = WriteReply(outcome=Outcome.APPLIED, version=Version("2"))
+    lost = WriteReply(outcome=Outcome.PRECONDITION_FAILED)
+    for body, name in ((b"before", "read_after_write"), (b"b", "replace_race")):
+        races, found = raced(MemoryStore())
+        after = ReadReply(outcome=Outcome.APPLIED, body=body, version=Version("1"))
+        races._judge(found.findings["replace_race"], [b"a", b"b"], [won, lost], after, before=b"before")
+        assert [finding.condition.name for finding in found.ignored] == [name]
+
+
+def test_one_refusal_in_a_race_is_no_race():
+    """Who has no right to write proves nothing; one answer that was lost is no reason to give the race up."""
+    won, refused, unheard = (
+        WriteReply(outcome=outcome, reason="why") for outcome in (Outcome.APPLIED, Outcome.REJECTED, Outcome.AMBIGUOUS)
+    )
+    races, _ = raced(MemoryStore())
+    races._require_answers("race", [won, unheard])
+    for replies in ([won, refused], [unheard, unheard]):
+        with pytest.raises(BackendUnavailable, match="why"):
+            races._require_answers("race", replies)
