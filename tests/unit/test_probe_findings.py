@@ -232,6 +232,15 @@ def test_a_new_question_is_not_answered_by_an_old_verdict(tmp_path: Path) -> Non
     assert told["verdict"] == "not_answered"
 
 
+def test_what_was_proven_unsafe_stays_so_beside_an_old_question(tmp_path: Path) -> None:
+    """A store that breaks C2 is unsafe, whatever else would have to be asked again."""
+    path = tmp_path / "store.json"
+    stored = json.loads(json.dumps(document(all_kept() | {"C2": found("C2", unsafe=["two winners"])})))
+    del stored["clauses"]["C19"]
+    path.write_text(json.dumps(stored))
+    assert fingerprint.load(path)["verdict"] == "unsafe"
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

@@ -407,3 +407,14 @@ def test_one_refusal_in_a_race_is_no_race():
     for replies in ([won, refused], [unheard, unheard]):
         with pytest.raises(BackendUnavailable, match="why"):
             races._require_answers("race", replies)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.THROTTLED, Outcome.CONFLICT])
+def test_an_answer_about_the_moment_is_asked_again(outcome, monkeypatch):
+    """Throttled, or a conflict: a question is put once more, and its answer is the one that counts."""
+    monkeypatch.setattr("lockref.stores.probe.bounded_request._PAUSE_NS", 0)
+    found = Measured()
+    asking = Asking(MemoryStore(), found, address="the store", patience_ns=60 * NS_PER_S, runtime=ThreadRuntime())
+    replies = [WriteReply(outcome=outcome), WriteReply(outcome=Outcome.APPLIED, version=Version("1"))]
+    assert asking.version("write", lambda: replies.pop(0)) == "1"
+    assert len(found.request_ns) == 2
