@@ -180,13 +180,19 @@ def _moto(folder: Path, port: int, _data: Path) -> Launch:
     return Launch(argv=(str(folder / "moto_server"), "-H", LOOPBACK, "-p", str(port)))
 
 
+_LOCALSTACK_ALONE: Final = {
+    "DISABLE_EVENTS": "1",
+    "SKIP_SSL_CERT_DOWNLOAD": "1",
+    "DNS_ADDRESS": "0",
+    "SERVICES": "s3",
+    "STRICT_SERVICE_LOADING": "1",
+}
+"""It reports its use, downloads a certificate and answers DNS unless told otherwise."""
+
+
 def _localstack(folder: Path, port: int, data: Path) -> Launch:
     env = {
-        "DISABLE_EVENTS": "1",
-        "SKIP_SSL_CERT_DOWNLOAD": "1",
-        "DNS_ADDRESS": "0",
-        "SERVICES": "s3",
-        "STRICT_SERVICE_LOADING": "1",
+        **_LOCALSTACK_ALONE,
         "FILESYSTEM_ROOT": str(data),
         "LOCALSTACK_VOLUME_DIR": str(data / "volume"),
         "GATEWAY_LISTEN": f"{LOOPBACK}:{port}",
@@ -278,7 +284,12 @@ _ALL: Final = (
             ),
         ),
         # The last image that asks for no account.
-        image=Image(version="4.12.0", reference="localstack/localstack:4.12.0", port=4566),
+        image=Image(
+            version="4.12.0",
+            reference="localstack/localstack:4.12.0",
+            port=4566,
+            launch=lambda _port: Launch(argv=(), env=_LOCALSTACK_ALONE),
+        ),
         caution="emulator: client logic only; no conditional delete (501)",
     ),
     Backend(

@@ -251,3 +251,12 @@ def test_every_backend_of_the_table_is_pinned_and_described():
         for native in backend.natives:
             assert re.search("(==|@)[0-9]", native.requirements[0])
             assert native.requirements[0] in backend.install or native is not backend.natives[0]
+
+
+def test_localstack_in_a_container_is_told_what_it_is_told_natively():
+    """Neither reports its use, downloads a certificate, or starts more than is asked for."""
+    image = BACKENDS["localstack"].image
+    told = image.launch(4566).env
+    assert told["DISABLE_EVENTS"] == "1"
+    native = BACKENDS["localstack"].natives[0].launch(Path("bin"), 4566, Path("data")).env
+    assert told.items() <= native.items()
