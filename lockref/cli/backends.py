@@ -8,7 +8,7 @@ import signal
 import click
 
 from lockref.cli.jobs.console import Console, printable
-from lockref.cli.options import AS_JSON
+from lockref.cli.options import AS_JSON, VIA
 
 
 @click.group(name="backends", invoke_without_command=True)
@@ -37,19 +37,21 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 @command.command(name="up")
 @click.argument("name")
+@VIA
 @click.pass_context
-def up_command(ctx: click.Context, name: str) -> None:
+def up_command(ctx: click.Context, name: str, via: str) -> None:
     """Start a server, print its address, and keep it until Ctrl-C: `lockref backends up zookeeper`."""
     from scenarios.backends import start_backend
-    from scenarios.backends.zookeeper import ZOOKEEPERS, started_zookeeper
+    from scenarios.backends.start import started_ensemble
+    from scenarios.backends.zookeeper import ZOOKEEPERS
 
     console = Console(ctx.obj)
     with contextlib.ExitStack() as stack:
         if name in ZOOKEEPERS:
-            servers = stack.enter_context(started_zookeeper(servers=ZOOKEEPERS[name]))
+            servers = stack.enter_context(started_ensemble(name, via=via))
             console.say(f"ZooKeeper {servers.version} is ready: {servers.uri}")
         else:
-            running = stack.enter_context(start_backend(name))
+            running = stack.enter_context(start_backend(name, via=via))
             console.say(f"{running.name} {running.version} is ready: {running.uri}")
         console.say("Ctrl-C stops it, and what it holds is gone.", style="dim")
         # The server ends with this command, whatever ends it.

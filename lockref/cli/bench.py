@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, PROVIDER, duration_option
+from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, PROVIDER, VIA, duration_option
 
 
 @click.command(name="bench")
@@ -20,13 +20,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, PROVIDER, duration_o
 @duration_option("--for", "for_ns", about="How long clients begin new cycles; default 10s.")
 @click.option("--processes", type=click.IntRange(1, 64), show_default="1", help="Processes that share the threads.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of faults and clients.")
-@click.option(
-    "--via",
-    type=click.Choice(["native", "docker"]),
-    default="native",
-    show_default=True,
-    help="How a server is started.",
-)
+@VIA
 @click.option("--fingerprint", type=NEW_FILE, help="Fingerprint of the store, which is then not measured.")
 @click.option("--unsafe-store", is_flag=True, help="Use the store even if it ignores conditions.")
 @ALLOWED

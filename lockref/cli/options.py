@@ -122,6 +122,13 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON documen
 PROVIDER = click.option(
     "--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class."
 )
+VIA = click.option(
+    "--via",
+    type=click.Choice(["native", "docker"]),
+    default="native",
+    show_default=True,
+    help="How a server is started.",
+)
 ROUNDS = click.option(
     "--rounds", type=click.IntRange(1, 10_000), default=300, show_default=True, help="Rounds of each race, at most."
 )

@@ -100,7 +100,7 @@ def start_backend(
             log_folder.mkdir(parents=True, exist_ok=True)
         log_path = (log_folder or folder) / f"{name}.log"
         if via == "docker":
-            starting = started_container(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path)
+            starting = started_container(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder)
         else:
             starting = _started_process(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder)
         with starting as running:
@@ -261,7 +261,7 @@ def _resolved_ensemble(name_or_uri: str, *, via: str, stands_on: str) -> Iterato
     with contextlib.ExitStack() as stack:
         uri, version = name_or_uri, ""
         if name_or_uri in ZOOKEEPERS:
-            servers = stack.enter_context(_ensemble(name_or_uri, via=via))
+            servers = stack.enter_context(started_ensemble(name_or_uri, via=via))
             uri, version = servers.uri, servers.version
         folder = f"lockref-{ThreadRuntime().token_bytes(6).hex()}"
         timeout_ns = REACH_TIMEOUT_S * NS_PER_S
@@ -269,7 +269,8 @@ def _resolved_ensemble(name_or_uri: str, *, via: str, stands_on: str) -> Iterato
         yield RunningBackend(name=name_or_uri, uri=f"{SCHEME}://{hosts_of(own)}", version=version)
 
 
-def _ensemble(name: str, *, via: str) -> AbstractContextManager[ZooKeeperServers | ContainedZooKeeper]:
+def started_ensemble(name: str, *, via: str) -> AbstractContextManager[ZooKeeperServers | ContainedZooKeeper]:
+    """One of ZOOKEEPERS, stopped on the way out. Errors: CapabilityMissing for several servers in containers."""
     if via == "native":
         return started_zookeeper(servers=ZOOKEEPERS[name])
     if ZOOKEEPERS[name] > 1:

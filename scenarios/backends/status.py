@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from lockref.errors import BackendUnavailable
 from lockref.java import find_java
-from scenarios.backends.docker import docker_engine
+from scenarios.backends.docker import docker_engine, image_is_there, image_reference
 from scenarios.backends.environments import choose_native, find_uv, is_built
-from scenarios.backends.pins import BACKENDS, NodeNative
+from scenarios.backends.pins import BACKENDS, Image, NodeNative
 from scenarios.backends.start import find_backend
 from scenarios.backends.zookeeper import ZOOKEEPERS, jars_version, unavailable
 from scenarios.backends.zookeeper_container import IMAGE
@@ -41,15 +41,15 @@ def all_statuses() -> list[dict[str, object]]:
         }
         for name, count in ZOOKEEPERS.items()
     ]
-    engine = docker_engine()
+    contained = _image_status("zookeeper", IMAGE)
     coordination.insert(
         1,
         {
             "name": "zookeeper",
             "via": "docker",
-            "available": engine is not None,
-            "version": "" if engine is None else IMAGE.version,
-            "reason": "no Docker engine answers" if engine is None else f"{IMAGE.reference} on engine {engine}",
+            "available": contained.available,
+            "version": contained.version,
+            "reason": contained.reason,
             "about": "Apache ZooKeeper, 1 server, as a container",
         },
     )
@@ -75,12 +75,7 @@ def backend_status(name: str, *, via: str = "native") -> BackendStatus:
     if via == "docker":
         if backend.image is None:
             return BackendStatus(available=False, reason="no image of it is pinned")
-        engine = docker_engine()
-        if engine is None:
-            return BackendStatus(available=False, reason="no Docker engine answers")
-        return BackendStatus(
-            available=True, reason=f"{backend.image.reference} on engine {engine}", version=backend.image.version
-        )
+        return _image_status(name, backend.image)
     try:
         native, interpreter = choose_native(backend)
     except BackendUnavailable as error:
@@ -92,4 +87,19 @@ def backend_status(name: str, *, via: str = "native") -> BackendStatus:
     installer = "npm" if isinstance(native, NodeNative) else "uv" if find_uv() else "pip"
     return BackendStatus(
         available=True, reason=f"{installer} installs it on first use, {interpreter}", version=native.version
+    )
+
+
+def _image_status(name: str, image: Image) -> BackendStatus:
+    engine = docker_engine()
+    if engine is None:
+        return BackendStatus(available=False, reason="no Docker engine answers")
+    reference = image_reference(name, image)
+    is_there = image_is_there(reference)
+    fetched = "" if is_there else ", which fetches it on first use"
+    return BackendStatus(
+        available=True,
+        reason=f"{reference} on engine {engine}{fetched}",
+        version=image.version if reference == image.reference else "",
+        is_installed=is_there,
     )

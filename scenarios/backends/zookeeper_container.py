@@ -46,7 +46,7 @@ class ContainedZooKeeper:
 
     hosts: str
     ready_s: float
-    version: str = IMAGE.version
+    version: str
 
     @property
     def uri(self) -> str:
@@ -66,12 +66,11 @@ def contained_zookeeper(
     with tempfile.TemporaryDirectory(prefix="lockref-zookeeper-") as folder:
         kept = Path(folder) / "zookeeper.log" if log_path is None else log_path
         started_s = time.monotonic()
-        with container_of("zookeeper", IMAGE, log_path=kept) as container:
+        with container_of("zookeeper", IMAGE, log_path=kept, folder=Path(folder)) as container:
             _await_ready(container, timeout_s)
-            container.require_loopback("zookeeper")
             hosts = f"{LOOPBACK}:{container.port}"
             require_write(hosts)
-            yield ContainedZooKeeper(hosts=hosts, ready_s=time.monotonic() - started_s)
+            yield ContainedZooKeeper(hosts=hosts, ready_s=time.monotonic() - started_s, version=container.version)
 
 
 def _await_ready(container: RunningContainer, timeout_s: float) -> None:

@@ -141,8 +141,8 @@ def require_reachable(plan: FaultPlan, address: StoreAddress, *, server: Restart
     """
     if server is None and (struck := _kinds([fault for fault in plan.faults if needs_server(fault)])):
         raise CapabilityMissing(
-            f"the plan stops or kills the server ({struck}), and {address} was not started here; take a server of "
-            "`lockref backends` by its name"
+            f"the plan stops or kills the server ({struck}), and {address} was not started here as a process; take "
+            "a server of `lockref backends` by its name, without `--via docker`"
         )
     is_killed = any(isinstance(fault, CrashService) for fault in plan.faults)
     if server is not None and is_killed and address.scheme not in server.keeps:

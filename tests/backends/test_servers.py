@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -19,12 +18,11 @@ from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Outcome
 from lockref.stores.uri import StoreAddress, open_store
-from scenarios.backends import BACKENDS, backend_status, docker_engine, resolve_backend, start_backend
-from scenarios.backends.docker import _require_loopback
+from scenarios.backends import BACKENDS, backend_status, resolve_backend, start_backend
 from scenarios.backends.pins import Backend, Image, Launch, Native
 from scenarios.backends.readiness import await_ready
 from scenarios.backends.server_process import ServerProcess, free_port
-from tests.backends.conftest import BUCKETS, PATIENCE_S, SERVERS, on
+from tests.backends.conftest import PATIENCE_S, SERVERS, on
 
 
 def _python(code: str, *arguments: str) -> Launch:
@@ -307,32 +305,6 @@ def test_a_backend_without_a_build_for_this_machine_says_so(monkeypatch):
         pass
 
 
-@pytest.mark.container
-@pytest.mark.parametrize("name", BUCKETS)
-def test_the_same_server_runs_as_a_container(name):
-    """The pinned image answers like the native server; skipped where no engine does."""
-    engine = docker_engine()
-    if engine is None:
-        pytest.skip("no Docker engine answers")
-    try:
-        with start_backend(name, via="docker", timeout_s=60) as running:
-            store = open_store(running.uri, request_timeout_ns=20 * NS_PER_S)
-            assert store.put_if_absent("k", b"x").outcome is Outcome.APPLIED
-            assert store.put_if_absent("k", b"y").outcome is Outcome.PRECONDITION_FAILED
-            store.close()
-    except BackendUnavailable as error:
-        if "did not start" in str(error):
-            pytest.skip(f"the image cannot be had: {error}")
-        raise
-
-
-def test_without_an_image_a_container_is_unavailable_with_a_reason():
-    """Nobody publishes one of dynalite that is pinned here: whatever engine answers, the native server is named."""
-    assert backend_status("dynalite", via="docker").reason == "no image of it is pinned"
-    with pytest.raises(BackendUnavailable, match="run it natively"), start_backend("dynalite", via="docker"):
-        pass
-
-
 @pytest.mark.parametrize(("path", "words"), [("", "Node 20 or later with npm"), ("old", "Node 20 or later with npm")])
 def test_without_node_dynalite_is_unavailable_with_a_reason(tmp_path, monkeypatch, path, words):
     """No Node, or an older one: the reason names what is needed, and nothing is installed."""
@@ -345,24 +317,6 @@ def test_without_node_dynalite_is_unavailable_with_a_reason(tmp_path, monkeypatc
     status = backend_status("dynalite")
     assert (status.available, words in status.reason) == (False, True)
     with pytest.raises(BackendUnavailable, match=words), start_backend("dynalite"):
-        pass
-
-
-@pytest.mark.parametrize(("host", "is_refused"), [("127.0.0.1", False), ("0.0.0.0", True), ("::", True)])
-def test_a_container_that_is_published_beyond_this_machine_is_refused(host, is_refused):
-    """An engine's settings may publish elsewhere than asked."""
-    ports = {"80/tcp": [{"HostIp": host, "HostPort": "8080"}], "81/tcp": None}
-    expectation = pytest.raises(BackendUnavailable, match="8080") if is_refused else contextlib.nullcontext()
-    with expectation:
-        _require_loopback("moto", ports)
-
-
-def test_without_an_engine_a_container_is_unavailable_with_a_reason(monkeypatch, tmp_path):
-    """Nobody answers at the socket: a reason, no traceback, and no open socket of ours."""
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    assert docker_engine() is None
-    assert backend_status("moto", via="docker").available is False
-    with pytest.raises(BackendUnavailable, match="no Docker engine"), start_backend("moto", via="docker"):
         pass
 
 

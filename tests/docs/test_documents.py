@@ -27,6 +27,7 @@ SHORTER = (
     (re.compile(r"--seeds \d+\.\.\d+"), "--seeds 1..3"),
     (re.compile(r"--contenders \d+"), "--contenders 4"),
     (re.compile(r"--for \d+s"), "--for 1s"),
+    (re.compile(r"--via docker"), "--via native"),
     (re.compile(r"^lockref probe\b"), "lockref probe --for 3s --rounds 2"),
     (re.compile(r"^lockref evaluate\b"), "lockref evaluate --for 1s --probe-for 3s --rounds 2"),
 )
