@@ -166,6 +166,7 @@ def test_a_store_that_refuses_everything_to_the_end_is_lost_too() -> None:
     fails(h, 5 * S, 15 * S, outcome=Outcome.REJECTED)
     found = results(h)
     assert "the store refused every request from 5.0 s to 14.0 s (40 refused)" in found.notices[0]
+    assert found.reasons[0] == "the store refused every request from 5.0 s on"
     assert found.answers[0].unanswered == 0
     assert code_of([found]) == 5
 

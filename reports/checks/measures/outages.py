@@ -52,7 +52,9 @@ def _doubts(row: Mapping[str, Any]) -> list[str]:
     if row["contradicted"]:
         doubts.append(f"{_contradicted(row)}; no lock can be judged on that")
     if is_lost(row):
-        doubts.append(f"the store went away at {_seconds(row['lost_at_ns'])} and never came back")
+        is_there = _is_refusal(row["silences"][-1])
+        lost = "refused every request from {} on" if is_there else "went away at {} and never came back"
+        doubts.append(f"the store {lost.format(_seconds(row['lost_at_ns']))}")
     if row["silent_share"] > SILENT_SHARE_MAX:
         doubts.append(
             f"the store served nothing for {_seconds(row['silent_ns'])} of {_seconds(row['run_ns'])}, "
@@ -74,10 +76,7 @@ def _silences(row: Mapping[str, Any]) -> list[str]:
     for silence in row["silences"]:
         span = f"from {_seconds(silence['begin_ns'])} to {_seconds(silence['end_ns'])}"
         unanswered, refused = silence["unanswered"], silence["refused"]
-        if unanswered or not refused:
-            text = f"the store answered nothing {span}"
-        else:
-            text = f"the store refused every request {span}"
+        text = f"the store {'refused every request' if _is_refusal(silence) else 'answered nothing'} {span}"
         failed = ", ".join(
             f"{count:,} {word}" for count, word in ((unanswered, "without an answer"), (refused, "refused")) if count
         )
@@ -85,6 +84,11 @@ def _silences(row: Mapping[str, Any]) -> list[str]:
     if lines and is_lost(row):
         lines[-1] += ", and never came back before the end of the run"
     return lines
+
+
+def _is_refusal(silence: Mapping[str, Any]) -> bool:
+    """True if the store was there all the time, and refused what it was asked."""
+    return bool(silence["refused"]) and not silence["unanswered"]
 
 
 def _because(reason: str) -> str:
