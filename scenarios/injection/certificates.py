@@ -17,6 +17,17 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 _LIFE: Final = datetime.timedelta(days=1)
 _GRACE: Final = datetime.timedelta(hours=1)
 """Back from now, for a machine whose clock is a little behind."""
+_SIGNS_CERTIFICATES: Final = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -48,6 +59,8 @@ def throwaway_authority(folder: Path, *, now_s: int) -> Authority:
     authority = (
         _builder(name, name, key, now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # RFC 5280 wants it beside a path length. Python 3.13 and later check that by default.
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
         .sign(key, hashes.SHA256())
     )
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
