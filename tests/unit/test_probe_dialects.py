@@ -9,7 +9,20 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.stores.port import Outcome
 from lockref.stores.uri import parse_store_uri
-from scenarios.probe.calls import BEGIN_UPLOAD, COMPLETE, COPY, DELETE, LIST, PUT, READ, Call, HttpReply, Inexpressible
+from scenarios.probe.calls import (
+    BEGIN_UPLOAD,
+    COMPLETE,
+    COPY,
+    DELETE,
+    LEASE,
+    LIST,
+    PUT,
+    READ,
+    Call,
+    HttpReply,
+    Inexpressible,
+    Refusals,
+)
 from scenarios.probe.dialects.azure import AzureDialect
 from scenarios.probe.dialects.gcs import GcsDialect
 from scenarios.probe.dialects.s3 import S3Dialect
@@ -99,6 +112,12 @@ ETAG = {"etag": '"e"'}
         ("az", PUT, 409, {"x-ms-error-code": "BlobAlreadyExists"}, b"", Outcome.PRECONDITION_FAILED),
         ("az", PUT, 412, {"x-ms-error-code": "LeaseIdMissing"}, b"", Outcome.CONFLICT),
         ("az", LIST, 200, {}, b"not xml", Outcome.AMBIGUOUS),
+        ("az", LEASE, 409, {"x-ms-error-code": "LeaseAlreadyPresent"}, b"", Outcome.PRECONDITION_FAILED),
+        ("az", LEASE, 412, {"x-ms-error-code": "LeaseIdMismatchWithLeaseOperation"}, b"", Outcome.PRECONDITION_FAILED),
+        ("az", PUT, 409, {"x-ms-error-code": "LeaseAlreadyPresent"}, b"", Outcome.CONFLICT),
+        ("az", PUT, 201, {}, b"", Outcome.AMBIGUOUS),
+        ("az", PUT, 201, {"etag": '"e"'}, b"", Outcome.APPLIED),
+        ("az", READ, 200, {}, b"body", Outcome.AMBIGUOUS),
     ],
 )
 def test_what_an_answer_means(
@@ -108,6 +127,30 @@ def test_what_an_answer_means(
     answer = dialect(scheme).answer(Call(verb=verb, key="k"), HttpReply(status=status, headers=headers, body=body))
     assert (answer.outcome, answer.status) == (outcome, status)
     assert outcome is Outcome.APPLIED or not answer.version
+
+
+def test_a_code_is_a_word_or_nothing() -> None:
+    """Whatever else stands in that header is not repeated."""
+    for code, kept in (("ConditionNotMet", "ConditionNotMet"), ("see https://x/?sig=s", ""), ("x" * 60, "")):
+        reply = HttpReply(status=412, headers={"x-ms-error-code": code}, body=b"")
+        assert dialect("az").answer(Call(verb=PUT, key="k"), reply).code == kept
+
+
+def test_a_token_goes_into_the_query_and_into_the_source_of_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Azure: a shared access signature counts for both, and for the condition on the source nothing is left out."""
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=c4n4ry")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "lake")
+    shared = AzureDialect(parse_store_uri("abfss://tables@lake.dfs.core.windows.net/p"))
+    assert shared.form(Call(verb=PUT, key="k")).target == "/tables/p/k?sv=1&sig=c4n4ry"
+    assert shared.form(Call(verb=LIST, key="x/")).target.endswith("&sv=1&sig=c4n4ry")
+    copied = shared.form(Call(verb=COPY, key="k", source="s", source_match='"e"')).headers
+    source = "https://lake.blob.core.windows.net/tables/p/s?sv=1&sig=c4n4ry"
+    assert (copied["x-ms-copy-source"], copied["x-ms-source-if-match"]) == (source, '"e"')
+
+
+def test_the_statuses_of_refusals_are_those_of_each_cloud() -> None:
+    """Azure answers a create over an object with 409, and a replacement of what is gone with 412."""
+    assert AzureDialect.refusals == Refusals(exists=409, stale=412, absent=412, delete_absent=404)
 
 
 def test_a_witness_holds_what_was_asked_and_answered() -> None:

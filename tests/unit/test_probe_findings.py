@@ -169,6 +169,18 @@ def test_the_quick_form_and_the_full_probe_share_their_clauses() -> None:
     }
 
 
+def test_the_latencies_of_a_fingerprint_are_values_that_occurred() -> None:
+    """Of 1 to 200: the 101st is the median, and so on; of one request all of them are that one."""
+    told = document(all_kept(), {"read": list(range(200, 0, -1)), "create done": [7]})
+    latency: Any = told["latency"]
+    assert latency["read"] == {
+        "requests": 200, "p50_ns": 101, "p90_ns": 181, "p99_ns": 199, "p999_ns": 200, "max_ns": 200,
+    }  # fmt: skip
+    assert latency["create done"] == {
+        "requests": 1, "p50_ns": 7, "p90_ns": 7, "p99_ns": 7, "p999_ns": 7, "max_ns": 7,
+    }  # fmt: skip
+
+
 def test_requirements_are_designs_and_clauses() -> None:
     """`--require`: words as people write them; a word that is none is an error."""
     assert gate.parse_required("cas, create-only,c13,cas") == ["cas", "create", "C13"]
@@ -177,9 +189,9 @@ def test_requirements_are_designs_and_clauses() -> None:
         gate.parse_required("cas,C26")
 
 
-def document(findings: dict[str, Finding]) -> dict[str, object]:
+def document(findings: dict[str, Finding], durations: dict[str, list[int]] | None = None) -> dict[str, object]:
     address = parse_store_uri("s3://bucket/prefix?endpoint=http://127.0.0.1:9000")
-    return document_of(Probed(addresses=[address], findings=findings, began_wall_ns=0))
+    return document_of(Probed(addresses=[address], findings=findings, began_wall_ns=0, durations=durations or {}))
 
 
 @pytest.mark.parametrize(

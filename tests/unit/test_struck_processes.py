@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lockref.errors import LockrefError
-from scenarios.injection.real_time import RealNode, send_signal
+from lockref.errors import BackendUnavailable, LockrefError
+from scenarios.injection.real_time import RealNode, RealStore, send_signal
 from scenarios.worlds.processes import struck_processes
 from scenarios.worlds.processes.struck_processes import StruckProcesses
 from scenarios.worlds.threads import Job
@@ -108,3 +110,81 @@ def test_nothing_is_stopped_where_there_is_no_process(monkeypatch: pytest.Monkey
 def test_a_signal_goes_to_one_process(pid: int) -> None:
     with pytest.raises(AssertionError, match="groups of processes"):
         send_signal(pid, signal.SIGCONT)
+
+
+class Timeline:
+    """Time that the test sets; what is due is called by hand."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.due: list[tuple[int, Any]] = []
+
+    def call_at(self, true_ns: int, call: Any) -> None:
+        self.due.append((true_ns, call))
+
+    def pass_to(self, now_ns: int) -> None:
+        self.now_ns = now_ns
+        for each in [each for each in self.due if each[0] <= now_ns]:
+            self.due.remove(each)
+            each[1]()
+
+
+def paused_node() -> tuple[RealNode, Timeline, list[bool]]:
+    """A node, its time, and what each end of a pause was told: whether the process goes on."""
+    timeline, told = Timeline(), []
+    node = RealNode("n1", timeline, restarts=True)  # type: ignore[arg-type]
+    node.handle = SimpleNamespace(  # type: ignore[assignment]
+        hold=lambda _for_ns: told.append, kill=lambda **_how: None, succeed=lambda: None
+    )
+    return node, timeline, told
+
+
+def test_of_overlapping_pauses_the_latest_end_lets_go() -> None:
+    """The shorter one ends within the longer one, whichever began first."""
+    node, timeline, told = paused_node()
+    node.pause(100)
+    node.pause(50)
+    timeline.pass_to(50)
+    timeline.pass_to(100)
+    assert told == [False, True]
+
+
+def test_a_pause_lets_go_of_its_own_process_alone() -> None:
+    """Whoever was killed in it is not woken, and neither is its successor by the former one's pause."""
+    node, timeline, told = paused_node()
+    node.pause(100)
+    node.crash()
+    node.pause(10)
+    timeline.pass_to(100)
+    assert told == [False], "nobody is there to be stopped again"
+    node.restart()
+    node.pause(100)
+    node.crash()
+    node.restart()
+    timeline.pass_to(200)
+    assert told == [False, False]
+    node.pause(10)
+    timeline.pass_to(210)
+    assert told == [False, False, True], "what was held before does not hold the next one"
+
+
+def test_a_server_that_cannot_be_started_again_ends_the_run() -> None:
+    """And of overlapping crashes the latest end counts: it comes back once."""
+    timeline, failed, begun = Timeline(), [], threading.Event()
+
+    def restart() -> None:
+        begun.set()
+        raise BackendUnavailable("no port")
+
+    crashes: list[int] = []
+    server: Any = SimpleNamespace(crash=lambda: crashes.append(1), restart=restart)
+    store = RealStore("store", None, (), server=server)
+    heard = threading.Event()
+    store.live_on(timeline, failed=lambda error: (failed.append(error), heard.set()))  # type: ignore[arg-type]
+    store.crash(100, lambda: None)
+    store.crash(20, lambda: None)
+    timeline.pass_to(20)
+    assert not begun.is_set()
+    timeline.pass_to(100)
+    assert heard.wait(10)
+    assert (len(crashes), [str(error) for error in failed]) == (2, ["no port"])
