@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -23,6 +24,8 @@ AUTH: Final = "LOCKREF_ZOOKEEPER_AUTH"
 """The environment's variable with the credentials: `SCHEME:CREDENTIAL`, such as `digest:user:password`."""
 
 _DELETES_AT_ONCE: Final = 500
+
+_LOG: Final = logging.getLogger("lockref")
 
 
 def no_sessions(name: str) -> CapabilityMissing:
@@ -65,6 +68,8 @@ def hosts_of(address: StoreAddress) -> str:
 def folder_in(address: StoreAddress, name: str, *, timeout_ns: int) -> Iterator[StoreAddress]:
     """A znode of that name below the address, for one run: its address. On the way out it goes, with all below it.
 
+    If nobody answers then, it stays, and the log says so: what the run has shown must not be lost with its server.
+
     timeout_ns: of each request, and of the session that makes the znode.
     Errors: BackendUnavailable if no server answers or takes a write; ConfigError if the address names a folder that is
     not there.
@@ -79,8 +84,11 @@ def folder_in(address: StoreAddress, name: str, *, timeout_ns: int) -> Iterator[
     try:
         yield replace(address, prefix=f"{address.prefix}/{name}".strip("/"))
     finally:
-        with _session(address, runtime, timeout_ns) as session:
-            _remove(session, f"/{name}")
+        try:
+            with _session(address, runtime, timeout_ns) as session:
+                _remove(session, f"/{name}")
+        except BackendUnavailable as error:
+            _LOG.warning("the folder /%s stays on %s: %s", name, address, error)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from kazoo.client import KazooClient
 
 from lockref.cli.main import run as lockref
+from lockref.coordination.place import folder_in
 from lockref.coordination.port import SessionState, Stat
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
@@ -23,6 +24,7 @@ from lockref.errors import BackendUnavailable, ConfigError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
+from lockref.stores.uri import parse_store_uri
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from scenarios.backends import resolve_backend
@@ -223,6 +225,20 @@ def test_a_file_that_contradicts_the_cluster_writes_nothing(
     for file, code in ((RECIPE, 0), (other, 2)):
         assert lockref(["cluster", "run", str(file), "--zookeeper", folder, "--json", "--then", "leave"]) == code
     assert "the file says 13, the cluster has 12" in capsys.readouterr().err
+
+
+@pytest.mark.long  # Whoever removes the folder waits for an answer first.
+def test_a_run_whose_server_is_gone_at_its_end_is_judged(caplog: pytest.LogCaptureFixture):
+    """The folder of the run cannot be removed then. What the run has shown is not lost with its server."""
+    if reason := unavailable():
+        pytest.skip(reason)
+    with (
+        started_zookeeper() as running,
+        folder_in(parse_store_uri(running.uri), "gone", timeout_ns=2 * NS_PER_S) as place,
+    ):
+        assert place.prefix == "gone"
+        running.kill(1)
+    assert "the folder /gone stays on" in caplog.text
 
 
 @pytest.mark.parametrize("provider", ["helix", "helix-lock", "znode-lease"])
