@@ -85,6 +85,15 @@ def test_a_hand_off_takes_two_runs():
     assert (grant.instance, grant.target) == (A, "LOCKED")
 
 
+def test_a_drop_that_is_under_way_is_not_sent_again():
+    """No limit holds a second one back. An order that is sent twice looks like one that nobody heeded."""
+    cluster = Driven(mod, count=1)
+    cluster.join(B)
+    cluster.live[A] = "s"
+    (drop,) = cluster.decide().messages
+    assert decide(replace(cluster.snapshot(), pending=(drop,)), {"lock-group": mod}).messages == ()
+
+
 def test_no_second_message_while_one_is_under_way():
     """A pending message into the top state fills its place, also at an instance that is no longer wanted."""
     cluster = Driven(mod, count=1, live={A: "1", B: "2"})
