@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lockref.coordination.port import CHILDREN, MULTI, SessionState, change, create, delete
+from lockref.coordination.port import CHILDREN, CONNECT, MULTI, PING, SYNC, SessionState, change, create, delete
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
@@ -183,5 +183,55 @@ def test_a_leader_that_is_connected_again_sees_what_happened_meanwhile():
         channel.disturb = undisturbed
         helix.until(lambda: len(helix.passes) > seen, "it decides again")
         assert list(helix.passes[-1].snapshot.disabled) == ["a"]
+
+    helix.play(script)
+
+
+def test_of_two_controllers_one_leads():
+    """Z11: LEADER belongs to another session, so the second stands by: it writes nothing, and does not believe."""
+    helix = Helix()
+    first, _ = helix.controller("first")
+    second, channel = helix.controller("second")
+    written: list[str] = []
+
+    def noting(request: Request, ask: Asked) -> Reply:
+        if request.verb == MULTI:
+            written.extend(paths_of(request))
+        return ask(request)
+
+    def script() -> None:
+        channel.disturb = noting
+        helix.start("first", first.run)
+        helix.until(lambda: first.is_leader, "the first leads")
+        helix.start("second", second.run)
+        helix.sleep_ms(3000)
+        assert (first.is_leader, second.is_leader, written) == (True, False, [])
+        helix.on("first", first.stop)
+        helix.until(lambda: second.is_leader, "the second follows")
+
+    helix.play(script)
+
+
+def test_a_leader_asks_for_sync_before_it_is_elected_and_after_every_break():
+    """Z12, Z14: a server that lags would show it an old cluster; a break that cost no request hides changes, too."""
+    helix = Helix()
+    controller, channel = helix.controller()
+    asked: list[str] = []
+
+    def noting(request: Request, ask: Asked) -> Reply:
+        if request.verb != PING:
+            asked.append(request.verb)
+        return ask(request)
+
+    def script() -> None:
+        channel.disturb = noting
+        helix.start("controller", controller.run)
+        helix.until(lambda: bool(helix.passes), "it leads")
+        assert asked[:2] == [CONNECT, SYNC]
+        helix.sleep_ms(500)
+        asked.clear()
+        controller._session._put(SessionState.CONNECTED)
+        helix.until(lambda: bool(asked), "it looks anew")
+        assert asked[0] == SYNC
 
     helix.play(script)

@@ -9,7 +9,7 @@ from lockref.helix.controller.reading import ClusterReader
 from lockref.helix.grants import Page, Standing
 from lockref.helix.pipeline import Semantics
 from lockref.helix.rebalancers import load
-from lockref.ports import Reply, Request
+from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
 from tests.sim.helix_world import CLUSTER, PATHS, RESOURCE, Asked, Helix
 
@@ -143,3 +143,29 @@ def test_a_recall_is_not_believed_while_the_states_cannot_be_read():
         "never read": ("what it reports cannot be read", []),
         "mended": ("", [LOCK]),
     }
+
+
+def test_a_message_for_an_earlier_session_is_for_nobody():
+    """Z20: its instance lives under another session. It holds no place, and the controller removes it."""
+    helix = Helix()
+    participant, _, channel = helix.participant("a")
+    session, _ = helix.session("reader")
+    runtime = helix.world.node("reader").process.runtime
+    reader = ClusterReader(
+        Looking(session, Asking(session, runtime).settled), PATHS, semantics=Semantics.OURS, rebalancer=load
+    )
+
+    def reads() -> None:
+        session.start(runtime, timeout_ns=NS_PER_S)
+        snapshot = reader.read({}, helix.zxid).snapshot
+        assert list(snapshot.live) == ["a"]
+        assert (snapshot.pending, snapshot.stale) == ((), (PATHS.instance("a").message("old"),))
+
+    def script() -> None:
+        helix.join(participant, "a")
+        helix.sleep_ms(50)
+        channel.disturb = lambda request, ask: TIMED_OUT if request.verb == CHILDREN else ask(request)
+        helix.send("a", "RELEASED", "LOCKED", name="old", session="dead")
+        helix.on("reader", reads)
+
+    helix.play(script)

@@ -53,3 +53,16 @@ def test_a_first_page_names_what_the_instance_holds_or_may_hold():
     doubtful = Replica("RELEASED", doubt="its entry names no state")
     replicas = {"g_0": {"a": doubtful}, "g_1": {"a": Replica("LOCKED")}, "g_2": {"b": Replica("LOCKED")}}
     assert page_after(replicas, {}, "g_2") == Page("2", dict.fromkeys(("g_0", "g_1", "g_2"), GRANTED))
+
+
+def test_a_recall_is_written_down_as_one():
+    """T28: if what the instance reports cannot be read, the page alone tells that it may hold."""
+    batch = Batch(
+        Snapshot(groups=(GROUP,), live={"a": "2"}, replicas={"g_0": {"a": Replica("LOCKED")}}),
+        layout.ClusterPaths("c"), controller="x", session="9", now_ms=0, known={}, unwritten={},
+    )  # fmt: skip
+    order = Message(
+        id="m", instance="a", session="2", resource="g", lock="g_0", model="m", source="LOCKED", target="DROPPED"
+    )
+    batch.add(order)
+    assert batch.pages["a"] == Page("2", {"g_0": Standing.RECALLED})
