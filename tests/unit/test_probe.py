@@ -234,6 +234,7 @@ def test_what_cannot_be_removed_is_told_with_its_prefix(capsys: pytest.CaptureFi
         (["memory:", "--for", "0s"], "expected a duration"),
         (["memory:", "--require", "safety"], "neither a design of lock nor a clause"),
         (["memory:", "memory:x", "--output", "x.json"], "about one store"),
+        (["memory:", "memory:x", "--stop-node", "true", "--start-node", "true"], "about one store"),
         ([], "Missing argument"),
     ],
 )

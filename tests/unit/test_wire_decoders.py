@@ -71,6 +71,7 @@ def test_paths_reach_into_any_json():
     record = {"lock": {"holders": [{"id": 5}]}, "gen": "12", "end": 1_795_453_200, "free": True}
     found = view("json:owner=$.lock.holders[0].id,token=$.gen,until_s=$.end,released=$.free", record)
     assert (found.owner, found.token, found.valid_until_ns, found.is_released) == ("5", 12, AT_NS, True)
+    assert view("json:until_ms=$.end", {"end": 1_795_453_200_005}).valid_until_ns == AT_NS + 5_000_000
     assert view("json:until=$.t", {"t": "2026-11-23T18:00:00+01:00"}).valid_until_ns == AT_NS
     assert view("json:owner=$['a b'],duration_s=$.ttl", {"a b": "x", "ttl": 2.5}).duration_ns == 2_500_000_000
 
