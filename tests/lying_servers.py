@@ -208,3 +208,99 @@ class ObjectLock(Refusing):
 
     def refuses(self, asked: Asked) -> bool:
         return asked.method == "DELETE"
+
+
+@dataclass
+class Listed(Bucket):
+    """It lists its objects, `page` at a time. keeps: a delete is confirmed, and the object stays."""
+
+    page: int = 1000
+    keeps: bool = False
+
+    def intercept(self, asked: Asked) -> Told | None:
+        if asked.method != "GET" or "list-type" not in asked.query:
+            return None
+        root = f"{asked.path}/"
+        with self.mutex:
+            names = sorted(key.removeprefix(root) for key in self.objects)
+        found = [name for name in names if name.startswith(asked.query["prefix"])][: self.page]
+        inner = "".join(f"<Contents><Key>{name}</Key><ETag>e</ETag></Contents>" for name in found)
+        return Told(200, body=f"<R>{inner}</R>".encode())
+
+    def delete(self, key: str, *, if_match: str) -> int:
+        return 204 if self.keeps else super().delete(key, if_match=if_match)
+
+
+@dataclass
+class SlowToShow(Bucket):
+    """The first read of an object after a write shows what was there before."""
+
+    fresh: set[str] = field(default_factory=set)
+
+    def put(self, key: str, body: bytes, *, if_match: str, if_none_match: str) -> tuple[int, str]:
+        told = super().put(key, body, if_match=if_match, if_none_match=if_none_match)
+        if told[0] == 200:
+            self.fresh.add(key)
+        return told
+
+    def get(self, key: str) -> Object | None:
+        if key in self.fresh:
+            self.fresh.discard(key)
+            return self.before.get(key)
+        return super().get(key)
+
+
+@dataclass
+class Forgets(Bucket):
+    """A write is confirmed and shown, and one in `every` is gone once other objects were written."""
+
+    every: int = 5
+    writes: int = 0
+    doomed: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def put(self, key: str, body: bytes, *, if_match: str, if_none_match: str) -> tuple[int, str]:
+        with self.mutex:
+            told = super().put(key, body, if_match=if_match, if_none_match=if_none_match)
+            if told[0] == 200:
+                self.writes += 1
+                if self.writes % self.every == 0:
+                    self.doomed.append((key, body))
+                if len(self.doomed) > 1:
+                    lost, was = self.doomed.pop(0)
+                    if self.objects.get(lost, (b"", ""))[0] == was:
+                        del self.objects[lost]
+            return told
+
+
+@dataclass
+class Busy(Bucket):
+    """Some writes that landed are answered with 503, as by a gateway that waits no longer. every: one in so many.
+
+    at_first: so many requests are answered with 503 before any is carried out.
+    """
+
+    every: int = 0
+    at_first: int = 0
+    writes: int = 0
+
+    def intercept(self, asked: Asked) -> Told | None:
+        with self.mutex:
+            self.at_first -= 1
+            return Told(503, error="SlowDown") if self.at_first >= 0 else None
+
+    def put(self, key: str, body: bytes, *, if_match: str, if_none_match: str) -> tuple[int, str]:
+        with self.mutex:
+            told = super().put(key, body, if_match=if_match, if_none_match=if_none_match)
+            self.writes += told[0] == 200
+            return (503, "") if told[0] == 200 and self.every and self.writes % self.every == 0 else told
+
+
+@dataclass
+class Refuses(Bucket):
+    """A condition that does not hold is refused with another status than the cloud's."""
+
+    status: int = 400
+
+    def put(self, key: str, body: bytes, *, if_match: str, if_none_match: str) -> tuple[int, str]:
+        status, etag = super().put(key, body, if_match=if_match, if_none_match=if_none_match)
+        return self.status if status == 412 else status, etag

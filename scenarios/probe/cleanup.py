@@ -6,6 +6,7 @@ late request may land after its key was removed. So the removal is repeated unti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +31,12 @@ if TYPE_CHECKING:
 
 BOUND_NS: Final = 60 * NS_PER_S
 SETTLING_NS: Final = 200 * NS_PER_MS
-ROUNDS_MAX: Final = 8
+LOST_MAX: Final = 5
+LOST_AT_ONCE_NS: Final = NS_PER_S
+"""An answer that is lost later than that was waited for."""
+
+IDLE_ROUNDS_MAX: Final = 8
+"""So many listings in a row may show the same although everything in them was deleted: some lag behind."""
 
 
 @dataclass(slots=True)
@@ -59,11 +65,22 @@ class _Sweep:
         return self.session.runtime.monotonic_ns() > self.end_ns
 
     def send(self, call: Call) -> Answer:
-        """One request, again while it is throttled."""
+        """One request, again while it is throttled, and some more times where its answer was lost at once.
+
+        Whatever is sent here may be carried out twice. A store that lets us wait for nothing is not asked again.
+        """
+        lost = 0
         while True:
             self.residue.requests += 1
+            began_ns = self.session.runtime.monotonic_ns()
             answer = self.session.store.send(call)
-            if answer.outcome not in (Outcome.THROTTLED, Outcome.CONFLICT) or self.is_late:
+            if answer.outcome is Outcome.AMBIGUOUS and not answer.is_unsent:
+                lost += 1
+                if lost >= LOST_MAX or self.session.runtime.monotonic_ns() - began_ns > LOST_AT_ONCE_NS:
+                    return answer
+            elif answer.outcome not in (Outcome.THROTTLED, Outcome.CONFLICT):
+                return answer
+            if self.is_late:
                 return answer
             self.session.runtime.sleep(SETTLING_NS)
 
@@ -119,37 +136,52 @@ class _Sweep:
         return answer.is_applied and bool(dict(answer.entries).get("status"))
 
     def note_rest(self, verb: str) -> None:
-        """What is still there when time is over is left, and told."""
-        if self.is_late and not self.residue.left and (rest := self.entries(verb)):
+        """What is still there at the end is left, and told."""
+        if not self.residue.left and (rest := self.entries(verb)):
             self.residue.left += [key for key, _ in rest]
-            self.residue.reason = f"no time after {BOUND_NS // NS_PER_S} s"
+            confirmed = "deletes are confirmed, and a listing shows the objects all the same"
+            self.residue.reason = f"no time after {BOUND_NS // NS_PER_S} s" if self.is_late else confirmed
+
+    def pages(self, verb: str) -> Iterator[list[tuple[str, str]] | None]:
+        """Listings, as long as they show something and each shows less or other things than the one before.
+
+        A listing may be one page of many, or lag behind. None, once, where the store does not tell.
+        """
+        before: list[tuple[str, str]] = []
+        idle = 0
+        while not self.is_late and not self.residue.left and idle < IDLE_ROUNDS_MAX:
+            found = self.entries(verb)
+            if found is None:
+                yield None
+                return
+            if not found:
+                return
+            idle = idle + 1 if found == before else 0
+            if idle:
+                self.session.runtime.sleep(SETTLING_NS)
+            before = found
+            yield found
 
     def remove_versions(self) -> None:
         """Former versions and delete markers."""
-        for _ in range(ROUNDS_MAX):
-            found = self.entries(VERSIONS)
-            if not found:
-                return
-            for key, version in found:
+        for found in self.pages(VERSIONS):
+            for key, version in found or ():
                 if self.is_late:
-                    self.note_rest(VERSIONS)
-                    return
+                    break
                 answer = self.send(Call(verb=DELETE_VERSION, key=key, version=version))
                 if not (answer.is_applied or answer.is_missing):
                     self._could_not(f"{key} version {version}", answer)
                     return
+        self.note_rest(VERSIONS)
 
     def remove_listed(self) -> bool:
         """Everything that a listing shows. False where there is no listing."""
-        for _ in range(ROUNDS_MAX):
-            found = self.entries(LIST)
+        for found in self.pages(LIST):
             if found is None:
                 return False
-            if not found or self.is_late or self.residue.left:
-                return True
             for key, _ in found:
                 if self.is_late:
-                    return True
+                    break
                 self.remove(key)
         return True
 

@@ -44,6 +44,7 @@ class Held:
         self._store = store
         self._call = call
         self._sock: BoundedSocket | None = None
+        self._is_reused = False
         self._failure: Answer | None = None
         self._rest = b""
         self._method = ""
@@ -59,7 +60,7 @@ class Held:
             return
         encoded, self._method = request.encoded(), request.method
         try:
-            self._sock = self._store.connect()
+            self._sock, self._is_reused = self._store.connect()
         except OSError as error:
             self._failure = _lost(error, is_unsent=True)
             return
@@ -88,6 +89,9 @@ class Held:
             reply, is_reusable = _read_reply(self._sock, self._method)
         except _LOST as error:
             self._sock.close()
+            if self._is_reused and not isinstance(error, TimeoutError):
+                # A server may hang up after an answer without a word. From now on each request has its own connection.
+                self._store.keeps_connections = False
             return self._failure or _lost(error)
         self._store.give_back(self._sock, is_reusable and self._failure is None)
         try:
@@ -166,7 +170,7 @@ class WireStore:
         """Send a request, wait for the first byte of its answer, and hang up. False if no answer came."""
         with bounded(self.timeout_ns):
             try:
-                sock = self.connect()
+                sock, _ = self.connect()
                 with contextlib.closing(sock):
                     sock.sendall(self.dialect.form(call).encoded())
                     # TLS also receives bytes that belong to no answer, so wait for one byte of the answer itself.
@@ -174,19 +178,22 @@ class WireStore:
             except OSError:
                 return False
 
-    def connect(self) -> BoundedSocket:
-        """An idle connection that the server has not closed, or a new one. Errors: OSError."""
+    def connect(self) -> tuple[BoundedSocket, bool]:
+        """A connection, and whether it was used before: an idle one that the server has not closed, or a new one.
+
+        Errors: OSError.
+        """
         while self._idle:
             sock = self._idle.pop()
-            if not select.select([sock], [], [], 0)[0]:
-                return sock
+            if self.keeps_connections and not select.select([sock], [], [], 0)[0]:
+                return sock, True
             sock.close()
         plain = socket.create_connection(self._address, timeout=min(_CONNECT_TIMEOUT_S, self.timeout_ns / NS_PER_S))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._context is None:
-            return BoundedSocket(plain)
+            return BoundedSocket(plain), False
         try:
-            return BoundedSocket(self._context.wrap_socket(plain, server_hostname=self._host))
+            return BoundedSocket(self._context.wrap_socket(plain, server_hostname=self._host)), False
         except OSError:
             plain.close()
             raise
@@ -243,6 +250,9 @@ def _read_reply(sock: BoundedSocket, method: str) -> tuple[HttpReply, bool]:
     try:
         response.begin()
         body = response.read(BODY_BYTES_MAX)
+        if response.length and len(body) < BODY_BYTES_MAX:
+            # Python tells of a body that was cut off only where the whole of it is asked for.
+            raise http.client.IncompleteRead(body, response.length)
         headers = {name.lower(): value for name, value in response.getheaders()}
         is_reusable = not response.will_close and response.isclosed() and len(body) < BODY_BYTES_MAX
         return HttpReply(status=response.status, headers=headers, body=body), is_reusable

@@ -11,24 +11,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lockref.errors import BackendUnavailable
-from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import CLAUSES
 from scenarios import interrupts
-from scenarios.probe.calls import ANYTHING, PUT, READ, Call
-from scenarios.probe.cleanup import Residue, remove_all
+from scenarios.probe.calls import ANYTHING, PUT, READ, Answer, Call
+from scenarios.probe.cleanup import LOST_AT_ONCE_NS, Residue, remove_all
 from scenarios.probe.findings import Finding
 from scenarios.probe.opening import open_endpoint
 from scenarios.probe.questions.races import require_apart
 from scenarios.probe.questions.spread import Racers, places_of
 from scenarios.probe.questions.stopped_node import Node
-from scenarios.probe.session import ROUNDS_MAX, OutOfTime, Session, Unanswered
+from scenarios.probe.session import ROUNDS_MAX, OutOfTime, Session, Store, Unanswered, may_have_landed
 from scenarios.probe.steps import TRIES, Step, steps_for
 
 if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress
 
 FOR_NS_DEFAULT: Final = 25 * NS_PER_S
+SHOWN_WITHIN_NS: Final = 2 * NS_PER_S
+"""A store that does not show its first write by then is taken for none."""
+REACH_TRIES: Final = 3
+_PAUSE_NS: Final = 50 * NS_PER_MS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,11 +125,11 @@ def _reach(session: Session) -> None:
     key = session.key("reach")
     body = session.body("reach")
     for store in session.stores:
-        answer = session.send(Call(verb=PUT, key=key, body=body, none_match=ANYTHING), store)
+        answer = _first(session, Call(verb=PUT, key=key, body=body, none_match=ANYTHING), store)
         if answer.outcome is Outcome.REJECTED:
             # Perhaps the store only does not know the condition.
-            answer = session.send(Call(verb=PUT, key=key, body=body), store)
-        if answer.outcome is Outcome.AMBIGUOUS or answer.outcome is Outcome.REJECTED:
+            answer = _first(session, Call(verb=PUT, key=key, body=body), store)
+        if may_have_landed(answer) or answer.outcome is Outcome.REJECTED:
             if answer.status is None:
                 raise BackendUnavailable(
                     f"{session.address} cannot be used: a first write got no answer ({answer.words}); "
@@ -134,7 +138,7 @@ def _reach(session: Session) -> None:
             raise BackendUnavailable(
                 f"{session.address} cannot be used: a first write was answered {answer.words}: {answer.reason}"
             )
-        shown = session.send(Call(verb=READ, key=key), store)
+        shown = _shown(session, key, body, store)
         if shown.body is None and not shown.is_absent:
             told = shown.words if shown.status is None else f"{shown.words}: {shown.reason}"
             raise BackendUnavailable(f"{session.address} cannot be used: a first read was answered {told}")
@@ -143,6 +147,28 @@ def _reach(session: Session) -> None:
                 f"{session.address} cannot be used: it confirmed a first write ({answer.words}), and a read shows "
                 f"{'nothing' if shown.body is None else 'other bytes'}: does a store answer there?"
             )
+
+
+def _first(session: Session, call: Call, store: Store) -> Answer:
+    """A request of the first ones: a lost answer is asked for again, unless the store let us wait for nothing."""
+    for _ in range(REACH_TRIES - 1):
+        began_ns = session.runtime.monotonic_ns()
+        answer = session.patiently(call, store)
+        is_quick = session.runtime.monotonic_ns() - began_ns < LOST_AT_ONCE_NS
+        if answer.outcome is not Outcome.AMBIGUOUS or answer.is_unsent or not is_quick:
+            return answer
+    return session.patiently(call, store)
+
+
+def _shown(session: Session, key: str, body: bytes, store: Store) -> Answer:
+    """A first read, repeated for a while where it shows something else: old reads are no outage, but a fault (C21)."""
+    until_ns = session.runtime.monotonic_ns() + min(SHOWN_WITHIN_NS, session.left_ns() // 2)
+    while True:
+        shown = _first(session, Call(verb=READ, key=key), store)
+        is_old = shown.is_absent or (shown.body is not None and shown.body != body)
+        if not is_old or store is not session.store or session.runtime.monotonic_ns() > until_ns:
+            return shown
+        session.runtime.sleep(_PAUSE_NS)
 
 
 def _ask_all(session: Session, steps: Sequence[Step], done: Probed, progress: Callable[[str], None]) -> None:

@@ -77,12 +77,22 @@ class Session:
         self._silences = 0
         self.has_sent = False
         self._refused_delete = ""
+        self._understood: set[str] = set()
         self.serves_one_at_a_time = False
 
     @property
     def store(self) -> Store:
         """The store by its first endpoint."""
         return self.stores[0]
+
+    @property
+    def keeps_connections(self) -> bool:
+        """Connections are kept for the next request: no endpoint has hung up on one that was to be used again."""
+        return all(store.keeps_connections for store in self.stores if isinstance(store, WireStore))
+
+    def understands(self, call: Call) -> bool:
+        """The store has carried out a request with such a condition, so a refusal is none of what it does not know."""
+        return _condition_of(call) in self._understood
 
     def key(self, about: str) -> str:
         """A fresh key. The session remembers it and removes the object at the end."""
@@ -122,12 +132,8 @@ class Session:
         self._count(call, answer)
         return answer
 
-    def ask(self, call: Call, store: Store | None = None, *, takes_success: bool = False) -> Answer:
-        """Send a request until its answer proves something. Errors: as `send`; Unanswered.
-
-        takes_success: for a request that must be refused. A 2xx status then counts as an answer, even if the body makes
-            no sense.
-        """
+    def patiently(self, call: Call, store: Store | None = None) -> Answer:
+        """One request, and again for a while where it meets a conflict or is throttled. Errors: as `send`."""
         until_ns = self.runtime.monotonic_ns() + THROTTLE_PATIENCE_NS
         for tries in itertools.count(1):
             answer = self.send(call, store)
@@ -136,10 +142,19 @@ class Session:
             elif answer.outcome is Outcome.THROTTLED and self.runtime.monotonic_ns() < until_ns:
                 self.runtime.sleep(_PAUSE_NS * min(tries, 10))
             else:
-                break
+                return answer
+        raise AssertionError("counting has no end")
+
+    def ask(self, call: Call, store: Store | None = None, *, takes_success: bool = False) -> Answer:
+        """Send a request until its answer proves something. Errors: as `send`; Unanswered.
+
+        takes_success: for a request that must be refused. A 2xx status then counts as an answer, even if the body makes
+            no sense.
+        """
+        answer = self.patiently(call, store)
         if takes_success and answer.looks_done:
             return answer
-        if answer.outcome in (Outcome.AMBIGUOUS, Outcome.THROTTLED):
+        if may_have_landed(answer):
             raise Unanswered(f"{call.verb} of {call.key}: {answer.words}")
         return answer
 
@@ -254,6 +269,8 @@ class Session:
         self.has_sent = self.has_sent or not answer.is_unsent
         if is_doubtful(answer):
             self._doubtful.add(call.key)
+        if answer.is_applied:
+            self._understood.add(_condition_of(call))
         if answer.server and answer.server not in self.servers:
             self.servers.append(answer.server)
         if answer.status is not None or answer.is_applied or answer.is_refused:
@@ -266,6 +283,18 @@ class Session:
             raise BackendUnavailable(f"{self.address} accepts no connection any more ({answer.reason})")
         if self._silences >= 4:
             raise BackendUnavailable(f"{self.address} does not answer any more ({answer.reason})")
+
+
+def _condition_of(call: Call) -> str:
+    """What kind of request, with what kind of condition."""
+    match = "" if call.match is None else "any version" if call.match == ANYTHING else "a version"
+    none_match = "" if call.none_match is None else "any version" if call.none_match == ANYTHING else "a version"
+    return f"{call.verb} if {match}, unless {none_match}"
+
+
+def may_have_landed(answer: Answer) -> bool:
+    """Nobody knows what became of the request: no answer, a server's failure, or a server that is too busy (A5)."""
+    return answer.outcome in (Outcome.AMBIGUOUS, Outcome.THROTTLED)
 
 
 def is_doubtful(answer: Answer) -> bool:
@@ -285,6 +314,24 @@ def _kind(call: Call, answer: Answer) -> str:
     return f"{verb} {told}"
 
 
+def wrong_after(call: Call, answer: Answer, after: Answer, *, words: str, body: bytes | None) -> str:
+    """What is wrong after a request that must be refused; "" for nothing.
+
+    words: what was asked, such as "a replacement of a stale version". after: a read afterwards. body: what must
+    be there then, as before; None: nothing.
+    """
+    is_changed = after.body != body
+    if answer.looks_done:
+        # A repetition leaves the same bytes whether it was carried out or not.
+        is_idle = not is_changed and (call.verb == DELETE or call.body != body)
+        return f"accepted {words}{' and did nothing' if is_idle else ''} ({answer.words})"
+    if is_changed and after.body == call.body and call.verb != DELETE:
+        return f"refused {words} ({answer.words}), and stored its bytes all the same"
+    if is_changed:
+        return f"refused {words} ({answer.words}), and the object has changed"
+    return ""
+
+
 def refused(session: Session, finding: Finding, call: Call, *, words: str, expected: int, body: bytes | None) -> None:
     """Send a request that must be refused, and check that the object did not change.
 
@@ -294,16 +341,11 @@ def refused(session: Session, finding: Finding, call: Call, *, words: str, expec
     answer = session.ask(call, takes_success=True)
     finding.saw(call, answer, note=words)
     after = session.read(call.key)
-    is_changed = after.body != body
-    if is_changed or answer.looks_done:
+    wrong = wrong_after(call, answer, after, words=words, body=body)
+    if wrong:
         finding.saw(Call(verb=READ, key=call.key), after, note="afterwards")
-    if answer.looks_done:
-        finding.note(finding.unsafe, f"accepted {words}{'' if is_changed else ' and did nothing'} ({answer.words})")
-    elif is_changed and after.body == call.body and call.verb != DELETE:
-        finding.note(finding.unsafe, f"refused {words} ({answer.words}), and stored its bytes all the same")
-    elif is_changed:
-        finding.note(finding.unsafe, f"refused {words} ({answer.words}), and the object has changed")
-    elif answer.outcome is Outcome.REJECTED:
+        finding.note(finding.unsafe, wrong)
+    elif answer.outcome is Outcome.REJECTED and not session.understands(call):
         finding.note(finding.unsupported, f"{words}: refused as unknown ({answer.words})")
     else:
         finding.kept += 1

@@ -90,11 +90,17 @@ def _delete_race(session: Session, finding: Finding, end_ns: int, *, findings: d
     races.repeat(session, finding, races.mixed_round, name=mixed, end_ns=end_ns, part="delete")
 
 
+def _read_after_write(session: Session, finding: Finding, _end_ns: int, *, lasting: reading.Lasting) -> None:
+    lasting.write(session)
+    reading.read_after_write(session, finding)
+
+
 def steps_for(
     endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int, node: Node | None = None
 ) -> list[Step]:
     """The steps in order. endpoints: their number. rounds: of each race, at most. node: the node to stop for C17."""
     third = max(min(races.ROUNDS_MIN, rounds), rounds // 3)
+    lasting = reading.Lasting()
     # A dialect has at most two modes that can race; each has a race of its own, and one beside plain writes.
     races_of_modes = 2 * 2 * third * modes.ROUND_REQUESTS
     return [
@@ -114,7 +120,12 @@ def steps_for(
         Step(clause="C15", run=_timeless(modes.other_ways), weight=1, requests_max=60),
         Step(clause="C18", run=_timeless(lost_replies.lost_reply), weight=1, requests_max=12),
         Step(clause="C19", run=_timeless(lost_replies.late_duplicate), weight=1, requests_max=8),
-        Step(clause="C21", run=_timeless(reading.read_after_write), weight=1, requests_max=14 * (1 + endpoints) + 8),
+        Step(
+            clause="C21",
+            run=functools.partial(_read_after_write, lasting=lasting),
+            weight=1,
+            requests_max=14 * (1 + endpoints) + 8 + reading.LASTING * 3 // 2,
+        ),
         Step(clause="C25", run=leases.lease, weight=1, requests_max=leases.ROUNDS * (leases.RACERS + 3) + 8),
         Step(
             clause="C2",
@@ -156,6 +167,13 @@ def steps_for(
             weight=5,
             requests_max=2 * rounds * RACE_REQUESTS,
             again_max=0,
+            is_again=True,
+        ),
+        Step(
+            clause="C21",
+            run=_timeless(lasting.look),
+            weight=1,
+            requests_max=reading.LASTING,
             is_again=True,
         ),
         Step(clause="C13", run=modes.race_modes, weight=4, requests_max=races_of_modes, again_max=0, is_again=True),

@@ -219,6 +219,8 @@ def test_what_cannot_be_removed_is_told_with_its_prefix(capsys: pytest.CaptureFi
     assert told["residue"]["left"]
     assert told["residue"]["reason"].startswith("delete: 403")
     assert told["clauses"]["C8"]["verdict"] == "unsupported"
+    assert told["clauses"]["C5"]["verdict"] == "conforming", "what needs no delete is asked"
+    assert told["clauses"]["C6"]["verdict"] == "not_answered"
     assert all(told["residue"]["prefix"] in path for path in bucket.objects)
 
 

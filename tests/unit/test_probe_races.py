@@ -261,6 +261,7 @@ class Raced:
     def __init__(self) -> None:
         self.kept: list[str] = []
         self.serves_one_at_a_time = False
+        self.keeps_connections = True
 
     def key(self, name: str) -> str:
         return name

@@ -188,6 +188,7 @@ _ALL: Final = (
         words="a read after a confirmed write",
         harm="a client decides on a record that has been replaced",
         is_quick=True,
+        question=2,
     ),
     Condition(
         clause="C22",

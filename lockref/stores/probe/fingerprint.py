@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "lockref-fingerprint"
 FORMAT_VERSION: Final = 1
-PROBE_VERSION: Final = 2
+PROBE_VERSION: Final = 3
 """Rises with every change of what the probe asks or how it judges."""
 
 

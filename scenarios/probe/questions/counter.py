@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from lockref.stores.port import Outcome
 from scenarios.probe.calls import PUT, READ, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
+from scenarios.probe.session import may_have_landed
 
 if TYPE_CHECKING:
     from lockref.runtime import Event
@@ -84,7 +84,7 @@ def _worker(session: Session, key: str, number: int, work: _Work, stop: Event, e
             work.requests += 1
             if answer.is_applied:
                 work.confirmed.append(value + 1)
-            elif answer.outcome is Outcome.AMBIGUOUS:
+            elif may_have_landed(answer):
                 work.unknown += 1
         if isinstance(store, WireStore):
             store.close()

@@ -10,7 +10,7 @@ from scenarios.injection.faultproxy import FaultProxy
 from scenarios.probe.calls import ANYTHING, PUT, READ, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
-from scenarios.probe.session import Session, Unanswered, refused
+from scenarios.probe.session import Session, Unanswered, may_have_landed, refused, wrong_after
 from sim.faults.answers import Error
 
 NO_WIRE = "there is no wire on which a reply could be lost"
@@ -89,9 +89,9 @@ def late_duplicate(session: Session, finding: Finding) -> None:
     words = "a duplicate that arrived when another writer had moved on"
     finding.saw(call, late, note=words)
     after = session.read(key)
-    if late.is_applied or after.body != body:
-        finding.note(finding.unsafe, f"accepted {words} ({late.words})")
-    elif late.status is None:
+    if wrong := wrong_after(call, late, after, words=words, body=body):
+        finding.note(finding.unsafe, wrong)
+    elif may_have_landed(late):
         raise Unanswered(f"{words}: {late.words}")
     else:
         finding.kept += 1

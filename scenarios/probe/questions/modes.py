@@ -11,7 +11,7 @@ from scenarios.probe.dialects.preparation import ModeRefused, prepared
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.questions import races
 from scenarios.probe.questions.races import Form
-from scenarios.probe.session import Session
+from scenarios.probe.session import Session, wrong_after
 
 RACERS: Final = 8
 ROUND_REQUESTS: Final = 3 * RACERS + 8
@@ -68,9 +68,11 @@ def _one_mode(session: Session, finding: Finding, mode: WriteMode) -> None:
     second = _written(session, finding, mode, key, second)
     late = Call(verb=PUT, key=key, body=session.body(mode.name), match=version)
     _refused(session, finding, mode, late, "a replacement of a stale version", refusals.stale, second)
-    session.remove(key)
-    ghost = Call(verb=PUT, key=key, body=session.body(mode.name), match=version)
-    _refused(session, finding, mode, ghost, "a replacement of an object that is gone", refusals.absent, None)
+    if session.clear(key):
+        ghost = Call(verb=PUT, key=key, body=session.body(mode.name), match=version)
+        _refused(session, finding, mode, ghost, "a replacement of an object that is gone", refusals.absent, None)
+    else:
+        finding.facts["gone"] = "not asked: deletes are refused"
     if mode.clause == "C14":
         _source_condition(session, finding, mode)
 
@@ -105,12 +107,11 @@ def _refused(
     answer = final if isinstance(final, Answer) else session.ask(final)
     finding.saw(call if isinstance(final, Answer) else final, answer, note=f"{mode.name}: {words}")
     after = session.read(call.key)
-    if answer.is_applied or after.body != body:
+    if wrong := wrong_after(call, answer, after, words=words, body=body):
         finding.saw(Call(verb=READ, key=call.key), after, note="afterwards")
-        told = "accepted" if answer.is_applied else "refused and carried out"
-        finding.note(finding.unsafe, f"{mode.name}: {told} {words} ({answer.words})")
+        finding.note(finding.unsafe, f"{mode.name}: {wrong}")
         return False
-    if answer.outcome is Outcome.REJECTED:
+    if answer.outcome is Outcome.REJECTED and not session.understands(call if isinstance(final, Answer) else final):
         finding.note(finding.unsupported, f"{mode.name}: {words}: refused as unknown ({answer.words})")
         return True
     finding.kept += 1

@@ -20,7 +20,7 @@ from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import Verdict
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call
 from scenarios.probe.findings import Finding, Rate
-from scenarios.probe.session import Session, Unanswered
+from scenarios.probe.session import Session, Unanswered, may_have_landed, wrong_after
 
 ROUNDS_MIN: Final = 4
 """A race has at least so many rounds, even when its share of the time is over, unless the time of the whole probe is.
@@ -222,7 +222,7 @@ def judge(
 ) -> None:
     """Judge one round. It is right if at most one request won, and the object holds what the winner wrote."""
     winners = [number for number, answer in enumerate(answers) if answer.is_applied]
-    unknown = [number for number, answer in enumerate(answers) if answer.outcome is Outcome.AMBIGUOUS]
+    unknown = [number for number, answer in enumerate(answers) if may_have_landed(answer)]
     if all(answer.outcome is Outcome.REJECTED for answer in answers):
         session.clear(calls[0].key)
         raise _FormRefused(answers[0].words)
@@ -278,10 +278,10 @@ def held_up(session: Session, finding: Finding, *, absent: bool) -> None:
     finding.saw(quick, first, note="while another one was on its way")
     finding.saw(slow, last, note=words)
     after = session.read(key)
-    if last.outcome is Outcome.AMBIGUOUS or not first.is_applied:
+    if may_have_landed(last) or not first.is_applied:
         finding.facts["held_up"] = f"{words}: {first.words}, then {last.words}"
-    elif last.is_applied or after.body != quick.body:
-        finding.note(finding.unsafe, f"accepted {words} ({last.words})")
+    elif wrong := wrong_after(slow, last, after, words=words, body=quick.body):
+        finding.note(finding.unsafe, wrong)
     else:
         finding.kept += 1
     session.clear(key)

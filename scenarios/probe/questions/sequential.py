@@ -8,7 +8,7 @@ from __future__ import annotations
 from lockref.stores.port import Outcome
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, Call, Inexpressible
 from scenarios.probe.findings import Finding
-from scenarios.probe.session import Session, Unanswered, refused
+from scenarios.probe.session import Session, Unanswered, refused, wrong_after
 
 
 def create(session: Session, finding: Finding) -> None:
@@ -21,8 +21,7 @@ def create(session: Session, finding: Finding) -> None:
         finding.note(finding.unsupported, f"a create: refused as unknown ({answer.words})")
         return
     if not answer.is_applied:
-        finding.note(finding.deviations, f"a create of an object that never was: {answer.words}")
-        return
+        raise Unanswered(f"a create of an object that never was: {answer.words}")
     if session.read(key).body != body:
         finding.note(finding.unsafe, "confirmed a create, and the object does not hold its bytes")
     again = Call(verb=PUT, key=key, body=session.body("again"), none_match=ANYTHING)
@@ -50,8 +49,7 @@ def replace(session: Session, finding: Finding) -> None:
         finding.note(finding.unsupported, f"a replacement by version: refused as unknown ({answer.words})")
         return
     if not answer.is_applied:
-        finding.note(finding.deviations, f"a replacement of the current version: {answer.words}")
-        return
+        raise Unanswered(f"a replacement of the current version: {answer.words}")
     if answer.version == stale:
         finding.note(finding.unsafe, "a replacement by other bytes left the version as it was")
     expected = session.store.dialect.refusals.stale
@@ -60,7 +58,8 @@ def replace(session: Session, finding: Finding) -> None:
     other = session.key("other")
     foreign = session.make(other, session.body("foreign"))
     crossed = Call(verb=PUT, key=key, body=session.body("crossed"), match=foreign)
-    if foreign != answer.version:
+    # What was carried out before has another body in the place of the expected one.
+    if foreign != answer.version and not finding.unsafe:
         words = "a replacement with another object's version"
         refused(session, finding, crossed, words=words, expected=expected, body=body)
 
@@ -72,7 +71,9 @@ def replace_absent(session: Session, finding: Finding) -> None:
     expected = session.store.dialect.refusals.absent
     never = Call(verb=PUT, key=session.key("never"), body=session.body("ghost"), match=version)
     refused(session, finding, never, words="a replacement of an object that never was", expected=expected, body=None)
-    session.remove(key)
+    if not session.clear(key):
+        finding.facts["gone"] = "not asked: deletes are refused"
+        return
     call = Call(verb=PUT, key=key, body=session.body("ghost"), match=version)
     refused(session, finding, call, words=finding.condition.words, expected=expected, body=None)
 
@@ -198,8 +199,8 @@ def _must_not_pass(session: Session, finding: Finding, call: Call, *, words: str
         return False
     finding.saw(call, answer, note=words)
     after = session.read(call.key)
-    if answer.is_applied or after.body != body:
-        finding.note(finding.unsafe, f"accepted {words} ({answer.words})")
+    if wrong := wrong_after(call, answer, after, words=words, body=body):
+        finding.note(finding.unsafe, wrong)
     else:
         finding.kept += 1
         if session.store.dialect.name == "s3" and answer.status != 501:

@@ -254,7 +254,7 @@ def _round(racers: Racers, absent: bool, session: Session, finding: Finding, rat
     ]
     session.check_time()
     try:
-        answers = racers.race(calls, keeps_connections=not session.serves_one_at_a_time)
+        answers = racers.race(calls, keeps_connections=session.keeps_connections)
     except (OSError, EOFError) as error:
         racers.give_up(f"{type(error).__name__}: {error}")
         # What the processes sent may land at any time.
