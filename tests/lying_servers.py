@@ -286,13 +286,16 @@ class Busy(Bucket):
     def intercept(self, asked: Asked) -> Told | None:
         with self.mutex:
             self.at_first -= 1
-            return Told(503, error="SlowDown") if self.at_first >= 0 else None
-
-    def put(self, key: str, body: bytes, *, if_match: str, if_none_match: str) -> tuple[int, str]:
-        with self.mutex:
-            told = super().put(key, body, if_match=if_match, if_none_match=if_none_match)
-            self.writes += told[0] == 200
-            return (503, "") if told[0] == 200 and self.every and self.writes % self.every == 0 else told
+            if self.at_first >= 0:
+                return Told(503, error="SlowDown")
+            if not self.every or asked.method != "PUT" or "race" not in asked.path:
+                return None
+            match, none_match = (asked.headers.get(name, "") for name in ("If-Match", "If-None-Match"))
+            status, etag = self.put(asked.path, asked.body, if_match=match, if_none_match=none_match)
+            if status != 200:
+                return Told(status, error="PreconditionFailed")
+            self.writes += 1
+            return Told(503, error="SlowDown") if self.writes % self.every == 0 else Told(200, headers={"ETag": etag})
 
 
 @dataclass

@@ -332,6 +332,14 @@ def wrong_after(call: Call, answer: Answer, after: Answer, *, words: str, body: 
     return ""
 
 
+def odd_refusal(answer: Answer, expected: int) -> str:
+    """How a refusal differs from the cloud's own; "" for not at all. expected: its status, 0 for none."""
+    if answer.outcome is Outcome.REJECTED:
+        # A client takes it for a mistake of its own, and not for a lock that somebody else has.
+        return f"answered {answer.words}, as a request that is wrong"
+    return f"answered {answer.words}, expected {expected}" if expected and answer.status != expected else ""
+
+
 def refused(session: Session, finding: Finding, call: Call, *, words: str, expected: int, body: bytes | None) -> None:
     """Send a request that must be refused, and check that the object did not change.
 
@@ -349,5 +357,5 @@ def refused(session: Session, finding: Finding, call: Call, *, words: str, expec
         finding.note(finding.unsupported, f"{words}: refused as unknown ({answer.words})")
     else:
         finding.kept += 1
-        if expected and answer.status != expected:
-            finding.note(finding.deviations, f"{words}: answered {answer.words}, expected {expected}")
+        if odd := odd_refusal(answer, expected):
+            finding.note(finding.deviations, f"{words}: {odd}")

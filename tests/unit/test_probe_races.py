@@ -184,7 +184,7 @@ def raced(faulty: int, rounds: int, part: str = "replace") -> Rate:
 
 
 def kept() -> dict[str, Finding]:
-    return {clause: Finding(CLAUSES[clause], kept=1) for clause in ("C1", "C2", "C3", "C4", "C8", "C9", "C16")}
+    return {clause: Finding(CLAUSES[clause], kept=1) for clause in ("C1", "C2", "C3", "C4", "C5", "C8", "C9", "C16")}
 
 
 @pytest.mark.parametrize(
@@ -221,6 +221,16 @@ def test_a_condition_that_is_never_read_says_nothing_of_other_races() -> None:
     findings["C4"].unsafe.append("accepted a stale one")
     findings["C2"].rates.append(raced(0, 6, "create"))
     findings["C3"].rates.append(raced(2, 12))
+    races.require_apart(findings)
+    assert findings["C2"].verdict is Verdict.CONFORMING
+
+
+def test_a_replacement_that_makes_a_deleted_object_says_nothing_of_other_races() -> None:
+    """C9 beside C2: where C5 breaks, a replacement wins after each delete, whatever the luck."""
+    findings = kept()
+    findings["C5"].unsafe.append("made a deleted one")
+    findings["C9"].rates.append(raced(5, 12, "delete"))
+    findings["C2"].rates.append(raced(0, 6, "create"))
     races.require_apart(findings)
     assert findings["C2"].verdict is Verdict.CONFORMING
 

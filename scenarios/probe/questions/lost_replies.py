@@ -10,7 +10,7 @@ from scenarios.injection.faultproxy import FaultProxy
 from scenarios.probe.calls import ANYTHING, PUT, READ, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
-from scenarios.probe.session import Session, Unanswered, may_have_landed, refused, wrong_after
+from scenarios.probe.session import Session, Unanswered, may_have_landed, odd_refusal, refused, wrong_after
 from sim.faults.answers import Error
 
 NO_WIRE = "there is no wire on which a reply could be lost"
@@ -95,6 +95,5 @@ def late_duplicate(session: Session, finding: Finding) -> None:
         raise Unanswered(f"{words}: {late.words}")
     else:
         finding.kept += 1
-        expected = session.store.dialect.refusals.stale
-        if late.status != expected:
-            finding.note(finding.deviations, f"{words}: answered {late.words}, expected {expected}")
+        if odd := odd_refusal(late, session.store.dialect.refusals.stale):
+            finding.note(finding.deviations, f"{words}: {odd}")

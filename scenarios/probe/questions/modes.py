@@ -11,7 +11,7 @@ from scenarios.probe.dialects.preparation import ModeRefused, prepared
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.questions import races
 from scenarios.probe.questions.races import Form
-from scenarios.probe.session import Session, wrong_after
+from scenarios.probe.session import Session, odd_refusal, wrong_after
 
 RACERS: Final = 8
 ROUND_REQUESTS: Final = 3 * RACERS + 8
@@ -115,8 +115,8 @@ def _refused(
         finding.note(finding.unsupported, f"{mode.name}: {words}: refused as unknown ({answer.words})")
         return True
     finding.kept += 1
-    if expected and answer.status != expected:
-        finding.note(finding.deviations, f"{mode.name}: {words}: answered {answer.words}, expected {expected}")
+    if odd := odd_refusal(answer, expected):
+        finding.note(finding.deviations, f"{mode.name}: {words}: {odd}")
     return True
 
 
