@@ -59,6 +59,8 @@ class _Sweep:
         self.session = session
         self.residue = Residue(session.prefix)
         self.end_ns = session.runtime.monotonic_ns() + BOUND_NS
+        self.is_stuck = False
+        """Something could not be removed, so nothing more is tried, and what is left was told."""
 
     @property
     def is_late(self) -> bool:
@@ -106,12 +108,13 @@ class _Sweep:
         if answer.is_applied:
             self.residue.removed += 1
         elif not answer.is_missing:
-            self._could_not(key, answer)
+            self._leave(key, f"delete: {answer.words}")
 
-    def _could_not(self, key: str, answer: Answer) -> None:
+    def _leave(self, key: str, reason: str) -> None:
+        self.is_stuck = True
         if key not in self.residue.left:
             self.residue.left.append(key)
-        self.residue.reason = self.residue.reason or f"delete: {answer.words}"
+        self.residue.reason = self.residue.reason or reason
 
     def abort_uploads(self) -> None:
         """Uploads that were begun, and those that the store lists below the prefix."""
@@ -137,7 +140,7 @@ class _Sweep:
 
     def note_rest(self, verb: str) -> None:
         """What is still there at the end is left, and told."""
-        if not self.residue.left and (rest := self.entries(verb)):
+        if not self.is_stuck and (rest := self.entries(verb)):
             self.residue.left += [key for key, _ in rest]
             confirmed = "deletes are confirmed, and a listing shows the objects all the same"
             self.residue.reason = f"no time after {BOUND_NS // NS_PER_S} s" if self.is_late else confirmed
@@ -149,7 +152,7 @@ class _Sweep:
         """
         before: list[tuple[str, str]] = []
         idle = 0
-        while not self.is_late and not self.residue.left and idle < IDLE_ROUNDS_MAX:
+        while not self.is_late and not self.is_stuck and idle < IDLE_ROUNDS_MAX:
             found = self.entries(verb)
             if found is None:
                 yield None
@@ -170,7 +173,7 @@ class _Sweep:
                     break
                 answer = self.send(Call(verb=DELETE_VERSION, key=key, version=version))
                 if not (answer.is_applied or answer.is_missing):
-                    self._could_not(f"{key} version {version}", answer)
+                    self._leave(f"{key} version {version}", f"delete: {answer.words}")
                     return
         self.note_rest(VERSIONS)
 
@@ -189,13 +192,11 @@ class _Sweep:
         """Every key that was used. Where the store is gone, the first silence ends it."""
         for key in self.session.keys:
             if self.is_late:
-                self.residue.left.append(key)
-                self.residue.reason = self.residue.reason or f"no time after {BOUND_NS // NS_PER_S} s"
+                self._leave(key, f"no time after {BOUND_NS // NS_PER_S} s")
                 return
             answer = self.send(Call(verb=READ, key=key))
             if answer.outcome is Outcome.AMBIGUOUS and answer.status is None:
-                self.residue.left.append(key)
-                self.residue.reason = f"the store does not answer ({answer.words})"
+                self._leave(key, f"the store does not answer ({answer.words})")
                 return
             if not answer.is_absent:
                 self.remove(key)
@@ -210,7 +211,7 @@ def remove_all(session: Session) -> Residue:
     sweep.abort_uploads()
     # A request that the server has in its hands lands within moments.
     has_listing = sweep.remove_listed()
-    if not sweep.residue.left and not sweep.is_late:
+    if not sweep.is_stuck and not sweep.is_late:
         if has_listing:
             session.runtime.sleep(SETTLING_NS)
             sweep.remove_listed()

@@ -495,7 +495,7 @@ def test_a_lock_too_many_waits(monkeypatch: pytest.MonkeyPatch):
 
     def script() -> None:
         for module in ("current_states", "transitions", "arrival"):
-            monkeypatch.setattr(f"lockref.helix.{module}.STATES_BYTES_MAX", 700)
+            monkeypatch.setattr(f"lockref.helix.participant.{module}.STATES_BYTES_MAX", 700)
         helix.join(n1, "n1")
         for number in range(80):
             helix.send("n1", "RELEASED", "LOCKED", lock=f"{RESOURCE}_{number}")
