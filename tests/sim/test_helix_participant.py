@@ -645,3 +645,23 @@ def test_who_is_silent_for_long_gets_everything_back():
         assert (n1.holds(LOCK), n1.token(LOCK), helix.state("n1")) == (True, zxid, "LOCKED")
 
     helix.play(script)
+
+
+def test_a_message_under_another_name_is_removed_unexecuted():
+    """HJ10, T28: its answer would remove another znode, so nobody would see that it was executed."""
+    helix = Helix()
+    n1, ear, _ = helix.participant("n1")
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        order = Message(
+            id="elsewhere", instance="n1", session=helix.live_session("n1"), resource=RESOURCE, lock=LOCK,
+            model="lock-unlock", source="RELEASED", target="LOCKED",
+        )  # fmt: skip
+        helix.put(N1.message("here"), order.to_record().to_json())
+        helix.until(lambda: not helix.pending("n1"), "it is removed")
+        helix.sleep_ms(100)
+        assert (n1.held, helix.state("n1", LOCK)) == ((), "")
+        assert "removed unexecuted" in ear.alarms[-1]
+
+    helix.play(script)

@@ -329,3 +329,30 @@ def test_a_watch_of_an_earlier_session_is_told_to_no_later_one():
         assert own.session == session.id
 
     helix.play(script)
+
+
+def test_a_session_that_is_over_is_not_safe():
+    """T17: the server has said so, or the client has ended it. That somebody answered a moment ago counts no more."""
+    helix = Helix()
+    session, _ = helix.session("n1")
+    runtime = helix.world.node("n1").process.runtime
+
+    def is_safe() -> bool:
+        return session.is_safe(rate_bound_ppm=0, margin_ns=0)
+
+    def work() -> None:
+        session.start(runtime, timeout_ns=SESSION_NS)
+        assert is_safe()
+        assert helix.service.tamper("expire_session", "n1") == 1
+        session.get(PATHS.root)
+        assert not is_safe()
+        session.start(runtime, timeout_ns=SESSION_NS)
+        assert is_safe()
+        session.end()
+        assert not is_safe()
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        helix.on("n1", work)
+
+    helix.play(script)
