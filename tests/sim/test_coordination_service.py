@@ -185,6 +185,33 @@ def test_a_follower_shows_the_past_until_sync():
     assert play.run(n1=writer, n2=reader) == [(True, b"new")]
 
 
+def test_a_session_reads_its_own_writes():
+    """Its server may lag by 2 s behind what others write, not behind what was answered to it."""
+    play = Play(lags_ns=(0, 2 * NS_PER_S))
+
+    def reader(session: Session) -> None:
+        session.create("/a", b"1")
+        session.set("/a", b"2")
+        play.seen.append(session.get("/a").body)
+
+    assert play.run(n1=lambda _session: None, n2=reader) == [b"2"]
+
+
+def test_a_watch_tells_once():
+    """Of two changes it tells the first; whoever wants more asks anew."""
+    play = Play()
+
+    def reader(session: Session) -> None:
+        session.create("/a")
+        session.get("/a", is_watching=True)
+        session.set("/a", b"1")
+        session.set("/a", b"2")
+        play.sleep(session, 500)
+        play.seen += [session.next_event(0) is not None, session.next_event(0) is not None]
+
+    assert play.run(n1=reader) == [True, False]
+
+
 def test_a_watch_is_told_before_a_later_answer():
     """What a read shows is never newer than what its session was told before; 200 seeds."""
     raced = 0
