@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lockref.coordination.port import CHILDREN, CONNECT, MULTI, PING, SYNC, SessionState, change, create, delete
+from lockref.coordination.port import CHILDREN, CLOSE, CONNECT, MULTI, PING, SYNC, SessionState, change, create, delete
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
@@ -107,6 +107,36 @@ def test_a_batch_is_refused_once_leader_is_removed():
         helix.join(a, "a")
         helix.until(lambda: a.holds(LOCK), "it leads again, and grants")
         assert outcomes == [Outcome.PRECONDITION_FAILED, Outcome.APPLIED]
+
+    helix.play(script)
+
+
+def test_a_leader_that_is_stopped_in_the_middle_of_a_pass_ends():
+    """Whoever stops it is another thread: the pass under way has decided, and may send until its session is closed."""
+    helix = Helix()
+    a, _, _ = helix.participant("a")
+    controller, channel = helix.controller()
+    told: list[str] = []
+
+    def stopped_while_it_reads(request: Request, ask: Asked) -> Reply:
+        if request.verb == CLOSE:
+            helix.sleep_ms(50)
+        elif "/CURRENTSTATES" in request.key and not told:
+            told.append("stop")
+            helix.world.node("controller").process.runtime.spawn(controller.stop, name="stops it")
+            helix.sleep_ms(5)
+        return ask(request)
+
+    def run() -> None:
+        controller.run()
+        told.append("ended")
+
+    def script() -> None:
+        helix.join(a, "a")
+        channel.disturb = stopped_while_it_reads
+        helix.start("controller", run)
+        helix.until(lambda: told == ["stop", "ended"], "the pass ends, and the run with it")
+        assert not controller.is_leader
 
     helix.play(script)
 

@@ -121,7 +121,7 @@ class Controller:
     @property
     def is_leader(self) -> bool:
         """True if this controller believes that it leads. Only the server knows for certain."""
-        return self._term is not None
+        return self._term is not None and not self._is_stopping
 
     def run(self) -> None:
         """Stand by, lead, stand by again, until `stop`, however long no server answers.
@@ -157,9 +157,11 @@ class Controller:
                 self._runtime.sleep(RETRY_PAUSE_NS)
 
     def stop(self) -> None:
-        """End the session: another controller may lead at once. Idempotent."""
+        """End the session: another controller may lead at once. Idempotent; any thread may call it during `run`.
+
+        The term stays: a pass under way may be about to send under it, and finds that its session is over.
+        """
         self._is_stopping = True
-        self._term = None
         self._session.close()
 
     def _lead_or_stand_by(self) -> None:
