@@ -147,9 +147,9 @@ RUNS_SCHEMA = pa.schema(
 nothing disturbs the run (the liveness clauses start there; null: they do not
 apply). `rate_error_ppm` is the largest clock rate error (ρ). `must_happen`
 names the situations without which the run proves nothing; `claims` the
-optional clauses the provider declares (F1, F2). `unsafe` says what RFC-91 would
-forbid about the lock's timing; null where it forbids nothing. `event_count` is how many
-events the run recorded: a record with fewer was cut off, one with more is damaged. `is_inferred`: nobody
+optional clauses that the provider promises, and what it declares of itself
+(`lockref.claims`). `unsafe` says what RFC-91 would forbid about the lock's timing; null where it forbids nothing.
+`event_count` is how many events the run recorded: a record with fewer was cut off, one with more is damaged. `is_inferred`: nobody
 described the run, so that its clock bounds are unknown; where it is described, a bound that is null counts as none.
 `node_providers`: node to the provider that it ran, of runs with several; null where all ran `provider`.
 `lock_protocols`: lock to the protocol by which it tells of its grants (`reports.checks.facts.sources.protocols`); a

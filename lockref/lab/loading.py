@@ -13,7 +13,7 @@ optional class attributes:
     decode_record     a `RecordDecoder`, for objects of one lock each; default: RFC-91 records
     record_format     the name of its records, such as "rfc91"
     protocol          how its grants are told from a history, such as "delta-lease"; default: from its records
-    claims            the optional clauses that it promises: F1, F1:K, F2
+    claims            the optional clauses that it promises, and what it declares of itself (`lockref.claims`)
     is_reentrant      the task that holds may lock again
     is_fork_safe      it refuses service in a forked child
     can_resume        the next process of a client that crashed takes its own lock back at once
@@ -30,7 +30,6 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -40,6 +39,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from lockref.claims import refusal
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
 from lockref.provider import (
@@ -73,7 +73,6 @@ BUILT_IN: Mapping[str, str] = {
 """
 
 ENTRY_POINTS = "lockref.providers"
-_CLAIM = re.compile(r"F1(:[0-9]{1,9})?|F2|L4")
 _METHODS: Mapping[str, tuple[object, ...]] = {"try_lock": (), "lock": (1.0,), "unlock": (), "holds": (), "close": ()}
 """What is called, with what."""
 
@@ -334,10 +333,8 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
             f"provider {name!r} speaks interface version {version!r}; this lockref speaks {INTERFACE_VERSION}"
         )
     claims = getattr(made, "claims", ())
-    if isinstance(claims, str) or not all(isinstance(claim, str) and _CLAIM.fullmatch(claim) for claim in claims):
-        raise ConfigError(
-            f"provider {name!r} claims {claims!r}; expected some of 'F1', 'F1:K' with a whole number K, 'F2' and 'L4'"
-        )
+    if (wrong := refusal(claims)) is not None:
+        raise ConfigError(f"provider {name!r} {wrong}")
     record_format = getattr(made, "record_format", None)
     if record_format is not None and not (isinstance(record_format, str) and record_format):
         raise ConfigError(f"provider {name!r}: record_format is {record_format!r}; expected a name such as 'rfc91'")

@@ -26,10 +26,11 @@ MAY_IMPORT = {
 """Room to the prefixes of the modules of this project that it may import. The room with the longest name counts."""
 
 REPORTS_KNOW = {
-    "lockref.atomic_files", "lockref.errors", "lockref.history", "lockref.java", "lockref.lab.spool",
-    "lockref.stores.port",
+    "lockref.atomic_files", "lockref.claims", "lockref.errors", "lockref.history", "lockref.java",
+    "lockref.lab.spool", "lockref.stores.port",
 }  # fmt: skip
-"""What the reports may know of the reference: the history record, its outcomes, errors, and which Java there is."""
+"""What the reports may know of the reference: the history record, its outcomes, what locks claim, errors, and which
+Java there is."""
 
 CALLERS = {"lockref.cli": {"lockref.__main__"}, "lockref.cli.jobs": {"lockref.cli"}}
 """The rooms at the top, each with the modules outside that may import it."""

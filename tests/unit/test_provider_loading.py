@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lockref.claims import DECLARATIONS, LEASE, NO_LEASE
 from lockref.errors import ConfigError
 from lockref.lab.contract import CheckedDecoder, OneRecord
 from lockref.lab.loading import load_provider, provider_from, registered
@@ -177,18 +178,24 @@ def test_what_a_module_prints_while_imported_is_not_on_standard_output(
     assert capsys.readouterr() == ("", "1\n")
 
 
-@pytest.mark.parametrize("claims", [("F1",), ("F1:8", "F2"), ()])
+@pytest.mark.parametrize("claims", [("F1",), ("F1:8", "F2"), (), ("L4", *sorted({*DECLARATIONS} - {LEASE})), (LEASE,)])
 def test_claims_are_taken_as_documented(claims: tuple[str, ...]) -> None:
     """`F1:K` is a claim like the others (docs/spec.md)."""
     made = type("Claims", (StorageLock,), {"claims": claims})
     assert provider_from(made, name="x").claims == tuple(sorted(claims))
 
 
-@pytest.mark.parametrize("claims", ["F1", ("F3",), ("F1:",), ("F1:-1",), (1,)])
+@pytest.mark.parametrize("claims", ["F1", ("F3",), ("F1:",), ("F1:-1",), (1,), 5, ("no lease",)])
 def test_other_claims_are_refused(claims: object) -> None:
     """With what is expected."""
     with pytest.raises(ConfigError, match="F1:K"):
         provider_from(type("Claims", (StorageLock,), {"claims": claims}), name="x")
+
+
+def test_a_lock_has_a_lease_or_none() -> None:
+    """Two declarations that contradict each other are refused."""
+    with pytest.raises(ConfigError, match="a lease or none"):
+        provider_from(type("Claims", (StorageLock,), {"claims": (LEASE, NO_LEASE)}), name="x")
 
 
 def test_a_variant_of_the_old_form_is_refused_by_name(tmp_path: Path) -> None:

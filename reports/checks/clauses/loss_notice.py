@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from lockref.claims import LOSSES
 from lockref.history import ABSENT, Kind, Op
 from lockref.stores.port import Outcome
 from reports.checks.clauses.belief import describe_tenure
@@ -32,9 +33,6 @@ from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import renumber
 from reports.checks.rulings import Violations
-
-CLAIM = "L4"
-"""The claim of a provider whose lock reports every loss to its listener (`claims` of the runs table)."""
 
 TOO_LATE, NOT_REPORTED, WITHOUT_CAUSE = range(3)
 KINDS = ("told too late", "loss not reported", "told without cause")
@@ -281,7 +279,7 @@ class _Record:
 
 def _claims_reports(case: Case) -> Flags:
     """Per run: the lock claims to report every loss to its listener."""
-    return np.array([CLAIM in claims for claims in case.runs.lists("claims")], dtype=np.bool_)
+    return np.array([LOSSES in claims for claims in case.runs.lists("claims")], dtype=np.bool_)
 
 
 def _first_rows(case: Case, ops: tuple[Op, ...]) -> Ints:
