@@ -149,8 +149,9 @@ apply). `rate_error_ppm` is the largest clock rate error (ρ). `must_happen`
 names the situations without which the run proves nothing; `claims` the
 optional clauses that the provider promises, and what it declares of itself
 (`lockref.claims`). `unsafe` says what RFC-91 would forbid about the lock's timing; null where it forbids nothing.
-`event_count` is how many events the run recorded: a record with fewer was cut off, one with more is damaged. `is_inferred`: nobody
-described the run, so that its clock bounds are unknown; where it is described, a bound that is null counts as none.
+`event_count` is how many events the run recorded: a record with fewer was cut off, one with more is damaged.
+`is_inferred`: nobody described the run, so that its clock bounds are unknown; where it is described, a bound that is
+null counts as none.
 `node_providers`: node to the provider that it ran, of runs with several; null where all ran `provider`.
 `lock_protocols`: lock to the protocol by which it tells of its grants (`reports.checks.facts.sources.protocols`); a
 lock that is not named keeps a record under compare-and-set. `watch_ns`: for how long a waiter of this lock must have
