@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from lockref.storage.config import StorageLockConfig
     from lockref.storage.lock import StorageLock
     from lockref.storage.operations import release_at_exit
-    from lockref.stores.port import ObjectStore, Outcome
+    from lockref.stores.port import ObjectStore
     from lockref.stores.uri import open_store
+    from lockref.words import Outcome
 
 __version__ = "0.1.0"
 
@@ -44,7 +45,7 @@ _HOMES = {
     "LockTimeout": "lockref.errors",
     "LockrefError": "lockref.errors",
     "ObjectStore": "lockref.stores.port",
-    "Outcome": "lockref.stores.port",
+    "Outcome": "lockref.words",
     "OutcomeUnknown": "lockref.errors",
     "RecordView": "lockref.provider",
     "ReleaseFailed": "lockref.errors",

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 
 TrueNs = NewType("TrueNs", int)
 """True time: the world's in a simulation, the host's monotonic clock in a real run."""
@@ -34,49 +34,6 @@ TrueNs = NewType("TrueNs", int)
 FORMAT_VERSION = 1
 Stamp = tuple[int, int, int, str]
 """When and who, read together: true time, wall and monotonic reading of the process, name of the running task."""
-
-ABSENT = -(2**63)
-"""Stands for "no value" in integer columns while recording; null in Arrow."""
-
-
-class Kind(IntEnum):
-    """What happened. The numbers are part of the format.
-
-    CALL, RETURN         a client calls the lock, and gets an answer
-    SENT, APPLIED, REPLIED   a request leaves the client, takes effect, is answered
-    BELIEVED, DISBELIEVED    the guard said yes, said no (see docs/history.md)
-    EFFECT               a protected write reached its resource
-    FAULT                the world was disturbed; `detail` says how
-    CLOCK                a clock was stepped or frozen
-    """
-
-    CALL = 0
-    RETURN = 1
-    SENT = 2
-    APPLIED = 3
-    REPLIED = 4
-    BELIEVED = 5
-    DISBELIEVED = 6
-    EFFECT = 7
-    FAULT = 8
-    CLOCK = 9
-
-
-class Op(IntEnum):
-    """Which operation. ACQUIRE, RENEW and RELEASE serve calls and the store writes behind them."""
-
-    NONE = 0
-    ACQUIRE = 1
-    RENEW = 2
-    RELEASE = 3
-    READ = 4
-    WRITE = 5
-    DELETE = 6
-    GUARD = 7
-    APPEND = 8
-    INCREMENT = 9
-    COMMIT = 10
-
 
 INTEGER_COLUMNS = ("seq", "at_ns", "wall_ns", "mono_ns", "request", "attempt", "token", "valid_until_ns")
 TEXT_COLUMNS = ("node", "task", "lock", "if_version", "version", "content", "owner", "detail")
@@ -174,9 +131,6 @@ CHILD_SUFFIX = "-child"
 
 REQUESTS_PER_PROCESS = 10**12
 """In a real run over several processes, the request numbers of the n-th begin at (n - 1) times this."""
-
-IF_ABSENT = "absent"
-"""`if_version` of a write that requires that there is no object; "" is a write without condition."""
 
 
 class Recorder:

@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from lockref.history import ABSENT, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Op, Outcome
 
 P_co = TypeVar("P_co", covariant=True)
 
@@ -29,7 +28,7 @@ class Request(NamedTuple):
 
     client: the node that sends it. service: the name of who shall answer.
     verb: what the service shall do, in its own words. key: the object or item.
-    condition: "" for none, `history.IF_ABSENT`, a version, or what else this
+    condition: "" for none, `words.IF_ABSENT`, a version, or what else this
         service compares before it acts.
     body: bytes that are written, or plain data; None where there is none.
     op: READ, WRITE or DELETE, as the client of the port knows it. The recorder

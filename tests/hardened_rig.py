@@ -22,7 +22,8 @@ from lockref.storage.config import StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.words import Outcome
 
 KEY = "table/.hoodie/.locks/table_lock.json"
 FENCE_KEY = "table/.hoodie/.locks/table_lock.fence.json"

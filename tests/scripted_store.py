@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import CLAUSES
+from lockref.words import Outcome
 from scenarios.probe.calls import (
     ANYTHING,
     COPY,

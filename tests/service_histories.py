@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from tests.histories import LOCK, Held, History
 
 TIMING: dict[str, Any] = {

@@ -14,7 +14,7 @@ from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.ports import Channel
 from lockref.runtime import Runtime, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 from lockref.ports import Reply
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 CONNECT, PING, CLOSE = "connect", "ping", "close"
 """Verbs about the session itself."""

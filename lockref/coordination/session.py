@@ -44,10 +44,9 @@ from lockref.coordination.port import change as change_operation
 from lockref.coordination.port import create as create_operation
 from lockref.coordination.port import delete as delete_operation
 from lockref.errors import BackendUnavailable, ConfigError
-from lockref.history import IF_ABSENT, Op
 from lockref.ports import Channel, PipeliningChannel, PortKind, PushChannel, Reconnected, Reply, Request
 from lockref.runtime import MonoNs, Runtime, WallNs
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Op, Outcome
 
 KEEPALIVES_PER_TIMEOUT: Final = 4
 """So many requests confirm the contact within one session timeout."""

@@ -29,10 +29,10 @@ from lockref.coordination.port import (
     create,
     is_failure,
 )  # fmt: skip
-from lockref.history import IF_ABSENT, Op
 from lockref.ports import Channel, PortKind, Reply, Request
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.words import IF_ABSENT, Op, Outcome
 
 FOLDER: Final = "/leases"
 SESSION_TIMEOUT_NS: Final = 30 * NS_PER_S

@@ -46,7 +46,7 @@ from lockref.coordination.port import (
 )  # fmt: skip
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 _FAILURES: Final = {
     errors.NoNodeError: Failure.NO_NODE,

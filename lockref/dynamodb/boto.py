@@ -38,7 +38,7 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.clouds.aws import NO_ANSWER, aws_client, explain, status_and_code
 from lockref.stores.clouds.statuses import classify, reason_text
 from lockref.stores.clouds.wire import bounded
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 _CREATING_PAUSE_NS: Final = 50_000_000
 """How long to wait between two looks at a table that is being made."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lockref.dynamodb.table import GET, GET_EVENTUAL, answer, applied
 from lockref.ports import Reply, Request
 from lockref.runtime import Mutex, Runtime, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 
 @dataclass(slots=True)

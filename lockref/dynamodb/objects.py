@@ -13,7 +13,8 @@ from lockref.dynamodb.table import KEY, VERSION, Clause, Item, TableClient, abse
 from lockref.ports import Reply
 from lockref.runtime import Runtime, ThreadRuntime
 from lockref.stores.keys import check_key
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.stores.port import ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.words import Outcome
 
 BYTES: Final = "bytes"
 """The attribute that holds an object's bytes, of type B."""

@@ -10,7 +10,8 @@ from typing import Any, Final
 from lockref.dynamodb.item import OWN
 from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes
 from lockref.ports import Reply
-from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.words import Outcome
 
 MARK: Final = "mark"
 """The attribute that holds the fence's mark, a number, in the item beside a lock's row."""

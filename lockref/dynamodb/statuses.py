@@ -14,7 +14,7 @@ from typing import Final
 
 from lockref.ports import Reply
 from lockref.stores.clouds.statuses import StatusRow, classify, reason_text
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 
 def _rows(outcome: Outcome, why: str, *codes: str, status: int = 400) -> tuple[StatusRow, ...]:

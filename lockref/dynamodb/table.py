@@ -14,9 +14,8 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, Self
 
 from lockref.errors import ConfigError
-from lockref.history import IF_ABSENT, Op
 from lockref.ports import Channel, PortKind, Reply, Request
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Op, Outcome
 
 GET, GET_EVENTUAL, PUT, UPDATE, DELETE = "get", "get_eventual", "put", "update", "delete"
 """The verbs. `get_eventual` may show an older state: a read that is not strongly consistent."""

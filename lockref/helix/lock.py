@@ -38,7 +38,7 @@ from lockref.helix.records.views import decode_state
 from lockref.helix.state_model import StateModel, Transition
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event, MonoNs, Task
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 CLUSTER: Final = "locks"
 RESOURCE: Final = "locks"

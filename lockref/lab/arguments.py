@@ -6,7 +6,7 @@ Raised as ConfigError in a line that names the call, because the mistake is the 
 from __future__ import annotations
 
 from lockref.errors import ConfigError
-from lockref.history import IF_ABSENT
+from lockref.words import IF_ABSENT
 
 
 def is_text(value: object) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lockref.history import ABSENT, Op, detail
+from lockref.history import detail
 from lockref.provider import LockView
+from lockref.words import ABSENT, Op
 
 Row = tuple[str, Op, LockView | None]
 """Lock, what becomes of it, and what the body says of it; None where it says nothing."""

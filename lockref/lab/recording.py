@@ -16,13 +16,14 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from lockref.history import Kind, Op, Recorder, Stamp
+from lockref.history import Recorder, Stamp
 from lockref.lab.lock_rows import LockRows, lock_columns
 from lockref.ports import Channel, PortKind, PushChannel, Reply, Request
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
-from lockref.stores.port import ObjectStore, Outcome
+from lockref.stores.port import ObjectStore
+from lockref.words import Kind, Op, Outcome
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _KIND_REPLIED = Kind.REPLIED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic
 from lockref.locks import messages
 from lockref.locks.values import Attempt, Lease, Purpose, R, Refusal, Reserved, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, MonoNs
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 if TYPE_CHECKING:
     from lockref.locks.client import LeaseClient

@@ -12,7 +12,8 @@ from lockref.locks.notices import Notices
 from lockref.locks.rules import Rules
 from lockref.locks.values import Attempt, ConditionalStore, Found, Lease, Purpose, R, Sight, Stored
 from lockref.runtime import Runtime
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 
 
 @dataclass(eq=False)
@@ -27,8 +28,7 @@ class Cell(Generic[R]):
     rules: Rules
     runtime: Runtime
     notices: Notices
-    # The highest fencing token that it ever saw: its only state.
-    token_max: int = field(default=0, init=False)
+    token_max: int = field(default=0, init=False)  # The highest fencing token that it ever saw: its only state.
 
     def new_nonce(self) -> str:
         """H22: no two writes of ours have equal bytes, so their versions differ even where versions are hashes (A6)."""

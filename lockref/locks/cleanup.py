@@ -13,7 +13,7 @@ from lockref.locks.cell import Cell
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import Attempt, Ending, LeaseTerms, Moment, Purpose, R, Sight, Step, Stored
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 _RELEASE_TRIES_MAX = 6
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from lockref.locks.values import Attempt, Deadline, LeaseTerms, Moment, R, Reason, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 
 _BACKOFF_FIRST_NS, _BACKOFF_NS_MAX = 50 * NS_PER_MS, 2 * NS_PER_S
 # Any other answer, a 412 and silence among them, is a reason to look (A2, H5).

@@ -67,7 +67,8 @@ from typing import Generic, Protocol, TypeVar
 
 from lockref.locks.decisions import next_token
 from lockref.locks.values import UNFENCED, ConditionalStore, Record, Refusal, Reserved, Stored
-from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.words import Outcome
 
 BLOCK = 1_000
 """How many tokens one write of the fence object reserves."""

@@ -27,7 +27,8 @@ from lockref.locks.values import Moment, Reason, Stored, Take, Wait
 from lockref.locks.waiting import Shortcut, Waiting
 from lockref.provider import Grant, LockEvent, LockEventKind, LockListener, hears_metrics
 from lockref.runtime import NS_PER_S, Runtime, WallNs
-from lockref.stores.port import Outcome, ReadReply, WriteReply
+from lockref.stores.port import ReadReply, WriteReply
+from lockref.words import Outcome
 
 LOG = logging.getLogger("lockref")
 LOG.addHandler(logging.NullHandler())

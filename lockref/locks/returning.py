@@ -11,7 +11,7 @@ from typing import Any
 
 from lockref.locks.acquisition import Acquisition
 from lockref.locks.values import R, Reserved, Step, Stored, Take, Wait
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 
 class ReturningAcquisition(Acquisition[R]):

@@ -38,7 +38,6 @@ class Tenure(Generic[R]):
         runtime = self.runtime
         if self.has_ended or self.loss_reason is not None:
             return False
-        # As `Deadline.remaining_ns` is 0, in place: this is what a lock is asked most often.
         deadline = self.lease.attempt.deadline
         if runtime.monotonic_ns() >= deadline.mono_ns or runtime.wall_ns() >= deadline.wall_ns:
             self.has_lapsed = True

@@ -24,7 +24,8 @@ from typing import Final
 from lockref.errors import ConfigError
 from lockref.locks.notices import AuditState
 from lockref.runtime import NS_PER_MS, Runtime, WallNs
-from lockref.stores.port import ObjectStore, Outcome
+from lockref.stores.port import ObjectStore
+from lockref.words import Outcome
 
 SWITCH_NAME: Final = "audit_enabled.json"
 SWITCH_FIELD: Final = "STORAGE_LOCK_AUDIT_SERVICE_ENABLED"

@@ -11,7 +11,7 @@ from lockref.locks.values import Purpose, Step
 from lockref.runtime import NS_PER_MS
 from lockref.storage import lockfile
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 
 class ClosesAtExit(Protocol):

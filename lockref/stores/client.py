@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from lockref.history import IF_ABSENT, Op
 from lockref.lab.arguments import require_key, require_version, require_write
 from lockref.ports import Channel, PortKind, Reply, Request
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.words import IF_ABSENT, Op
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _OP_READ = Op.READ

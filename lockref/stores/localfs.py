@@ -28,7 +28,8 @@ from urllib.parse import quote
 
 from lockref.runtime import NS_PER_MS, Runtime, ThreadRuntime
 from lockref.stores.keys import check_key
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
+from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
+from lockref.words import Outcome
 
 CAPABILITIES = StoreCapabilities(dialect="memory", versions_repeat=False, conditional_delete=True)
 """No status codes of its own: it answers like the store in memory."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from lockref.runtime import Mutex, Runtime, ThreadRuntime
 from lockref.stores.keys import check_key
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.stores.port import ReadReply, StoreCapabilities, Version, WriteReply
+from lockref.words import Outcome
 
 CAPABILITIES = StoreCapabilities(dialect="memory", versions_repeat=False, conditional_delete=True)
 

@@ -19,23 +19,12 @@ absence means something else than a successor (H15, U9).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NewType, Protocol, runtime_checkable
+
+from lockref.words import Outcome
 
 Version = NewType("Version", str)
 """An opaque version token: an S3 or Azure ETag, a GCS generation. Equality is all it has."""
-
-
-class Outcome(IntEnum):
-    """The closed set of answers to a request. Order and numbers are part of the history format."""
-
-    NONE = 0
-    APPLIED = 1
-    PRECONDITION_FAILED = 2
-    CONFLICT = 3
-    THROTTLED = 4
-    REJECTED = 5
-    AMBIGUOUS = 6
 
 
 # Python 3.11 takes long to find a member of an enumeration, and this one is asked for with every reply.

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT, Op
+from lockref.words import ABSENT, Op
 from reports.checks.facts.columns import Events, Flags, Ints
 from reports.checks.facts.commits import is_commit
 from reports.checks.facts.effects import Effects

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.classes import checks_tokens, class_table
 from reports.checks.clauses.answers import check_answers
 from reports.checks.clauses.belief import check_belief_exclusion

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.spec import CLAUSES, HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
 

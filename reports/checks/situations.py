@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT, CHILD_SUFFIX, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.history import CHILD_SUFFIX
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.clauses.answers import grants_end, meets_another_grant
 from reports.checks.clauses.takeover import are_resumed
 from reports.checks.facts.case import Case

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.errors import ConfigError, Location
-from lockref.history import Kind, Op
+from lockref.words import Kind, Op
 from reports.account import judged_history
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Ints

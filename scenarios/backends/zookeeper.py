@@ -29,7 +29,7 @@ from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable
 from lockref.java import JavaHome, search_java
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.backends.pins import LOOPBACK, Launch
 from scenarios.backends.readiness import PortTaken
 from scenarios.backends.server_process import ServerProcess, free_port

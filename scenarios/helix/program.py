@@ -31,7 +31,7 @@ from lockref.helix.records.messages import Message
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import StateModel
 from lockref.runtime import NS_PER_S, Runtime, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 CONTROLLER: Final = "controller"
 REQUEST_TIMEOUT_NS: Final = 5 * NS_PER_S

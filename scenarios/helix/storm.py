@@ -28,7 +28,7 @@ from lockref.helix.cluster.configured import creates
 from lockref.helix.cluster.declared import Cluster, RebalanceMode, Resource
 from lockref.helix.lock import LOCK_UNLOCK
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.backends.zookeeper import ZooKeeperServers, started_zookeeper
 from scenarios.helix import controller_process, participants_process
 from scenarios.peers.process import Peer

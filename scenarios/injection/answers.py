@@ -11,8 +11,8 @@ from http import HTTPStatus
 from typing import Final
 
 from lockref.ports import Reply
-from lockref.stores.port import Outcome
 from lockref.stores.uri import AZURE
+from lockref.words import Outcome
 from scenarios.injection.http_messages import Answer
 
 REFUSED: Final = {409: Outcome.CONFLICT, 412: Outcome.PRECONDITION_FAILED, 429: Outcome.THROTTLED}

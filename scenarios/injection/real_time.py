@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from lockref.errors import ConfigError, LockrefError
-from lockref.history import Kind, Recorder, Stamp
+from lockref.history import Recorder, Stamp
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.port import ObjectStore, Outcome
+from lockref.stores.port import ObjectStore
+from lockref.words import Kind, Outcome
 from scenarios.backends.server_process import RestartableServer
 from sim.kernel.clocks import WALL_EPOCH_NS
 

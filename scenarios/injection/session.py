@@ -19,12 +19,12 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self, cast
 
-from lockref.history import Op, Recorder
+from lockref.history import Recorder
 from lockref.ports import TIMED_OUT, Channel, Reply, Request
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
 from lockref.stores.uri import StoreAddress
+from lockref.words import Op, Outcome
 from scenarios.injection.answers import REFUSED, refusal, reply_of
 from scenarios.injection.at_work import PlanAtWork
 from scenarios.injection.feasible import announced_clients

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 READ: Final = "read"
 PUT: Final = "put"

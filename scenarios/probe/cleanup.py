@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import (
     ABORT,
     DELETE,

@@ -23,7 +23,7 @@ from google.auth.exceptions import GoogleAuthError
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.clouds.wire import BoundedSocket, bounded
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import Answer, Call, Dialect, HttpReply
 
 REQUEST_TIMEOUT_NS: Final = 10 * NS_PER_S

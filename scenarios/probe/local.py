@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from lockref.runtime import ThreadRuntime
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
 from lockref.stores.probe import start_barrier
+from lockref.words import Outcome
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call, Inexpressible, Refusals, WriteMode
 
 if TYPE_CHECKING:

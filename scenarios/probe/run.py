@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import CLAUSES
+from lockref.words import Outcome
 from scenarios import interrupts
 from scenarios.probe.calls import ANYTHING, PUT, READ, Answer, Call
 from scenarios.probe.cleanup import LOST_AT_ONCE_NS, Residue, remove_all

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios import interrupts
 from scenarios.probe import exchange, local
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, WRITES, Answer, Call

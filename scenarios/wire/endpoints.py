@@ -18,10 +18,11 @@ from functools import partial
 from types import TracebackType
 from typing import Self, final
 
-from lockref.history import Op, Recorder
+from lockref.history import Recorder
 from lockref.ports import Request
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import ThreadRuntime
+from lockref.words import Op
 from scenarios.injection.answers import refusal, reply_of
 from scenarios.injection.at_work import PlanAtWork
 from scenarios.injection.certificates import Authority

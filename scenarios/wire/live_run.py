@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.history import Kind, detail, digests, runs_table
+from lockref.history import detail, digests, runs_table
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.uri import StoreAddress
+from lockref.words import Kind
 from reports.history_files import write_runs
 from scenarios import interrupts
 from scenarios.backends.server_process import RestartableServer

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from lockref.errors import LockrefError
-from lockref.history import ABSENT, IF_ABSENT, Kind, Op, Recorder, Stamp, detail
+from lockref.history import Recorder, Stamp, detail
 from lockref.lab.lock_rows import lock_columns
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
 from scenarios.wire.dates import date_ns
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import Dialect, ObjectReply, ObjectRequest, State

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
+from lockref.words import Outcome
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.backends import is_started_here, resolve_backend

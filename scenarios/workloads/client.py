@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
-from lockref.history import ABSENT, Kind, Op, Recorder, Stamp
+from lockref.history import Recorder, Stamp
 from lockref.lab.contract import checked_grant, checked_yes
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from scenarios.workloads.resource import Protected, ResourceClient, Write
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.

@@ -7,8 +7,7 @@ again and commits on top of its successor; only a token would.
 
 from __future__ import annotations
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from scenarios.workloads.resource import Effect, Write
 
 

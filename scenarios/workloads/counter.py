@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from scenarios.workloads.resource import Effect, Write
 
 

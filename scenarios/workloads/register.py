@@ -6,8 +6,7 @@ is worth: the same pause that is harmless with a token is harm without one.
 
 from __future__ import annotations
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from scenarios.workloads.resource import Effect, Write
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lockref.errors import LockError, OutcomeUnknown
-from lockref.history import ABSENT, Kind, Op, Recorder
+from lockref.history import Recorder
 from lockref.ports import TIMED_OUT, Channel, PortKind, Reply, Request
 from lockref.runtime import NS_PER_S, Mutex
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _KIND_EFFECT = Kind.EFFECT

@@ -6,8 +6,7 @@ the same number twice. The list checks nothing.
 
 from __future__ import annotations
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from scenarios.workloads.resource import Effect, Write
 
 

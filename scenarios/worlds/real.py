@@ -37,15 +37,15 @@ from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, OutcomeUnknown
-from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Recorder, detail, digests, runs_table
+from lockref.history import REQUESTS_PER_PROCESS, Recorder, detail, digests, runs_table
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
 from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import Outcome
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
+from lockref.words import ABSENT, Kind, Outcome
 from reports.checks.situations import STRUCK
 from reports.history_files import write_runs
 from scenarios.backends.server_process import RestartableServer

@@ -7,7 +7,8 @@ from itertools import zip_longest
 from typing import Any
 
 from lockref.errors import DeterminismError
-from lockref.history import ABSENT, Recorder, to_table
+from lockref.history import Recorder, to_table
+from lockref.words import ABSENT
 
 
 def first_difference(one: Recorder, other: Recorder) -> str | None:

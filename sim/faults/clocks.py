@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from lockref.history import Kind, detail
+from lockref.history import detail
+from lockref.words import Kind
 from sim.faults.fault import Fault, StateFault
 from sim.faults.quantities import Duration, NodeName, Quantity, Rate, Shift
 from sim.kernel.clocks import PPM

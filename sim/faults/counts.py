@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lockref.history import Kind, detail
+from lockref.history import detail
+from lockref.words import Kind
 from sim.faults.fault import Fault, RequestFault
 from sim.kernel.clocks import WALL_EPOCH_NS
 

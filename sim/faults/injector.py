@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeGuard
 
 from lockref.errors import ConfigError
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from sim.faults.counts import ArmedFault, FaultCounts
 from sim.faults.fault import CUTS, Cut, Fault, RequestFault, StateFault, Trigger
 from sim.kernel.streams import derive

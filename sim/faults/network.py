@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from sim.faults.fault import Fault, Interference, RequestFault, StateFault, Treatment
 from sim.faults.quantities import Duration, Groups
 

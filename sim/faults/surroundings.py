@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lockref.errors import ConfigError
-from lockref.history import Kind, Stamp
+from lockref.history import Stamp
+from lockref.words import Kind
 
 if TYPE_CHECKING:
     from sim.kernel.clocks import NodeClock

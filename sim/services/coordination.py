@@ -41,10 +41,9 @@ from lockref.coordination.port import (
     failed,
 )  # fmt: skip
 from lockref.coordination.znodes import Applied, Tree
-from lockref.history import Op
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_MS
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from sim.services.service import EXPIRE, Refusal, ServiceContext, refused, unknown_act
 
 EXPIRE_SESSION = "expire_session"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lockref.errors import ConfigError
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 
 class Versions(StrEnum):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lockref.history import Kind, Op, Recorder
+from lockref.history import Recorder
 from lockref.lab.lock_rows import LockRows, lock_columns
 from lockref.lab.recording import content_id
 from lockref.ports import Reply, Request
 from lockref.provider import LockView, StateDecoder
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import Kernel
 from sim.services.service import Service

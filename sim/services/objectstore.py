@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from lockref.history import IF_ABSENT, Op
 from lockref.ports import Reply, Request
 from lockref.stores.client import DELETE, PUT, READ
-from lockref.stores.port import Outcome, StoreCapabilities
+from lockref.stores.port import StoreCapabilities
+from lockref.words import IF_ABSENT, Op, Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.dialects import Dialect, Versions
 from sim.services.service import EXPIRE, ServiceContext, refused, unknown_act

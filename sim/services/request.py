@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lockref.history import Op
 from lockref.ports import Reply, Request
+from lockref.words import Op
 from sim.kernel.kernel import Task
 from sim.machine.network import Draw
 from sim.machine.nodes import Process

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lockref.ports import Reply, Request
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from sim.services.service import Refusal, ServiceContext, unknown_act
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from lockref.errors import ConfigError
-from lockref.history import Op
 from lockref.ports import Reply, Request
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from sim.services.dialects import outcome_of
 
 EXPIRE = "expire"

@@ -13,10 +13,9 @@ from lockref.dynamodb import statuses
 from lockref.dynamodb import table as port
 from lockref.dynamodb.objects import bytes_item
 from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, PUT, UPDATE
-from lockref.history import Op
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.service import EXPIRE, Refusal, ServiceContext, refused, unknown_act
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockref.ports import TIMED_OUT, Reconnected, Reply, Request
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from sim.kernel.kernel import Kernel
 from sim.kernel.sync import SimEvent
 from sim.machine.network import Network

@@ -18,9 +18,9 @@ from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.clouds.azure_account import find_account
 from lockref.stores.clouds.azure_client import make_client, make_session
-from lockref.stores.port import Outcome
 from lockref.stores.probe.races import race
 from lockref.stores.uri import parse_store_uri
+from lockref.words import Outcome
 from scenarios.backends.buckets import create_bucket
 from tests.backends.conftest import on
 

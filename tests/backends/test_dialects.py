@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import ObjectStore, Outcome, Version
+from lockref.stores.port import ObjectStore, Version
+from lockref.words import Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService

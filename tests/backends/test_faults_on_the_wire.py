@@ -14,8 +14,8 @@ from lockref.errors import CapabilityMissing, ConfigError
 from lockref.history import Recorder, runs_table, to_table
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
+from lockref.words import Outcome
 from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import decide

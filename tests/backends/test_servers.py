@@ -16,8 +16,8 @@ import pytest
 
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
 from lockref.stores.uri import StoreAddress, open_store
+from lockref.words import Outcome
 from scenarios.backends import BACKENDS, backend_status, resolve_backend, start_backend
 from scenarios.backends.pins import Backend, Image, Launch, Native
 from scenarios.backends.readiness import await_ready

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome
 from lockref.stores.uri import open_store, parse_store_uri
+from lockref.words import Outcome
 from scenarios.injection.faultproxy import FaultProxy
 from sim.faults.answers import Error
 from sim.faults.network import Delay, LoseReply

@@ -39,8 +39,8 @@ from lockref.dynamodb.table import (
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
 from lockref.stores.uri import parse_store_uri
+from lockref.words import Outcome
 from scenarios.backends import RunningBackend
 from scenarios.backends.pins import LOOPBACK
 from sim.services.table import TableService

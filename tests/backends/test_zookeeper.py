@@ -23,8 +23,8 @@ from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
 from lockref.stores.uri import parse_store_uri
+from lockref.words import Outcome
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from scenarios.backends import resolve_backend

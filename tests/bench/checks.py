@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from lockref.history import Kind, Op, Recorder, runs_table, to_table
-from lockref.stores.port import Outcome
+from lockref.history import Recorder, runs_table, to_table
+from lockref.words import Kind, Op, Outcome
 from reports.checks import judge
 from reports.checks.second_opinion.token_order import LockOp, Result, find_illegal
 from tests.bench.figures import Figure, Spread, seconds, warm

@@ -24,8 +24,9 @@ from lockref.ports import Channel
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.client import StoreChannel
-from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ObjectStore, ReadReply, Version, WriteReply
 from lockref.stores.uri import open_store, parse_store_uri
+from lockref.words import Outcome
 from reports.checks import judge_with_handoffs
 from scenarios.backends import start_backend, table_uri
 from scenarios.definition.load import load_scenario

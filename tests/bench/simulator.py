@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import simpy
 
-from lockref.history import Kind, Recorder
+from lockref.history import Recorder
 from lockref.lab.loading import load_provider
+from lockref.words import Kind
 from reports.checks import judge
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario, parse_scenario

@@ -18,7 +18,7 @@ from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, OutcomeU
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.peers.delta.situations import (
     KEY_VALUE,
     LOST,

@@ -6,7 +6,7 @@ import json
 
 from lockref.provider import Grant, LockContext, RecordView
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 
 class TerraformLike:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from lockref.errors import LockError, LockLost, LockNotHeld, OutcomeUnknown, ReleaseFailed, StoreRejected
 from lockref.provider import Grant, LockContext, RecordView
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Task, WallNs
-from lockref.stores.port import Outcome, ReadReply, Version
+from lockref.stores.port import ReadReply, Version
+from lockref.words import Outcome
 
 
 def decode_line(body: bytes) -> RecordView | None:

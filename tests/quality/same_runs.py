@@ -21,8 +21,9 @@ from pathlib import Path
 import click
 
 from lockref.errors import ConfigError
-from lockref.history import IF_ABSENT, ROW_COLUMNS, Kind, Recorder
+from lockref.history import ROW_COLUMNS, Recorder
 from lockref.lab.loading import load_provider
+from lockref.words import IF_ABSENT, Kind
 from scenarios.batch import run_seeds
 from scenarios.definition.load import catalogue, load_scenario
 

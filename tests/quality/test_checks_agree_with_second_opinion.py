@@ -6,9 +6,8 @@ import random
 
 import pytest
 
-from lockref.history import Op
 from lockref.lab.loading import load_provider
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from reports.checks import judge
 from reports.checks.second_opinion.crosscheck import crosscheck
 from reports.checks.spec import SAFETY

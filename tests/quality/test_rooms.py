@@ -27,7 +27,7 @@ MAY_IMPORT = {
 
 REPORTS_KNOW = {
     "lockref.atomic_files", "lockref.claims", "lockref.errors", "lockref.history", "lockref.java",
-    "lockref.lab.spool", "lockref.stores.port",
+    "lockref.lab.spool", "lockref.words",
 }  # fmt: skip
 """What the reports may know of the reference: the history record, its outcomes, what locks claim, errors, and which
 Java there is."""

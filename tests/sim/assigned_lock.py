@@ -9,7 +9,8 @@ from lockref.errors import LockNotHeld
 from lockref.provider import Grant, LockContext, RecordView
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import ObjectStore, Outcome
+from lockref.stores.port import ObjectStore
+from lockref.words import Outcome
 
 SERVICE = "assignments"
 TIMEOUT_NS = 500 * NS_PER_MS

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 
 from lockref.errors import LockError
-from lockref.history import Kind, Op
 from lockref.lab.contract import OneRecord
 from lockref.ports import Request
 from lockref.provider import RecordView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, WallNs
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import ObjectStore, Outcome, Version
+from lockref.stores.port import ObjectStore, Version
+from lockref.words import Kind, Op, Outcome
 from scenarios.workloads.resource import RESOURCE, Effect, Write
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.kernel.kernel import Budget, Schedule

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from lockref.history import Kind, to_table
+from lockref.history import to_table
 from lockref.lab.contract import OneRecord
 from lockref.runtime import NS_PER_MS
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
+from lockref.words import Kind
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.kernel.schedules import Schedule
 from sim.machine.network import NetworkModel

@@ -12,7 +12,7 @@ from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import ConfigError
 from lockref.history import to_table
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Pause

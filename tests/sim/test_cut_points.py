@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.history import Kind
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Outcome
 from sim.faults.answers import Error
 from sim.faults.fault import Trigger
 from sim.faults.network import Partition

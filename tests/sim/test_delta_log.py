@@ -14,7 +14,8 @@ from lockref.history import to_table
 from lockref.lab.loading import load_provider
 from lockref.runtime import ThreadRuntime
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, WriteReply
+from lockref.stores.port import WriteReply
+from lockref.words import Outcome
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from scenarios.batch import simulate_many

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lockref.history import Kind
+from lockref.words import Kind
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.clocks import Drift, Freeze, Offset, Slew, Step
 from sim.faults.fault import Fault, Trigger

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lockref.errors import LockError, LockLost, OutcomeUnknown, ReleaseFailed
-from lockref.history import Kind, to_table
+from lockref.history import to_table
 from lockref.lab.contract import OneRecord
 from lockref.lab.loading import load_provider
 from lockref.provider import LockContext, LockSettings
@@ -21,6 +21,7 @@ from lockref.storage import lockfile
 from lockref.storage.hudi.lock_manager import HudiLock
 from lockref.storage.lock import StorageLock
 from lockref.stores.client import OBJECT_STORE
+from lockref.words import Kind
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from sim.faults.answers import GhostWrite, HiddenRetry

@@ -10,7 +10,7 @@ from lockref.coordination.port import CHILDREN, CLOSE, CONNECT, MULTI, PING, SYN
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from tests.sim.helix_world import PATHS, RESOURCE, Asked, Helix, paths_of, undisturbed
 
 LOCK = f"{RESOURCE}_0"

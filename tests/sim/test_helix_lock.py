@@ -23,7 +23,7 @@ from lockref.lab.loading import load_provider
 from lockref.ports import Reply, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.peers.helix.lock_player import Place, Subject, made
 from scenarios.peers.helix.lock_scripts import WAIT_MS, lock, stored
 from sim.faults.network import Partition

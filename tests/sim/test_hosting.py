@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from lockref.history import Kind
 from lockref.lab.recording import content_id
 from lockref.ports import PortKind, Reply, Request
 from lockref.provider import LockView
 from lockref.runtime import WallNs
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import ObjectStore, Outcome, Version
+from lockref.stores.port import ObjectStore, Version
+from lockref.words import Kind, Outcome
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.faults.process import Crash
 from sim.faults.stores import DeleteObject, IgnoreConditions

@@ -29,7 +29,8 @@ from lockref.storage.config import StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import ObjectStore, Outcome, ReadReply, WriteReply
+from lockref.stores.port import ObjectStore, ReadReply, WriteReply
+from lockref.words import Outcome
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node
 from sim.world import World

@@ -18,7 +18,8 @@ from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 from scenarios.batch import run_seeds
 from scenarios.definition.load import load_scenario
 from scenarios.run import RunOutcome, run_simulated

@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.history import Kind
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import Kind, Outcome
 from sim.faults.answers import Error
 from sim.faults.plan import FaultPlan
 from sim.faults.stores import DeleteObject, IgnoreConditions

@@ -6,7 +6,7 @@ import pytest
 
 from lockref.errors import LockError
 from lockref.ports import Reply, Request
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.workloads.resource import RESOURCE, Effect, ResourceClient, Write
 from sim.faults.answers import Error
 from sim.faults.fault import Trigger

@@ -8,10 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from lockref.errors import ConfigError
-from lockref.history import Kind
 from lockref.lab.contract import OneRecord
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Outcome
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.fault import Fault, Trigger
 from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, ReorderReplies

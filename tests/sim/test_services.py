@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.history import IF_ABSENT, Kind, Op
 from lockref.ports import TIMED_OUT, PushChannel, Reply, Request
 from lockref.provider import LockView
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import IF_ABSENT, Kind, Op, Outcome
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from lockref.history import Kind, runs_table, to_table
+from lockref.history import runs_table, to_table
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Version
+from lockref.words import Kind
 from reports.checks.judge import judge
 from sim.world import World
 from tests.unit.test_several_locks import KEY, MINE, OTHERS, body, decode

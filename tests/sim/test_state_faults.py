@@ -7,9 +7,8 @@ import json
 import pytest
 
 from lockref.errors import BudgetExceeded, ConfigError
-from lockref.history import Kind
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Outcome
 from sim.faults.clocks import Drift, Freeze, Offset, Slew, Step
 from sim.faults.fault import Fault, Trigger
 from sim.faults.generators import Shape, swarm

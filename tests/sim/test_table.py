@@ -25,10 +25,9 @@ from lockref.dynamodb.table import (
     to_bytes,
 )
 from lockref.errors import ConfigError
-from lockref.history import IF_ABSENT, Kind
 from lockref.lab.loading import load_provider
 from lockref.lab.recording import content_id
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Kind, Outcome
 from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import decide

@@ -13,7 +13,7 @@ from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.table import KEY, TABLE, VERSION, TableClient, absent, equals, text
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import decide

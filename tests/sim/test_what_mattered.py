@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from lockref.history import Kind
 from lockref.lab.contract import OneRecord
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import Kind, Outcome
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.clocks import SLEW_PPM_MAX, Drift, Freeze, Offset, Slew, Step
 from sim.faults.fault import Fault, Trigger

@@ -17,7 +17,8 @@ from lockref.dynamodb.item import LeaseItem
 from lockref.errors import CorruptRecord
 from lockref.ports import TIMED_OUT
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import Outcome
 from sim.faults.network import Partition
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.services.coordination import CoordinationService

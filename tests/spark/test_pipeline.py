@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from reports.formats.results import judged as judged_results

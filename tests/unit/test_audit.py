@@ -21,7 +21,8 @@ from lockref.storage.audit import (
 )
 from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, ReadReply
+from lockref.stores.port import ReadReply
+from lockref.words import Outcome
 from tests.hardened_rig import CONFIG, Rig, late_reply
 
 LOCKS = "table/.hoodie/.locks"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.history import Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from tests.histories import History, tables, verdict

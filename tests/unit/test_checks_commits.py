@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.history import Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from tests.histories import History, verdict
 
 ALL = ("DL1", "DL2", "DL3", "DL4", "DL5")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from tests.conditional_server import Bucket, serving

@@ -6,8 +6,7 @@ import dataclasses
 
 import pytest
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from tests.histories import Held, History
 
 SECOND = 1_000_000_000

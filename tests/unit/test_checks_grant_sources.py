@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.history import Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from reports.checks import Judgement, judge, judge_with_handoffs
 from reports.checks.facts.sources.protocols import SOURCES
 from reports.checks.spec import COMMITS

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lockref.history import Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from reports.checks import judge
 from tests.histories import Held, History, verdict
 

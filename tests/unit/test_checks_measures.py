@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.history import Op
+from lockref.words import Op
 from reports.checks.judge import measure
 from tests.histories import History, timed
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lockref.history import IF_ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Kind, Op, Outcome
 from reports.checks.spec import HELD, NOT_APPLICABLE, VIOLATED
 from tests.histories import LOCK, History
 

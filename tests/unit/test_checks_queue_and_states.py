@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from reports.checks import Judgement
 from tests.histories import LOCK
 from tests.service_histories import Service

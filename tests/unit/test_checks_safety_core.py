@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lockref.history import Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from reports.checks import VERDICT_SCHEMA, judge
 from reports.checks.rulings import Ruling, Violations, verdict_table
 from tests.histories import Held, History, tables, verdict

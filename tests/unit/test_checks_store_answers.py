@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lockref.history import REQUESTS_PER_PROCESS, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.history import REQUESTS_PER_PROCESS
+from lockref.words import Kind, Op, Outcome
 from reports.account import write_run
 from reports.checks import judge
 from reports.checks.summary import Summary

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
-from lockref.history import Op
+from lockref.words import Op
 from reports.checks.spec import CLAUSES
 from reports.formats.block import failure_block
 from reports.formats.results import Failure, load_results

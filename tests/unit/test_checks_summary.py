@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.history import Kind, Op
+from lockref.words import Kind, Op
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from tests.histories import History, summarised, tables, timed, verdict

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lockref.history import Kind, Op, runs_table
-from lockref.stores.port import Outcome
+from lockref.history import runs_table
+from lockref.words import Kind, Op, Outcome
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from tests.histories import History, tables, verdict

@@ -6,11 +6,11 @@ import pytest
 
 from lockref.dynamodb.table import KEY, VERSION, absent, equals, flag, number, text
 from lockref.errors import LockrefError
-from lockref.history import ABSENT, Kind, Op, Recorder, one_run, runs_table, to_table
+from lockref.history import Recorder, one_run, runs_table, to_table
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks import judge
 from reports.checks.facts.case import open_case
 from reports.checks.measures.commits import commit_figures

@@ -16,7 +16,7 @@ from lockref.errors import LockLost, LockNotAcquirable, LockNotHeld, OutcomeUnkn
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from tests.hardened_rig import ManualRuntime
 
 ROW = "s3://bucket/table"

@@ -19,7 +19,7 @@ from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotH
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from tests.hardened_rig import ManualRuntime
 
 ROW = "s3://lake/orders"

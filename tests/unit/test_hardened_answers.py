@@ -12,7 +12,8 @@ from lockref.errors import (
 )
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, WriteReply
+from lockref.stores.port import WriteReply
+from lockref.words import Outcome
 from tests.hardened_rig import (
     CONFIG,
     KEY,

@@ -13,7 +13,7 @@ from lockref.errors import (
 from lockref.locks.decisions import free_at_wall_ns
 from lockref.runtime import NS_PER_S
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from tests.hardened_rig import (
     BELIEVABLE_NS,
     CONFIG,

@@ -12,7 +12,8 @@ from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, WriteReply
+from lockref.stores.port import WriteReply
+from lockref.words import Outcome
 
 CONFIG = StorageLockConfig(
     base_path="s3://bucket/table",

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lockref.errors import HistoryUnreadable
-from lockref.history import Op, digests
+from lockref.history import digests
+from lockref.words import Op
 from reports.account import judged_history
 from reports.checks import decide, judge
 from reports.checks.summary import Summary

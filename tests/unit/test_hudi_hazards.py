@@ -11,7 +11,8 @@ from lockref.errors import CorruptRecord, OutcomeUnknown, ReleaseFailed
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.hudi.client import LockUpsertResult, ObjectStoreLockClient
 from lockref.storage.hudi.lock_manager import HoodieLockException
-from lockref.stores.port import Outcome, WriteReply
+from lockref.stores.port import WriteReply
+from lockref.words import Outcome
 from tests.unit.hudi_bench import EPOCH_NS, KEY, Bench, BenchHeartbeat
 
 SILENCE = WriteReply(outcome=Outcome.AMBIGUOUS)

@@ -14,7 +14,8 @@ from lockref.storage.hudi.client import (
 )
 from lockref.storage.lockfile import LockFile, serialize
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.words import Outcome
 from tests.unit.hudi_bench import KEY, ToldStore
 
 RECORD = LockFile("me", 1_700_000_000_000, expired=False)

@@ -13,7 +13,8 @@ from lockref.storage.hudi.client import LockGetResult, LockUpsertResult, ObjectS
 from lockref.storage.hudi.java_threads import JavaThreads
 from lockref.storage.hudi.lock_manager import HoodieLockException, LockState, StorageBasedLockProvider
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, WriteReply
+from lockref.stores.port import WriteReply
+from lockref.words import Outcome
 from tests.unit.hudi_bench import EPOCH_NS, FOLDER, KEY, SWITCH, Bench, BenchHeartbeat, Broken
 
 ENABLED = b'{"STORAGE_LOCK_AUDIT_SERVICE_ENABLED":true}'

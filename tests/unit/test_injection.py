@@ -11,11 +11,12 @@ from collections.abc import Iterator
 import pytest
 
 from lockref.errors import CapabilityMissing, ConfigError
-from lockref.history import Op, Recorder, to_table
+from lockref.history import Recorder, to_table
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_MS, ThreadRuntime
-from lockref.stores.port import Outcome, ReadReply
+from lockref.stores.port import ReadReply
 from lockref.stores.uri import parse_store_uri
+from lockref.words import Op, Outcome
 from scenarios.definition.load import load_scenario
 from scenarios.injection.announcing import Announcements, AnnouncingChannel
 from scenarios.injection.feasible import (

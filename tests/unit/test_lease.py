@@ -23,7 +23,8 @@ from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, R
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.lockfile import LockFile
 from lockref.storage.writer import LockFileWriter
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 
 TERMS = LeaseTerms(
     validity_ns=10 * NS_PER_S,

@@ -10,7 +10,8 @@ from lockref.lab.loading import load_provider
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, LockSettings, RecordView
 from lockref.runtime import ThreadRuntime
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, WriteReply
+from lockref.stores.port import ReadReply, StoreCapabilities, WriteReply
+from lockref.words import Outcome
 
 
 class Listener:

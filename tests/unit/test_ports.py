@@ -11,7 +11,8 @@ from lockref.history import Recorder, to_table
 from lockref.lab.recording import Journal, recorded_store
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.words import Outcome
 
 CALLS = [
     lambda store, _: store.read("k"),

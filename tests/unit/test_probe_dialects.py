@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.stores.port import Outcome
 from lockref.stores.uri import parse_store_uri
+from lockref.words import Outcome
 from scenarios.probe.calls import (
     BEGIN_UPLOAD,
     COMPLETE,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.stores.port import Outcome
 from lockref.stores.probe import fingerprint
 from lockref.stores.probe.clauses import CLAUSES, CONDITIONS, DESIGNS, Verdict
 from lockref.stores.uri import parse_store_uri
+from lockref.words import Outcome
 from reports.formats.exit_codes import worst
 from scenarios.probe import gate
 from scenarios.probe.calls import PUT, Answer, Call

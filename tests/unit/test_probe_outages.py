@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import CLAUSES
+from lockref.words import Outcome
 from scenarios.probe import gate
 from scenarios.probe.calls import DELETE, PUT, READ, Answer, Call
 from scenarios.probe.exchange import WireStore

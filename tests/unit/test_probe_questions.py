@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import Verdict
+from lockref.words import Outcome
 from scenarios.probe.calls import ANYTHING, COPY, DELETE, LEASE, LIST, PUT, READ, VERSIONING, Answer, Call, WriteMode
 from scenarios.probe.dialects.preparation import COPYING
 from scenarios.probe.findings import Finding

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from lockref.errors import BackendUnavailable
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe import calls, cleanup, run
 from scenarios.probe.calls import DELETE, LIST, PUT, READ, Answer, Call, Inexpressible
 from scenarios.probe.cleanup import LOST_MAX, Residue, remove_all

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from lockref.history import Kind, Op, Recorder, Stamp, to_table
+from lockref.history import Recorder, Stamp, to_table
 from lockref.lab.contract import OneRecord
 from lockref.lab.recording import Journal, RecordingChannel, content_id, host_stamp, looking, recorded_store
 from lockref.ports import Reply, Request
 from lockref.provider import LockView, RecordView
 from lockref.runtime import MonoNs, ThreadRuntime, WallNs
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Kind, Op, Outcome
 
 
 class LosesAnswers(MemoryStore):

@@ -7,12 +7,13 @@ import pickle
 
 import pytest
 
-from lockref.history import Kind, Op, Recorder, to_table
+from lockref.history import Recorder, to_table
 from lockref.lab.contract import OneRecord
 from lockref.lab.recording import Journal, recorded_store
 from lockref.storage.lockfile import LockFile, decode, serialize
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Version
+from lockref.words import Kind, Op
 
 KEY = "lock.json"
 LIVE = LockFile("me", 1000, expired=False, nonce="n")

@@ -12,7 +12,7 @@ from lockref.history import Recorder, to_table
 from lockref.lab.recording import host_stamp
 from lockref.provider import Grant, LockEvent, LockEventKind
 from lockref.runtime import ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.definition.units import constant
 from scenarios.workloads.client import Client
 from scenarios.workloads.client_profile import ClientProfile, closes, loop, reentrant, relock, tasks_of

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 
-from lockref.history import ABSENT, Kind, Op, Recorder, to_table
+from lockref.history import Recorder, to_table
 from lockref.lab.lock_rows import LockRows, lock_columns
 from lockref.lab.recording import Journal, recorded_store
 from lockref.provider import LockView
 from lockref.runtime import WallNs
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ObjectStore, Version
+from lockref.words import ABSENT, Kind, Op
 
 KEY = "leases.json"
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from lockref.errors import HistoryUnreadable, NothingRecorded
-from lockref.history import ROW_COLUMNS, Kind, Op, Recorder, runs_table, to_table
+from lockref.history import ROW_COLUMNS, Recorder, runs_table, to_table
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, is_spool, read_spool, remove_spool
+from lockref.words import Kind, Op
 from reports.history_files import load_history, write_history, write_runs
 
 KEY = "lockref-1/.hoodie/.locks/table_lock.json"

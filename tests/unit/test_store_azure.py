@@ -18,8 +18,9 @@ from lockref.stores.clouds.azure import WRITE_OUTCOMES, AzureStore
 from lockref.stores.clouds.azure_account import EMULATOR_NOTE, connection_string, find_account, missing_credentials
 from lockref.stores.clouds.azure_client import BODY_BYTES_MAX
 from lockref.stores.clouds.statuses import classify
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
 from lockref.stores.uri import open_store
+from lockref.words import Outcome
 from tests.unit.test_store_gcs import FakeAdapter
 
 O = Outcome  # noqa: E741

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import Outcome
 from tests.unit.test_store_stalled_bodies import ACCOUNT_IN, Answer, at_once, serving, store_at
 
 

@@ -21,7 +21,8 @@ from lockref.stores.clouds.gcs import (
     make_session,
 )
 from lockref.stores.clouds.statuses import classify
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import Outcome
 
 O = Outcome  # noqa: E741
 ENDPOINT = "http://127.0.0.1:1"

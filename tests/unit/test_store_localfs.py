@@ -16,7 +16,7 @@ import pytest
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.localfs import STATE_FOLDER, FileStore
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 PROCESSES = multiprocessing.get_context("spawn")
 

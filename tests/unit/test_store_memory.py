@@ -8,8 +8,9 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.stores.memory import MemoryStore
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
 from lockref.stores.uri import open_store
+from lockref.words import Outcome
 
 
 def test_versions_never_repeat_even_for_equal_bytes_after_a_delete():

@@ -23,7 +23,8 @@ from freezegun import freeze_time
 from lockref.runtime import NS_PER_S
 from lockref.stores.clouds.s3 import WRITE_OUTCOMES, S3Store, make_client
 from lockref.stores.clouds.statuses import ANY_CODE, StatusRow
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import Outcome
 
 O = Outcome  # noqa: E741
 OK = {"ResponseMetadata": {"HTTPStatusCode": 200}}

@@ -18,8 +18,9 @@ import pytest
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS
 from lockref.stores.clouds import wire
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
 from lockref.stores.uri import open_store, parse_store_uri
+from lockref.words import Outcome
 from scenarios.backends.buckets import create_bucket
 from tests.certificate import made_certificate
 

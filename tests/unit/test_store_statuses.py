@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lockref.stores.clouds.statuses import StatusRow, classify, read_reply
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 
 def row(status: int, outcome: Outcome, code: str = "*") -> StatusRow:

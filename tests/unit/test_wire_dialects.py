@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from lockref.history import IF_ABSENT, Op
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.azure import AzureDialect
 from scenarios.wire.dialects.conversation import BODY_KEPT_MAX, Conversation, Exchange
 from scenarios.wire.dialects.gcs import GcsDialect

@@ -29,7 +29,7 @@ from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotH
 from lockref.ports import Reply
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 ADDITIONAL_WAIT_NS = NS_PER_S
 """`additional_time_to_wait_for_lock` of 0.4.3. 0.6.1 waits ten seconds; scenarios here are shorter than that."""

@@ -26,7 +26,7 @@ from lockref.errors import CorruptRecord, LockError, LockNotHeld
 from lockref.ports import Reply
 from lockref.provider import LockContext, LockView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 ADDITIONAL_WAIT_NS: Final = NS_PER_S
 """How long an attempt lasts beyond the lease of the first holder that it sees, if the caller does not say."""

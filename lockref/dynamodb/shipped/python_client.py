@@ -19,7 +19,7 @@ from lockref.dynamodb.shipped.row_lock import RowLock, version_in
 from lockref.dynamodb.table import KEY, VERSION, Clause, Item, absent, equals, exists, text
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S, Event
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 LOCKED, IN_DANGER, INVALID = "LOCKED", "IN_DANGER", "INVALID"
 

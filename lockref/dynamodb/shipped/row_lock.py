@@ -16,7 +16,8 @@ from lockref.locks.values import LeaseTerms
 from lockref.ports import Reply
 from lockref.provider import Grant, LockContext, LockSettings
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import Outcome
 
 
 class AnotherAttempt(LockError):

@@ -10,7 +10,7 @@ from lockref.coordination.session import Session
 from lockref.errors import LockLost, StoreRejected
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 RETRY_PAUSE_NS: Final = 50 * NS_PER_MS
 """Before a request that nobody answered is sent again."""

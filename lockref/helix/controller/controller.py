@@ -35,7 +35,7 @@ from lockref.helix.records.messages import Message
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.strange_rebalancer import Cabinet
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 REFUSED_PAUSES: Final = 8
 """After a refusal a controller tries again, so many times within one session timeout."""

@@ -15,7 +15,7 @@ from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import StateModel
 from lockref.runtime import NS_PER_S, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 JOIN_PATIENCE_NS: Final = 5_000_000_000
 """How much longer than a session timeout an instance waits for the session of its predecessor to end (Z18)."""

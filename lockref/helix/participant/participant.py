@@ -36,7 +36,7 @@ from lockref.helix.records.messages import Message
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_S, MonoNs, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 DEPARTURE_ATTEMPTS: Final = 3
 """So often an instance tries to say that it gives everything back, before it ends its session without saying so."""

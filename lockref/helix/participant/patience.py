@@ -12,7 +12,7 @@ from lockref.helix.records import layout
 from lockref.helix.records.messages import Message
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, MonoNs, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 RETRY_PAUSE_NS: Final = 50 * NS_PER_MS
 """Before a request that nobody answered is sent again."""

@@ -21,7 +21,7 @@ from lockref.helix.records.messages import Message
 from lockref.helix.records.zn_record import RecordTooLarge
 from lockref.helix.state_model import DROPPED, ERROR
 from lockref.runtime import NS_PER_MS, Mutex, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 PUBLISHED_AT_ONCE: Final = 500
 """So many messages are answered with one writing of the states, where they wait for it."""

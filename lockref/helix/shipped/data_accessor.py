@@ -25,7 +25,7 @@ from lockref.errors import BackendUnavailable, LockError, StoreRejected
 from lockref.helix.shipped.stored_record import StoredRecord, parsed
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 SESSION_TIMEOUT_NS: Final = 30 * NS_PER_S
 """Helix' own default (`zk.session.timeout`). What is locked does not depend on it: the znode is persistent."""

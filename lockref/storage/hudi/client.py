@@ -19,7 +19,8 @@ from typing import Final, Protocol
 from lockref.errors import LockError, OutcomeUnknown, StoreRejected
 from lockref.storage.config import split_lock_uri
 from lockref.storage.lockfile import LockFile, parse_strictly_as_hudi, serialize
-from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ObjectStore, ReadReply, Version, WriteReply
+from lockref.words import Outcome
 
 
 class LockGetResult(IntEnum):

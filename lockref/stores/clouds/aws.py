@@ -32,7 +32,7 @@ from urllib3.exceptions import HTTPError
 
 from lockref.stores.clouds.wire import BoundedConnection
 from lockref.stores.endpoints import is_loopback, split_timeout_s
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 NO_ANSWER = (BotoCoreError, ResponseParserError, HTTPError)
 """No answer, or none that was understood. botocore translates urllib3's errors, but not those that strike while it

@@ -27,7 +27,8 @@ from lockref.stores.clouds.http_session import explain_silence
 from lockref.stores.clouds.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
 from lockref.stores.clouds.wire import Exchange, bounded
 from lockref.stores.keys import check_key
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
+from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
+from lockref.words import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,8 @@ from lockref.stores.clouds.statuses import OBJECT_STORES, StatusRow, classify, r
 from lockref.stores.clouds.wire import Exchange, bounded
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
-from lockref.stores.port import Outcome, ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
+from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
+from lockref.words import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,9 @@ from typing import Final, TypeVar
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, MonoNs, Runtime
-from lockref.stores.port import ObjectStore, Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ObjectStore, ReadReply, Version, WriteReply
 from lockref.stores.probe.measured import Measured
+from lockref.words import Outcome
 
 _PAUSE_NS: Final = 100 * NS_PER_MS
 

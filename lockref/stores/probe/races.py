@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome, ReadReply, Version, WriteReply
+from lockref.stores.port import ReadReply, Version, WriteReply
 from lockref.stores.probe.start_barrier import race
+from lockref.words import Outcome
 
 if TYPE_CHECKING:
     from lockref.stores.probe.bounded_request import Asking

@@ -15,10 +15,11 @@ from typing import Final
 
 from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, ThreadRuntime
-from lockref.stores.port import ObjectStore, Outcome, Version, WriteReply
+from lockref.stores.port import ObjectStore, Version, WriteReply
 from lockref.stores.probe.bounded_request import Asking
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.races import RACES_NS_DEFAULT, ROUNDS_DEFAULT, Races
+from lockref.words import Outcome
 
 RACERS_DEFAULT: Final = 8
 RACERS_THOROUGH: Final = 16

@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 
 from lockref.errors import HistoryUnreadable
-from lockref.history import ABSENT, Kind
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Outcome
 from reports.checks.clauses.denials import Excuses
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints

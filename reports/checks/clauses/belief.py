@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.columns import Events, Flags, Ints, Runs
 from reports.checks.facts.segments import suspicious_groups
 from reports.checks.facts.tenures import Tenures

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lockref.history import ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.facts.clocks import or_zero
 from reports.checks.facts.columns import NO_TEXT, Ints
 from reports.checks.facts.operations import Operations

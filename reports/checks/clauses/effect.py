@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
 from reports.checks.facts.effects import Effects
 from reports.checks.facts.operations import Operations

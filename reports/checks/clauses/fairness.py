@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.errors import ConfigError
-from lockref.history import ABSENT, Op
+from lockref.words import ABSENT, Op
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import count_at_or_before, is_first, renumber

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Outcome
 from reports.checks.clauses.loss_notice import check_loss_notices, was_asked
 from reports.checks.clauses.waiting import crash_after, unserved_waits
 from reports.checks.facts.bounds import Bounds

@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from lockref.claims import LOSSES
-from lockref.history import ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.clauses.belief import describe_tenure
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Op, Outcome
 from reports.checks.clauses.takeover import came_early
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints

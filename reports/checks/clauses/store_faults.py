@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lockref.history import Op
+from lockref.words import Op
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.sources.grants import DELETED
 from reports.checks.facts.sources.truth import Truth

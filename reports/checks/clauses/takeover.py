@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.sources.grants import END_TAKEN_OVER, OPERATOR

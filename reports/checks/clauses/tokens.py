@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.columns import Flags
 from reports.checks.facts.segments import below_earlier_maximum
 from reports.checks.facts.sources.truth import Truth

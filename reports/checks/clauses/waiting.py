@@ -15,8 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints

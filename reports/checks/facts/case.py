@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import Kind
+from lockref.words import Kind
 from reports.checks.facts.columns import Events, Ints, Runs, require_columns
 from reports.checks.facts.commits import Commits, find_commits
 from reports.checks.facts.effects import Effects, find_effects

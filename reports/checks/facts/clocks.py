@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.columns import Ints, Runs
 
 FOREVER: Final = 2**62

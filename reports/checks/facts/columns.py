@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.errors import HistoryUnreadable
-from lockref.history import ABSENT, ENUM_COLUMNS, RUNS_SCHEMA, SCHEMA, Kind
+from lockref.history import ENUM_COLUMNS, RUNS_SCHEMA, SCHEMA
+from lockref.words import ABSENT, Kind
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lockref.history import Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
 from reports.checks.facts.segments import is_first, renumber
 

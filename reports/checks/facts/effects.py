@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockref.history import ABSENT, Kind
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Outcome
 from reports.checks.facts.columns import Codes, Events, Flags, Ints
 from reports.checks.facts.commits import is_commit
 from reports.checks.facts.operations import Operations

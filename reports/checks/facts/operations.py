@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lockref.history import ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
 from reports.checks.facts.commits import calls_of_locks

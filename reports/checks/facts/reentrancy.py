@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import count_at_or_before, renumber

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Codes, Events, Ints
 from reports.checks.facts.sources.grants import END_KINDS

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Ints

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockref.history import Kind
+from lockref.words import Kind
 from reports.checks.facts.columns import Codes, Events, Ints
 from reports.checks.facts.operations import Operations
 

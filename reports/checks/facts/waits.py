@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockref.history import ABSENT, Kind, Op
+from lockref.words import ABSENT, Kind, Op
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Ints

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockref.history import Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from reports.checks.facts.columns import Events, Ints
 from reports.checks.facts.commits import Commits
 

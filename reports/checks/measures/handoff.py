@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import last_at_or_before, renumber

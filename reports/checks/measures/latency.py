@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Op, Outcome
 from reports.checks.facts.case import Case
 from reports.checks.facts.tables import optional_integers, text_column
 

@@ -21,7 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.history import ABSENT, REQUESTS_PER_PROCESS, Kind, Op
+from lockref.history import REQUESTS_PER_PROCESS
+from lockref.words import ABSENT, Kind, Op
 from reports.checks.clauses.fairness import jain
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints

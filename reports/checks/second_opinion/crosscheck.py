@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Op, Outcome
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.second_opinion.search import search

@@ -26,7 +26,7 @@ from lockref.helix.pipeline import Alarm
 from lockref.helix.rebalancers import Question, mod
 from lockref.helix.records.messages import Message
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.helix import controller_process
 from scenarios.peers.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, overlaps
 from scenarios.peers.helix.stranger import Habits, Stranger

@@ -15,9 +15,8 @@ from typing import Final
 import numpy as np
 
 from lockref.errors import ConfigError, did_you_mean
-from lockref.history import Op
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from reports.checks.verdicts import decide
 from scenarios.definition.load import load_scenario
 from scenarios.peers.wire import programs

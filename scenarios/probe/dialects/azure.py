@@ -21,7 +21,7 @@ from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 from lockref.stores.clouds.azure import WRITE_OUTCOMES
 from lockref.stores.clouds.azure_account import find_account, missing_credentials
 from lockref.stores.clouds.statuses import classify
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import (
     COMPLETE,
     COPY,

@@ -21,7 +21,7 @@ from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_S
 from lockref.stores.clouds.aws import NO_ANSWER, aws_client, aws_session, explain, status_and_code
 from lockref.stores.clouds.statuses import classify, reason_text
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import (
     ANYTHING,
     DELETE,

@@ -17,7 +17,7 @@ from google.auth.transport.requests import Request
 from lockref.errors import ConfigError
 from lockref.stores.clouds.gcs import NO_SUCH_BUCKET, NO_SUCH_OBJECT, WRITE_OUTCOMES
 from lockref.stores.clouds.statuses import classify
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import (
     ANYTHING,
     BEGIN_UPLOAD,

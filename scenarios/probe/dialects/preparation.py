@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from typing import TYPE_CHECKING
 
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import BEGIN_UPLOAD, COMPLETE, COPY, PART, Answer, Call, WriteMode
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError
 from lockref.errors import ConfigError
 from lockref.stores.clouds.s3 import WRITE_OUTCOMES, error_code, error_inside
 from lockref.stores.clouds.statuses import classify
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import (
     ABORT,
     BEGIN_UPLOAD,

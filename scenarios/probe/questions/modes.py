@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import ANYTHING, COPY, PUT, READ, Answer, Call, Inexpressible, WriteMode
 from scenarios.probe.dialects.preparation import ModeRefused, prepared
 from scenarios.probe.findings import Finding, Rate

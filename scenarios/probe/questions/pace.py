@@ -6,7 +6,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import PUT, READ, Call
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lockref.runtime import NS_PER_S
-from lockref.stores.port import Outcome
 from lockref.stores.probe.clauses import Verdict
+from lockref.words import Outcome
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.session import Session, Unanswered, may_have_landed, wrong_after

@@ -5,7 +5,7 @@ A store that ignores a condition here needs no race to be found out.
 
 from __future__ import annotations
 
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, Call, Inexpressible
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session, Unanswered, refused, wrong_after

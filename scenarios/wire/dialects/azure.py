@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lockref.history import IF_ABSENT, Op
 from lockref.stores.clouds.azure import WRITE_OUTCOMES
 from lockref.stores.clouds.statuses import classify, reason_text
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
 

@@ -12,10 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lockref.history import IF_ABSENT, Op
 from lockref.stores.clouds.gcs import NO_SUCH_OBJECT, WRITE_OUTCOMES
 from lockref.stores.clouds.statuses import classify, reason_text
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lockref.history import Op
-from lockref.stores.port import Outcome
+from lockref.words import Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 
 

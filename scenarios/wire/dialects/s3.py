@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.etree import ElementTree
 
-from lockref.history import IF_ABSENT, Op
 from lockref.stores.clouds.s3 import WRITE_OUTCOMES, error_code, error_inside, status_of
 from lockref.stores.clouds.statuses import classify, reason_text
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Body, Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lockref.errors import OutcomeUnknown
-from lockref.history import ABSENT, Kind, Op, Recorder, Stamp
+from lockref.history import Recorder, Stamp
 from lockref.provider import CarriesData
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from scenarios.workloads.delta.log_files import Commit, is_checkpoint
 from scenarios.workloads.delta.protocols import CommitProtocol, Told, Writer, commit_by
 from scenarios.workloads.delta.renaming import Rename

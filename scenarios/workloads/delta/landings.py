@@ -16,10 +16,10 @@ from typing import Final
 import pyarrow as pa
 
 from lockref.errors import LockrefError
-from lockref.history import ABSENT, Kind, Op, Recorder
+from lockref.history import Recorder
 from lockref.ports import Channel, Reply, Request
 from lockref.stores.client import PUT
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit, parse_entry_key
 
 SETTLED: Final = "read back"

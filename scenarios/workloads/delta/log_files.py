@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lockref.errors import OutcomeUnknown
-from lockref.stores.port import ObjectStore, Outcome
+from lockref.stores.port import ObjectStore
+from lockref.words import Outcome
 from scenarios.delta.loading import CHECKPOINT_EVERY
 
 _ENTRY: Final = re.compile(r"(?P<table>.*)/_delta_log/(?P<version>[0-9]{20})\.json")

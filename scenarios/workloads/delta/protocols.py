@@ -26,7 +26,7 @@ from lockref.dynamodb.table import KEY, VERSION, TableClient, absent, equals, fl
 from lockref.errors import OutcomeUnknown
 from lockref.provider import CarriesData
 from lockref.runtime import NS_PER_MS, Runtime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit
 from scenarios.workloads.delta.renaming import Rename, Renaming
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockref.errors import LockError
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lockref.errors import BackendUnavailable, LockrefError
 from lockref.lab.spool import SpoolRecorder
 from lockref.ports import Channel, Reply, Request
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 from scenarios.injection.session import Injection
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.worlds.processes.companions import NodeTask

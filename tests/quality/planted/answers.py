@@ -19,7 +19,8 @@ from lockref.provider import Grant
 from lockref.runtime import NS_PER_S, MonoNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 from tests.quality.planted.broken import WritesApart, extended, look_or_none, other, other_rules
 
 NOBODY = LockFile("nobody", 0, expired=True)

@@ -14,7 +14,8 @@ from lockref.locks.values import Stored
 from lockref.provider import RecordView
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, ReadReply
+from lockref.stores.port import ReadReply
+from lockref.words import Outcome
 from tests.quality.planted.broken import other
 from tests.quality.planted.strangers import PlainLock
 

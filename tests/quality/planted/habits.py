@@ -14,7 +14,8 @@ from lockref.errors import ReleaseFailed
 from lockref.provider import Grant, LockContext, RecordView
 from lockref.runtime import NS_PER_MS, MonoNs
 from lockref.storage.lock import StorageLock
-from lockref.stores.port import Outcome, Version
+from lockref.stores.port import Version
+from lockref.words import Outcome
 from tests.quality.planted.strangers import PlainLock, decode_line
 
 

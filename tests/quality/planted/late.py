@@ -10,7 +10,8 @@ from lockref.locks.values import Attempt, Lease, Moment
 from lockref.runtime import MonoNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 from tests.quality.planted.broken import (
     RenewalsApart,
     WritesApart,

@@ -11,7 +11,7 @@ from lockref.errors import OutcomeUnknown
 from lockref.lab.loading import load_provider
 from lockref.provider import RecordView
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs
-from lockref.stores.port import Outcome
+from lockref.words import Outcome
 
 EXAMPLE_FILE = Path(__file__).parents[3] / "docs" / "examples" / "lease_lock.py"
 LeaseLock: Any = load_provider(f"{EXAMPLE_FILE}:LeaseLock").factory.made  # type: ignore[attr-defined]

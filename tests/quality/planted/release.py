@@ -12,7 +12,8 @@ from lockref.locks.tenure import Tenure
 from lockref.locks.values import Ending, Purpose, Stored
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 from tests.quality.planted.broken import OtherNumbers, WritesApart, extended, look_or_none, other
 from tests.quality.planted.takeover import FromMemory
 

@@ -13,7 +13,8 @@ from lockref.locks.values import Attempt, Deadline, Lease, Purpose
 from lockref.runtime import NS_PER_MS, MonoNs, WallNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 from tests.quality.planted.broken import FOREVER_NS, RenewalsApart, WritesApart, ending, other
 
 

@@ -13,7 +13,8 @@ from lockref.locks.values import Purpose, Stored
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
-from lockref.stores.port import Outcome, Version, WriteReply
+from lockref.stores.port import Version, WriteReply
+from lockref.words import Outcome
 from tests.quality.planted.broken import WritesApart, other
 from tests.quality.planted.strangers import HiddenLock, PlainLock
 

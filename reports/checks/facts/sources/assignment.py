@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lockref.history import Kind, Op
+from lockref.words import Kind, Op
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.segments import is_first
 from reports.checks.facts.sources.grants import ASSIGNED, DELETED, LIVE, RELEASED, Grants, grants_of, plain_changes

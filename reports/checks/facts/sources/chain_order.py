@@ -21,8 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockref.history import Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import Kind, Op, Outcome
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
 from reports.checks.facts.segments import rows_of_group, suspicious_groups
 

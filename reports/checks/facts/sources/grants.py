@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lockref.history import ABSENT
+from lockref.words import ABSENT
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.segments import is_first, ordinals
 

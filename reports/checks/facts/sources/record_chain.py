@@ -16,8 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from lockref.history import ABSENT, IF_ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, Runs
 from reports.checks.facts.segments import is_first
 from reports.checks.facts.sources.chain_order import AppliedWrites, holes, order_replies

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lockref.history import ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.sources.chain_order import AppliedWrites

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lockref.history import IF_ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import IF_ABSENT, Kind, Op, Outcome
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, Runs
 from reports.checks.facts.sources.assignment import Assignment
 from reports.checks.facts.sources.calls_alone import CallsAlone

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lockref.history import ABSENT, Op
+from lockref.words import ABSENT, Op
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Runs
 from reports.checks.facts.sources.grants import DELETED, LIVE, QUEUED, RELEASED, Grants, grants_of, plain_changes
 from reports.checks.facts.sources.sessions import landed_writes, session_end_ns

@@ -28,8 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.history import ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
 from reports.checks.facts.sources.grants import DELETED, RECORD

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from lockref.history import Kind
+from lockref.words import Kind
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Events, Flags, Ints
 

@@ -25,7 +25,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.history import ABSENT, RUNS_SCHEMA, digests
+from lockref.history import RUNS_SCHEMA, digests
+from lockref.words import ABSENT
 from reports.checks.facts.columns import Ints, complete_runs
 
 WHOLE: Final = "whole"

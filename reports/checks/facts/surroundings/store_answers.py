@@ -32,8 +32,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lockref.history import ABSENT, Kind, Op
-from lockref.stores.port import Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Flags, Ints, Runs
 from reports.checks.facts.sources.truth import Truth
