@@ -23,7 +23,6 @@ from lockref.storage.lock import StorageLock
 from lockref.storage.place import store_uri
 from lockref.stores.admission import NEEDED, Admission
 from lockref.stores.probe.clauses import CONDITIONS, DESIGNS
-from lockref.stores.probe.fingerprint import store_facts
 from lockref.stores.uri import open_store, parse_store_uri
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def _admit(uri: str, admission: Admission, *, below: str, request_timeout_ns: in
         return
     if admission.allows_unsafe:
         return
-    store = tuple(store_facts(parse_store_uri(uri)).values())
+    store = tuple(parse_store_uri(uri).store().values())
     if store not in _kept:
         admission.measured(uri, tolerated=_NOT_NEEDED, below=below, request_timeout_ns=request_timeout_ns)
         _kept.add(store)

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, Seque
 from dataclasses import dataclass
 
 from lockref.errors import ConfigError
-from lockref.lab.arguments import is_text, shown
 from lockref.provider import Grant, LockView, RecordDecoder, RecordView, StateDecoder
+from lockref.stores.arguments import is_text, shown
 
 _LONG_MAX = 2**63 - 1
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from lockref.errors import CapabilityMissing
 from lockref.runtime import NS_PER_S
-from lockref.stores.probe import fingerprint
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACERS_DEFAULT, measure, require_kept
 from lockref.stores.uri import open_store, parse_store_uri
@@ -40,8 +39,11 @@ class Admission:
     @classmethod
     def by(cls, path: Path | None, *, allows_unsafe: bool = False) -> Admission:
         """What the command line says. Errors: ConfigError for a file that is no fingerprint."""
-        document = None if path is None else fingerprint.load(path)
-        return cls(fingerprint=document, path=path or Path(), allows_unsafe=allows_unsafe)
+        if path is None:
+            return cls(allows_unsafe=allows_unsafe)
+        from lockref.stores.probe import fingerprint  # Its checks load pydantic, which a lock without one never needs.
+
+        return cls(fingerprint=fingerprint.load(path), path=path, allows_unsafe=allows_unsafe)
 
     def measured(
         self,
@@ -60,7 +62,9 @@ class Admission:
         """
         address = parse_store_uri(uri)
         if self.fingerprint is not None:
-            fingerprint.require_for(self.fingerprint, address, path=self.path)
+            from lockref.stores.probe.fingerprint import require_for
+
+            require_for(self.fingerprint, address, path=self.path)
             return None, self._vouched(str(address))
         with contextlib.closing(
             open_store(uri, request_timeout_ns=request_timeout_ns, pool_size=RACERS_DEFAULT)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from lockref.lab.arguments import require_key, require_version, require_write
 from lockref.ports import Channel, PortKind, Reply, Request
+from lockref.stores.arguments import require_key, require_version, require_write
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
 from lockref.words import IF_ABSENT, Op
 

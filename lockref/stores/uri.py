@@ -80,6 +80,11 @@ class StoreAddress:
         path = f"{path}/{self.prefix}" if self.prefix else path
         return f"{self.scheme}://{path}{f' at {self.endpoint}' if self.endpoint else ''}"
 
+    def store(self) -> dict[str, str]:
+        """Which store it is, by the words of a fingerprint. The prefix of the bucket is no part of that."""
+        container = f"{self.container}@{self.account}" if self.account else self.container
+        return {"scheme": self.scheme, "container": container, "endpoint": self.endpoint}
+
 
 def parse_store_uri(uri: str) -> StoreAddress:
     """Take a store URI apart.

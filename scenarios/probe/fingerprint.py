@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import lockref
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import DESIGNS
-from lockref.stores.probe.fingerprint import FORMAT, FORMAT_VERSION, PROBE_VERSION, store_facts
+from lockref.stores.probe.fingerprint import FORMAT, FORMAT_VERSION, PROBE_VERSION
 from scenarios.probe.findings import judged_design, overall
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def document_of(done: Probed, *, name: str = "") -> dict[str, object]:
         "probe_version": PROBE_VERSION,
         "lockref": lockref.__version__,
         "client": f"lockref {lockref.__version__}, Python {platform.python_version()}, {platform.system()}",
-        "store": store_facts(address)
+        "store": address.store()
         | {"name": name}
         | {"endpoints": [each.endpoint for each in done.addresses if each.endpoint], "servers": done.servers},
         "date_utc": utc_of(done.began_wall_ns),

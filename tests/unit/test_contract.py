@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lockref.errors import ConfigError
-from lockref.lab.arguments import shown
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord, checked_grant, checked_yes
 from lockref.provider import Grant, LockView, RecordView
 from lockref.runtime import WallNs
+from lockref.stores.arguments import shown
 from lockref.stores.port import Version
 
 

@@ -25,15 +25,6 @@ PROBE_VERSION: Final = 3
 """Rises with every change of what the probe asks or how it judges."""
 
 
-def store_facts(address: StoreAddress) -> dict[str, object]:
-    """Which store it is. The prefix of the bucket is no part of that."""
-    return {
-        "scheme": address.scheme,
-        "container": f"{address.container}@{address.account}" if address.account else address.container,
-        "endpoint": address.endpoint,
-    }
-
-
 class _Part(BaseModel):
     """What every reader of a fingerprint relies on; more may be there."""
 
@@ -161,8 +152,8 @@ def _asked_today(found: dict[str, Any]) -> dict[str, Any]:
 
 def require_for(found: Mapping[str, Any], address: StoreAddress, *, path: Path) -> None:
     """Errors: ConfigError where the fingerprint is of another store than `address`."""
-    named = {key: found["store"].get(key) for key in store_facts(address)}
-    if named != store_facts(address):
+    named = {key: found["store"].get(key) for key in address.store()}
+    if named != address.store():
         raise ConfigError(
             f"the fingerprint {path} is of {named['scheme']}://{named['container']}"
             f"{' at ' + str(named['endpoint']) if named['endpoint'] else ''}, and not of {address}: probe that store"

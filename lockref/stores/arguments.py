@@ -1,6 +1,6 @@
 """What a lock may hand to a store: keys that are text, bodies that are bytes, versions that are versions.
 
-Raised as ConfigError in a line that names the call, because the mistake is the lock's.
+Anything else is the lock's mistake: ConfigError, in a line that names the call.
 """
 
 from __future__ import annotations

@@ -1,0 +1,112 @@
+"""Which packages of others each room stands on, and what a lock costs an application before its first request."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.quality.test_rooms import MODULES, is_in
+
+THIRD_PARTY: dict[str, set[str]] = {
+    "lockref": set(),
+    "lockref.cli": {"click", "markupsafe", "rich"},
+    "lockref.coordination": {"kazoo"},
+    "lockref.dynamodb": {"botocore"},
+    "lockref.history": {"numpy", "pyarrow"},
+    "lockref.lab": {"numpy", "pyarrow"},
+    "lockref.located_yaml": {"ruamel"},
+    "lockref.storage.metrics": {"prometheus_client"},
+    "lockref.stores.clouds": {"azure", "boto3", "botocore", "google", "mypy_boto3_s3", "requests", "urllib3"},
+    "lockref.stores.probe.fingerprint": {"pydantic"},
+    "lockref.stores.uri": {"botocore", "google"},
+    "reports": {"numpy", "pyarrow", "pydantic"},
+    "reports.figures": {"matplotlib"},
+    "reports.formats": {"pydantic", "rich"},
+    "reports.html": {"jinja2", "markupsafe"},
+    "reports.page": {"pyspark"},
+    "reports.pipeline": {"numpy", "pyarrow", "pyspark"},
+    "reports.spark": {"psutil", "pyspark"},
+    "scenarios": {"numpy", "psutil", "pyarrow", "pydantic"},
+    "scenarios.backends": {"botocore", "docker", "psutil", "requests", "testcontainers", "urllib3"},
+    "scenarios.definition": {"annotated_types", "numpy", "pyarrow", "pydantic", "pydantic_core"},
+    "scenarios.helix": {"psutil", "rich"},
+    "scenarios.injection": {"cryptography"},
+    "scenarios.peers": {
+        "arro3", "boto3", "botocore", "bucket_locker", "deltalake", "jpype", "kazoo", "numpy", "pyarrow",
+        "python_dynamodb_lock", "s3_locks",
+    },
+    "scenarios.probe": {"azure", "botocore", "google"},
+    "sim": set(),
+    "sim.explore": {"pydantic"},
+    "sim.faults": {"pydantic"},
+    "sim.kernel": {"greenlet"},
+}  # fmt: skip
+"""Room or module to the packages that it may import, types included. The longest name that fits counts."""
+
+OURS = {"lockref", "sim", "scenarios", "reports"}
+
+
+def packages(module: str) -> Iterator[str]:
+    """The packages of others that a module imports, wherever in its code."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            named = [str(node.module)]
+        for name in named:
+            package = name.partition(".")[0]
+            if package not in OURS and package not in sys.stdlib_module_names:
+                yield package
+
+
+def room_of(module: str) -> str:
+    return max((room for room in THIRD_PARTY if is_in(module, room)), key=len)
+
+
+def test_rooms_stand_on_the_packages_of_their_row_alone() -> None:
+    """A package that comes into a room is a decision, and stands in the table."""
+    wrong = [
+        f"{module} imports {package}"
+        for module in MODULES
+        for package in dict.fromkeys(packages(module))
+        if package not in THIRD_PARTY[room_of(module)]
+    ]
+    assert wrong == []
+
+
+def test_the_table_names_no_package_that_a_room_does_without() -> None:
+    """A row that has become too wide would let the package in again unseen."""
+    used: dict[str, set[str]] = {room: set() for room in THIRD_PARTY}
+    for module in MODULES:
+        used[room_of(module)] |= set(packages(module))
+    assert used == THIRD_PARTY
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The packages that a new interpreter has loaded after this statement, and rooms of the laboratory."""
+    code = f"import sys\nbefore = set(sys.modules)\n{statement}\nprint(*set(sys.modules) - before)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    rooms = {"lockref.lab", "lockref.history", "sim", "scenarios", "reports"}
+    names = set(told.split())
+    return {name for name in names if name in rooms} | {
+        package
+        for package in {name.partition(".")[0] for name in names}
+        if package not in OURS and package not in sys.stdlib_module_names
+    }
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from lockref import open_lock",
+        "from lockref import StorageLock, StorageLockConfig, open_store; open_store('memory:', request_timeout_ns=1)",
+        "from lockref.dynamodb.lease import DynamoLock",
+        "from lockref.helix.lock import HelixLock",
+    ],
+)
+def test_a_lock_loads_the_standard_library_alone(statement: str) -> None:
+    """An application that opens a lock pays for no laboratory and for no SDK that it does not use."""
+    assert loaded_by(statement) == set()
