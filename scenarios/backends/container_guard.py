@@ -17,16 +17,17 @@ import shutil
 import sys
 from pathlib import Path
 
-import docker
-from docker.errors import DockerException, NotFound
-from requests.exceptions import RequestException
-
 STOP = b"."
 _ENGINE_TIMEOUT_S = 20
 
 
 def main(name: str, log_path: str, folder: str) -> int:
     """Wait for our parent's word or its end, then remove the container of that name. 1 if that cannot be done."""
+    # Imported here: our process asks this module for its path alone, also where no client of an engine is installed.
+    import docker
+    from docker.errors import DockerException, NotFound
+    from requests.exceptions import RequestException
+
     order = os.read(0, 1)
     try:
         with_engine = docker.from_env(timeout=_ENGINE_TIMEOUT_S)

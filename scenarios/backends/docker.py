@@ -8,6 +8,7 @@ removes each container instead, whatever ends us.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import ipaddress
 import os
 import socket
@@ -33,6 +34,7 @@ _ENGINE_TIMEOUT_S: Final = 3
 _SOCKET_DEFAULT: Final = "unix:///var/run/docker.sock"
 _PORT_TRIES: Final = 3
 _GUARD_TIMEOUT_S: Final = 60
+_CLIENT_PACKAGES: Final = ("docker", "testcontainers")
 
 
 class ImageMissing(BackendUnavailable):
@@ -40,14 +42,27 @@ class ImageMissing(BackendUnavailable):
 
 
 def docker_engine() -> str | None:
-    """The version of the Docker engine that answers, or None."""
-    if not _something_listens(engine_address()):
+    """The version of the Docker engine that answers; None if none does, or if we have no client for it."""
+    if _missing_packages() or not _something_listens(engine_address()):
         return None
     try:
         with _engine() as client:
             return str(client.version()["Version"])
-    except (ModuleNotFoundError, BackendUnavailable):
+    except BackendUnavailable:
         return None
+
+
+def why_no_engine() -> str:
+    """Why `docker_engine` is None, and what would change that."""
+    missing = _missing_packages()
+    if missing:
+        return f"{' and '.join(missing)} not installed: pip install 'lockref[containers]'"
+    return f"no Docker engine answers at {engine_address()}"
+
+
+def _missing_packages() -> list[str]:
+    """The packages of the engine's client that are not installed. They are the extra `containers` of this package."""
+    return [name for name in _CLIENT_PACKAGES if importlib.util.find_spec(name) is None]
 
 
 def engine_address() -> str:
@@ -204,10 +219,11 @@ def container_of(name: str, image: Image, *, log_path: Path, folder: Path) -> It
     Errors: BackendUnavailable if no engine answers, or the container cannot be started; ImageMissing if the image
         cannot be had.
     """
+    if _missing_packages():
+        raise BackendUnavailable(f"{name} via docker: {why_no_engine()}, or run it natively")
     if docker_engine() is None:
         raise BackendUnavailable(
-            f"{name} via docker: no Docker engine answers at {engine_address()}; start one, name its address by "
-            "DOCKER_HOST, or run it natively"
+            f"{name} via docker: {why_no_engine()}; start one, name its address by DOCKER_HOST, or run it natively"
         )
     _require_local_engine(name)
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")

@@ -14,7 +14,7 @@ from pathlib import Path
 import lockref
 from lockref.java import find_java
 from lockref.stores.clouds.azure_account import CONNECTION_STRING, KEY, SAS
-from scenarios.backends.docker import docker_engine
+from scenarios.backends.docker import docker_engine, why_no_engine
 from scenarios.backends.environments import find_uv
 
 ROOMS = ("sim", "scenarios", "reports")
@@ -89,9 +89,7 @@ def _uv() -> Inspection:
 def _docker() -> Inspection:
     engine = docker_engine()
     if engine is None:
-        return Inspection(
-            "Docker engine", "absent", "no engine answers", "servers in containers (the same run natively)"
-        )
+        return Inspection("Docker engine", "absent", why_no_engine(), "servers in containers (the same run natively)")
     return Inspection("Docker engine", "ok", engine)
 
 

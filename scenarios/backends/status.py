@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lockref.errors import BackendUnavailable
 from lockref.java import find_java
-from scenarios.backends.docker import docker_engine, image_is_there, image_reference
+from scenarios.backends.docker import docker_engine, image_is_there, image_reference, why_no_engine
 from scenarios.backends.environments import choose_native, find_uv, is_built
 from scenarios.backends.pins import BACKENDS, Image, NodeNative
 from scenarios.backends.start import find_backend
@@ -93,7 +93,7 @@ def backend_status(name: str, *, via: str = "native") -> BackendStatus:
 def _image_status(name: str, image: Image) -> BackendStatus:
     engine = docker_engine()
     if engine is None:
-        return BackendStatus(available=False, reason="no Docker engine answers")
+        return BackendStatus(available=False, reason=why_no_engine())
     reference = image_reference(name, image)
     is_there = image_is_there(reference)
     fetched = "" if is_there else ", which fetches it on first use"

@@ -53,7 +53,7 @@ def start_jvm() -> None:
     try:
         import jpype
     except ImportError as error:
-        raise CapabilityMissing("driving Hudi's Java classes needs jpype1: install the test group") from error
+        raise CapabilityMissing("driving Hudi's Java classes needs jpype1: pip install 'lockref[hudi-jvm]'") from error
     with _STARTING:
         if not jpype.isJVMStarted():
             _start(jpype)

@@ -38,4 +38,4 @@ def test_without_an_engine_there_is_a_reason(monkeypatch, tmp_path):
     with pytest.raises(BackendUnavailable, match=r"no Docker engine answers at .*; start one"):
         contained_zookeeper().__enter__()
     (row,) = [row for row in all_statuses() if (row["name"], row["via"]) == ("zookeeper", "docker")]
-    assert (row["available"], row["reason"]) == (False, "no Docker engine answers")
+    assert (row["available"], row["reason"]) == (False, f"no Docker engine answers at {engine_address()}")

@@ -13,7 +13,7 @@ from functools import partial
 
 from lockref.errors import BackendUnavailable
 from scenarios.peers.delta.lake import started_lake
-from scenarios.peers.delta.recorder import FOLDER, RECORDED, record_all, traces_file
+from scenarios.peers.delta.recorder import RECORDED, record_all, traces_file
 from scenarios.peers.delta.traces import to_lines
 
 
@@ -23,7 +23,6 @@ def main() -> int:
     # The empty list: argparse asks whether it is among the choices, too, where no name is given.
     parser.add_argument("original", nargs="*", choices=[*RECORDED, []])
     names = parser.parse_args().original or [*RECORDED]
-    FOLDER.mkdir(parents=True, exist_ok=True)
     try:
         with started_lake() as lake:
             for name in names:

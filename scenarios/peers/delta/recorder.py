@@ -40,11 +40,9 @@ from scenarios.peers.delta.situations import (
     Situation,
 )
 from scenarios.peers.delta.traces import Script, Trace, attributes_set, clauses_of
+from scenarios.peers.in_clone import in_clone
 from scenarios.peers.java_program import JavaProgram
 from scenarios.peers.process import Peer
-
-FOLDER: Final = Path(__file__).resolve().parents[3] / "tests" / "data" / "delta_traces"
-"""Where the recorded traces are kept, one file for each original."""
 
 JAVA_CLIENT: Final = JavaProgram(
     original="dynamodb-lock-client",
@@ -313,5 +311,5 @@ RECORDED: Final[dict[str, tuple[tuple[Situation, ...], Callable[[Lake, Situation
 
 
 def traces_file(original: str) -> Path:
-    """Where the traces of an original are kept."""
-    return FOLDER / f"{original}.jsonl"
+    """Where the traces of an original are kept. Errors: as `in_clone`."""
+    return in_clone("tests", "data", "delta_traces") / f"{original}.jsonl"

@@ -18,15 +18,18 @@ from lockref.helix.cluster.configured import configured
 from lockref.helix.cluster.declared import Cluster
 from lockref.helix.records.zn_record import ZNRecord
 from scenarios.peers.helix.fleet import SELF_SENT, Fleet
-
-RECIPE: Final = Path(__file__).resolve().parents[3] / "docs" / "examples" / "lock-manager.yaml"
-"""The recipe's cluster file: twelve locks, three instances."""
+from scenarios.peers.in_clone import in_clone
 
 COUNTS: Final = (12, 12, 16)
 """Messages of the recipe's rule for start, leave and return, where nobody sends a surplus one."""
 
 MOVED: Final = 8
 """How many locks the rule moves when one of three leaves, and when it returns."""
+
+
+def recipe_text() -> str:
+    """The recipe's cluster file: twelve locks, three instances. Errors: as `in_clone`."""
+    return in_clone("docs", "examples", "lock-manager.yaml").read_text(encoding="utf-8")
 
 
 @dataclass(slots=True)
@@ -43,7 +46,7 @@ class Experiment:
         self, name: str, *, cluster: Cluster | None = None, is_configured: bool = True, **how: Any
     ) -> Iterator[Fleet]:
         """A fleet on a cluster of its own; without one, the recipe's. how: see `Fleet`."""
-        found = parse_cluster(RECIPE.read_text(encoding="utf-8")) if cluster is None else cluster
+        found = parse_cluster(recipe_text()) if cluster is None else cluster
         named = replace(found, name=f"{name}-{next(self._numbers)}")
         with Fleet(self.hosts, named, self.log_folder, **how) as fleet:
             if is_configured:
@@ -53,7 +56,7 @@ class Experiment:
 
 def set_up(run: Experiment) -> bool:
     """Helix' loader and ours read the recipe's file: equal znodes with equal records, whatever the order of keys."""
-    text = RECIPE.read_text(encoding="utf-8")
+    text = recipe_text()
     with run.fleet("set-up", is_configured=False) as fleet:
         named = re.sub(r"(?m)^clusterName: \S+", f"clusterName: {fleet.cluster.name}", text)
         file = run.log_folder / f"{fleet.cluster.name}.yaml"

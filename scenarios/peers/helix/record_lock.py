@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from lockref.errors import BackendUnavailable
+from lockref.errors import BackendUnavailable, ConfigError
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.peers.helix.lock_class import LockClass
 from scenarios.peers.helix.lock_scripts import NAMED, READING, Script, Trace, comparable, random_scripts
+from scenarios.peers.in_clone import in_clone
 
-RECORDED: Final = Path(__file__).parents[3] / "tests" / "data" / "helix_lock_traces.json.gz"
 SCRIPTS: Final = (*NAMED, *READING, *random_scripts(80, seed=1))
 SCOPES: Final = (
     ("CLUSTER", ("c1", "c1")), ("CLUSTER", ("c1", "other")), ("PARTICIPANT", ("c1", "inst_1")),
@@ -63,15 +63,15 @@ def to_bytes(found: dict[str, Any]) -> bytes:
 
 def main() -> int:
     """The command."""
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDED
     try:
+        target = Path(sys.argv[1]) if len(sys.argv) > 1 else in_clone("tests", "data", "helix_lock_traces.json.gz")
         with (
             tempfile.TemporaryDirectory(prefix="lockref-helix-lock-") as folder,
             started_zookeeper() as server,
             LockClass(server.hosts, Path(folder)) as original,
         ):
             found = record(original)
-    except BackendUnavailable as error:
+    except (BackendUnavailable, ConfigError) as error:
         print(error, file=sys.stderr)
         return 2
     target.write_bytes(to_bytes(found))

@@ -19,7 +19,7 @@ from lockref.helix.cluster.cluster_file import parse_cluster
 from lockref.helix.cluster.declared import Cluster, RebalanceMode
 from lockref.helix.measures import Change, measure
 from lockref.helix.state_model import StateModel
-from scenarios.peers.helix.experiments import RECIPE, Experiment, names_of
+from scenarios.peers.helix.experiments import Experiment, names_of, recipe_text
 from scenarios.peers.helix.fleet import Fleet
 
 WAGED: Final = "org.apache.helix.controller.rebalancer.waged.WagedRebalancer"
@@ -129,7 +129,7 @@ def _needed(found: Sequence[Rebalance]) -> Iterator[int]:
 
 def cluster_text(locks: int, instances: int) -> str:
     """The recipe's file with another number of locks and of instances."""
-    text = RECIPE.read_text(encoding="utf-8").replace("count: 12 ", f"count: {locks} ", 1)
+    text = recipe_text().replace("count: 12 ", f"count: {locks} ", 1)
     listed = "".join(
         f"  - name: localhost_{port}\n    host: localhost\n    port: {port}\n"
         for port in range(12001, 12001 + instances)
