@@ -19,12 +19,12 @@ from __future__ import annotations
 import bisect
 import hashlib
 import importlib
-import importlib.util
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lockref.errors import ConfigError, did_you_mean
+from lockref.foreign_modules import module_from_file
 
 RING_POINTS: Final = 100
 
@@ -181,12 +181,9 @@ def _module(place: str) -> Any:
             raise ImportError("that is no name of a module")
         return importlib.import_module(place)
     path = Path(place)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
         raise ImportError("there is no such file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_from_file(path)
 
 
 def checked(question: Question, answer: Any) -> Assignment:

@@ -27,12 +27,10 @@ optional class attributes:
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
@@ -41,6 +39,7 @@ from typing import Any
 
 from lockref.claims import refusal
 from lockref.errors import ConfigError, did_you_mean
+from lockref.foreign_modules import importable, module_from_file
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
 from lockref.provider import (
     INTERFACE_VERSION,
@@ -249,22 +248,9 @@ def _builder(made: type) -> Callable[[LockContext], Any]:
     return build
 
 
-@contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """A stranger's lock may import its neighbours, as a script could. Standard output is the command's own."""
-    entry = str(folder)
-    sys.path.insert(0, entry)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        if entry in sys.path:
-            sys.path.remove(entry)
-
-
 def _module_by_name(source: str, whose: str) -> ModuleType:
     try:
-        with _importable(Path.cwd()):
+        with importable(Path.cwd()):
             return importlib.import_module(source)
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
@@ -291,20 +277,10 @@ def _module_from_file(path: Path, whose: str) -> ModuleType:
         raise ConfigError(f"{whose}: there is no file {path}{near and '.'}{near}")
     if path.suffix != ".py":
         raise ConfigError(f"{whose}: {path.name} is not a Python file (.py)")
-    module_name = f"lockref_provider_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None, "a .py file always has a loader"
-    assert spec.loader is not None, "a .py file always has a loader"
-    module = importlib.util.module_from_spec(spec)
-    # Registered before it runs: dataclasses look their own module up.
-    sys.modules[module_name] = module
     try:
-        with _importable(path.parent):
-            spec.loader.exec_module(module)
+        return module_from_file(path)
     except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
-        sys.modules.pop(module_name, None)
         raise ConfigError(f"{whose}: {path.name} fails to import: {_one_line(error)}") from error
-    return module
 
 
 def _one_line(error: BaseException) -> str:
