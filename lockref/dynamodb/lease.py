@@ -328,11 +328,11 @@ class DynamoLock:
     # ---- its calls ----
 
     def try_lock(self) -> bool:
-        """One attempt; returns within two request timeouts. False: somebody else has it."""
+        """One attempt, as `lock` with no time: at most two request timeouts (L5). False: somebody else has it."""
         return self.gated.acquire(0)
 
     def lock(self, timeout_s: float | None = None) -> bool:
-        """Wait for a grant; returns within `timeout_s` and one request timeout.
+        """Wait for a grant; no request begins after `timeout_s`, or one request timeout where that is longer (L5).
 
         timeout_s: None: until a lease of our own length that nobody renews has lapsed for every waiter, and
             `DYNAMO_LOCK_ADDITIONAL_TIME_TO_WAIT_MILLIS` longer.

@@ -25,9 +25,10 @@ class Acquisition(Generic[R]):
         self.rules = client.cell.rules
         self.runtime = client.cell.runtime
         self.waits_until_ns = called_at_ns + timeout_ns  # How long the caller waits for somebody else to finish.
-        # The same, but at least one request: how long to find out what became of a write of ours (S7).
+        # L5: no request begins from then on; the last one may take one request timeout more.
         self.deadline_ns = called_at_ns + max(timeout_ns, client.terms.request_timeout_ns)
         self.attempts: list[Attempt[R]] = []  # All writes of this call, in order; a look recognises any (H5).
+        self.base: R | None = None  # The record that the last of them replaces.
         self.is_unresolved = False  # A write of ours stands in the store, or may yet, without being our grant.
         self.has_seen_other = False
         self.answer: Outcome | None = None  # The store's answer to the last write.
@@ -58,25 +59,25 @@ class Acquisition(Generic[R]):
         client = self.client
         for _ in range(_ROUNDS_MAX):
             # H16: a read that failed is tried again while the caller has time.
-            if known is None and (self._is_over() or (known := self.look()) is None):
+            if known is None and (self.is_late() or (known := self.look()) is None):
                 break
             if self._is_granted(known):
                 return None
             decision = self.decide(known)
             if isinstance(decision, Wait):
                 assert known.record is not None, "nobody waits for an absent record"
-                self.has_seen_other = True
+                self._note(known.record)
                 # H20: never beyond the end of the lease in the way.
                 now_ns = self.runtime.wall_ns()
                 return client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=decision.for_ns)
-            if self._is_over():
-                break
             reserved = client.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
             if reserved is Refusal.LOST_RACE:
                 known = None
                 continue
             if reserved is Refusal.TROUBLE:
                 self.trouble = "the fence object, which keeps tokens rising, could not be asked"
+                break
+            if self.is_late():
                 break
             step, known = self.write(known, reserved)
             if step is Step.AGAIN:
@@ -97,12 +98,15 @@ class Acquisition(Generic[R]):
         return own is not None and known.version is not None and self.client.begin(Lease(known.version, own))
 
     def is_late(self) -> bool:
-        """The caller's time is up (L5)."""
+        """No further request begins: the caller's time is up (L5)."""
         return self.runtime.monotonic_ns() >= self.deadline_ns
 
-    def _is_over(self) -> bool:
-        """No request starts after the caller's time, except to complete the first attempt (L5)."""
-        return (self.passes > 1 or bool(self.attempts)) and self.is_late()
+    def _note(self, record: R | None) -> None:
+        """S7: only another's lease is a reason to say no. A read that lags may show a former one of our own (A8)."""
+        tenure = self.client.tenure  # Of a task that died inside: its grant is left to lapse (H13).
+        is_siblings = tenure is not None and self.rules.is_own_past(record, tenure.lease.attempt.record)
+        if is_siblings or self.rules.shows_other(record, written=self.cell.written, token_max=self.cell.token_max):
+            self.has_seen_other = True
 
     def look(self) -> Stored[R] | None:
         """Read, and see what became of our last write (H5). None: the read failed."""
@@ -114,12 +118,12 @@ class Acquisition(Generic[R]):
         if stored is None:
             self.trouble = "the lock object could not be read"
             return None
-        if self.attempts and found.sight in (Sight.OTHER, Sight.ABSENT) and stored.version != expected:
+        base = self.base
+        is_past = base is not None and base.is_released and self.rules.is_past(stored.record, base)
+        if self.attempts and found.sight in (Sight.OTHER, Sight.ABSENT) and stored.version != expected and not is_past:
             # The state that we wrote on has been replaced, and not by us: our write cannot land any more.
             self.is_unresolved = False
-            # A released record tells of nobody: it may be what another client's cleanup left (H6).
-            if stored.record is not None and not stored.record.is_released:
-                self.has_seen_other = True
+            self._note(stored.record)
         return stored
 
     def decide(self, known: Stored[R]) -> Take | Wait:
@@ -133,6 +137,7 @@ class Acquisition(Generic[R]):
         attempt = self.client.writer.attempt(known, reserved)
         # Entered before it leaves: whatever becomes of it, an exception included, it may land (H6).
         self.attempts.append(attempt)
+        self.base = known.record
         was_unresolved, self.is_unresolved = self.is_unresolved, True
         self.client.cleanup.add([attempt])
         reply = self.cell.swap(attempt.if_version, attempt.record, Purpose.ACQUIRE)

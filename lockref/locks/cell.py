@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic
@@ -14,6 +15,8 @@ from lockref.locks.values import Attempt, ConditionalStore, Found, Lease, Purpos
 from lockref.runtime import Runtime
 from lockref.stores.port import Version, WriteReply
 from lockref.words import Outcome
+
+_WRITTEN_MAX = 1_000  # A read that lags by more writes of ours than this shows "somebody else's".
 
 
 @dataclass(eq=False)
@@ -28,7 +31,9 @@ class Cell(Generic[R]):
     rules: Rules
     runtime: Runtime
     notices: Notices
-    token_max: int = field(default=0, init=False)  # The highest fencing token that it ever saw: its only state.
+    # Its only state: the highest fencing token that it ever saw, and the nonces of its latest writes (A8).
+    token_max: int = field(default=0, init=False)
+    written: deque[str | None] = field(default_factory=lambda: deque(maxlen=_WRITTEN_MAX), init=False)
 
     def new_nonce(self) -> str:
         """H22: no two writes of ours have equal bytes, so their versions differ even where versions are hashes (A6)."""
@@ -54,6 +59,7 @@ class Cell(Generic[R]):
     def swap(self, if_version: Version | None, record: R, purpose: Purpose) -> WriteReply:
         """Write `record` if the cell still has `if_version`; None: if it is absent. Never without a condition (S6)."""
         body = self.serialize(record)
+        self.written.append(record.nonce)
         if if_version is None:
             reply = self.notices.timed(self.store.put_if_absent, self.key, body)
         else:

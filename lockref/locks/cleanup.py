@@ -46,6 +46,8 @@ class Cleanup(Generic[R]):
                     return Ending.UNKNOWN, None
                 case Step.LOOK:
                     has_lost_answer = has_lost_answer or reply.outcome is Outcome.AMBIGUOUS
+                    if self.runtime.monotonic_ns() >= deadline_ns:
+                        break
                     # A renewal that was under way may have landed first; it is released like the rest.
                     found = cell.settle(tenure.pending, expected=version, released=body)
                     stored = found.stored
@@ -97,7 +99,8 @@ class Cleanup(Generic[R]):
         version = found.stored.version
         may_land = [write for write in orphans if write.if_version == version]
         if found.lease is None and not may_land:
-            return True
+            # A state from before the orphans proves nothing: the read lags (A8).
+            return not any(self.cell.rules.is_past(found.stored.record, write.record) for write in orphans)
         orphan = may_land[-1] if found.lease is None else found.lease.attempt
         reply = self.cell.swap(version, orphan.record.freed(self.cell.new_nonce()), Purpose.RELEASE)
         return self.cell.rules.next_step(reply) in (Step.DONE, Step.REFUSED)

@@ -84,22 +84,6 @@ def sight(
     return Sight.UNCHANGED if stored.version == expected else Sight.OTHER
 
 
-def is_own_past(record: R | None, current: R) -> bool:
-    """Is `record` an earlier state of the grant that `current` belongs to, by owner and token? The read lags (A8)."""
-    if record is None or record.is_released or record.token is None:
-        return False
-    return record.owner == current.owner and record.token == current.token
-
-
-def is_past(record: R | None, current: R) -> bool:
-    """Is `record` older than `current`, as far as tokens tell? Then it is no successor's; the read lags (A8)."""
-    if is_own_past(record, current):
-        return True
-    if record is None or record.token is None or current.token is None:
-        return False
-    return record.token < current.token
-
-
 def is_denied(*, has_seen_other: bool, is_unresolved: bool) -> bool:
     """May a call without a grant say no? Only if somebody else's lease was seen and no write of ours is open (S7)."""
     return has_seen_other and not is_unresolved

@@ -7,11 +7,10 @@ for the first two, and needs none of the rest.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Generic
 
-from lockref.errors import LockError, LockNotHeld
+from lockref.errors import LockError, LockNotHeld, ReleaseFailed
 from lockref.locks import messages
 from lockref.locks.client import LeaseClient
 from lockref.locks.gate import Gate
@@ -125,7 +124,8 @@ class GatedClient(Generic[R]):
 
         unlock: gives a grant of the calling task back. A grant of another task is marked lost, not released: its task
         may be in the middle of its critical section (U16). What may still be left in the store is undone once before
-        this returns, and otherwise in the background. In a forked child it does nothing (H9).
+        this returns, unless an unlock here has just tried in vain, and otherwise in the background.
+        In a forked child it does nothing (H9).
         """
         if self.runtime.process_id() != self.gate.process_id:
             return
@@ -134,8 +134,12 @@ class GatedClient(Generic[R]):
         if tenure is not None:
             if tenure.task == self.runtime.current_task():
                 self.gate.set_depth(1)
-                with contextlib.suppress(LockError):
+                try:
                     unlock()
+                except ReleaseFailed:
+                    return  # The unlock has used its whole time, and goes on in the background (L5).
+                except LockError:
+                    pass  # It was lost before: told already.
             else:
                 tenure.lose("the lock was closed by another task")
         self.client.cleanup.background.finish()

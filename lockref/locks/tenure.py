@@ -51,13 +51,15 @@ class Tenure(Generic[R]):
 
     def grant(self) -> Grant:
         """The grant as its holder is shown it."""
-        lease = self.lease  # Read once: a renewal may replace it meanwhile.
+        with self._mutex:
+            lease = self.lease
         record, ends_ns = lease.attempt.record, lease.deadline.mono_ns
         return Grant(owner=record.owner or "", token=record.token, version=lease.version, deadline_ns=ends_ns)
 
     def writes(self) -> list[Attempt[R]]:
         """Every write of this grant that may stand in the store: the last to land, and those whose fate is open."""
-        return [self.lease.attempt, *self.pending]
+        with self._mutex:  # A renewal that lands meanwhile moves from one to the other.
+            return [self.lease.attempt, *self.pending]
 
     def announce(self) -> bool:
         """H3: the last thing before the caller is told yes. False: too late to be believed (E9, E10)."""

@@ -172,13 +172,13 @@ class StorageLock:
     # ---- lock ----
 
     def try_lock(self) -> bool:
-        """One attempt; returns within two request timeouts. False: somebody else has it."""
+        """One attempt, as `lock` with no time: at most two request timeouts (L5). False: somebody else has it."""
         return self.gated.acquire(0)
 
     def lock(self, timeout_s: float) -> bool:
-        """Wait for a grant; returns within `timeout_s` and one request timeout (L5).
+        """Wait for a grant; no request begins after `timeout_s`, or one request timeout where that is longer (L5).
 
-        At least one attempt is made, and finished: below one request timeout that may take longer than waiting may.
+        So the call returns one request timeout after that at the latest.
         False: somebody else's lease was seen; OutcomeUnknown: nothing definite was.
         """
         return self.gated.acquire(round(timeout_s * NS_PER_S))
@@ -190,7 +190,8 @@ class StorageLock:
 
         Raises LockLost if the grant had ended before, LockNotHeld for a task
         that does not hold it (H9), ReleaseFailed if the store could not be told
-        (H24): the protected work is done then, and others wait for one validity at most.
+        (H24): the protected work is done then, and others wait for one validity at most. No request begins after
+        three request timeouts, or one second where that is longer (L5).
         """
         tenure, depth = self.client.tenure, self.gate.depth
         try:

@@ -21,7 +21,7 @@ CLAUSES: Final[dict[str, str]] = {
     "L2": "After its holder died, a lock is granted again within the same bound from the last renewal.",
     "L3": "After an acknowledged release a waiter is granted within poll interval and two request times.",
     "L4": "A holder that cannot prove ownership is told no later than its deadline, and no other is told so.",
-    "L5": "Every call ends within its timeout plus one request timeout.",
+    "L5": "Every call ends one request timeout after its time: its wait, or what its requests need.",
     "L6": "An acquire that ended in error or unknown leaves no grant beyond one validity.",
     "F1": "At most K grants go to others while a connected client waits.",
     "F2": "Each continuous waiter is granted at least once after the faults.",

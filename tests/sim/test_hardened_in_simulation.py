@@ -315,3 +315,36 @@ def test_unreachable_store_is_unknown_and_the_wait_ends_in_time():
     world.node("n1").start(client)
     world.run(100 * NS_PER_S)
     assert 6 * NS_PER_S <= ended_ns[0] <= 7 * NS_PER_S + NS_PER_S // 3
+
+
+_LOST_TRIES = """\
+version: 1
+name: lost-tries
+about: A try whose write lands and whose answer is lost.
+clients: 2
+duration: 30s
+workload: {kind: register, cycles: 6, hold: 1s, writes: 2, wait: 0s, think: 500ms..2s}
+faults:
+  - {kind: lose_reply, probability: 0.2}
+"""
+_LAGGING_TRIES = """\
+version: 1
+name: lagging-tries
+about: A try's answer is lost, and the look that follows shows an older state.
+clients: 2
+duration: 40s
+workload: {kind: register, cycles: 6, hold: 2s, writes: 2, wait: 0s, think: 500ms..2s}
+faults:
+  - {kind: lose_reply, client: n2, op: acquire, probability: 0.5}
+  - {kind: stale_read, client: n2, op: read, lag: 1s..3s, probability: 0.7}
+"""
+
+
+@pytest.mark.parametrize("provider", ["hardened", "dynamodb", "znode-lease"])
+@pytest.mark.parametrize("text", [_LOST_TRIES, _LAGGING_TRIES], ids=["lost replies", "lagging reads"])
+def test_tries_end_in_time_and_answer_honestly(provider: str, text: str, tmp_path: Path) -> None:
+    """L5, S7, A8: no try or unlock outlives its requests, and nobody is denied because of a record of its own."""
+    file = tmp_path / "tries.yaml"
+    file.write_text(text)
+    result = run_campaign(load_scenario(str(file)), load_provider(provider), range(1, 13), keep_runs=0)
+    assert [finding.clause for finding in result.summary.findings] == []

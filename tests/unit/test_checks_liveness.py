@@ -177,6 +177,32 @@ def test_calls_return_within_their_timeout_and_one_request(returned, expected):
     assert h.verdict("L5")["verdict"] == expected
 
 
+@pytest.mark.parametrize(("returned", "expected"), [(10, "held"), (11, "violated")])
+def test_a_try_may_send_two_requests(returned, expected):
+    """L5: a try has no time to wait, and its requests need some: the first is answered within 5, the second by 10."""
+    h = timed(wait_timeout_ns=0)
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=returned)
+    assert h.verdict("L5")["verdict"] == expected
+
+
+@pytest.mark.parametrize(
+    ("request_ns", "returned", "expected"),
+    [
+        (5, 1_000_000_005, "held"),
+        (5, 1_000_000_006, "violated"),
+        (400_000_000, 1_600_000_000, "held"),
+        (400_000_000, 1_600_000_001, "violated"),
+    ],
+)
+def test_an_unlock_may_try_for_three_requests_and_a_second(request_ns, returned, expected):
+    """L5: max(w, 3q, 1 s) + q, whatever an acquire of the run may take."""
+    h = timed(wait_timeout_ns=0, request_timeout_ns=request_ns, validity_ns=10**12)
+    held = h.granted("n1", call=0, applied=0, returned=0, valid_for=10**12)
+    h.released(held, call=0, applied=0, returned=returned)
+    assert h.verdict("L5")["verdict"] == expected
+
+
 def test_a_paused_process_cannot_return():
     """L5: the time for which the process was stopped is not the lock's."""
     h = timed()

@@ -13,6 +13,7 @@ from lockref.errors import (
 from lockref.storage import operations
 from lockref.storage.operations import release_at_exit
 from tests.hardened_rig import (
+    REQUEST_TIMEOUT_NS,
     ManualTask,
     lose_request,
     ok,
@@ -124,4 +125,16 @@ def test_lock_that_is_closed_while_its_write_is_under_way_gives_no_grant(rig):
     with pytest.raises(LockError, match="closed"):
         rig.lock.try_lock()
     assert not rig.lock.holds()
+    assert rig.store.record().expired
+
+
+def test_close_takes_no_longer_than_an_unlock(rig):
+    """L5: an unlock that used its whole time is not tried once more by the same call; it goes on in the background."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = lose_request
+    began_ns = rig.runtime.mono
+    rig.lock.close()
+    assert rig.runtime.mono - began_ns <= 4 * REQUEST_TIMEOUT_NS
+    rig.store.rule_for_all = ok
+    rig.runtime.run("cleanup")
     assert rig.store.record().expired

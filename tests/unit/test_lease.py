@@ -12,13 +12,12 @@ from lockref.locks.decisions import (
     deadline_after,
     decide,
     free_at_wall_ns,
-    is_own_past,
-    is_past,
     next_step,
     next_token,
     recognise,
     sight,
 )
+from lockref.locks.lag import is_own_past, is_past, shows_other
 from lockref.locks.values import Attempt, Deadline, Lease, LeaseTerms, Moment, Reason, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, WallNs
 from lockref.storage.lockfile import LockFile
@@ -241,6 +240,24 @@ def test_lagging_reads_are_told_by_the_fence(record, own_past, past):
     assert is_own_past(record, LIVE) is own_past
     assert is_past(record, LIVE) is past
     assert not is_past(record, LockFile("hudi", 1, expired=False))
+
+
+@pytest.mark.parametrize(
+    ("record", "shows"),
+    [
+        (None, False),
+        (LockFile("other", 900, expired=True, nonce="x", fence=5), False),
+        (LockFile("other", 900, expired=False, nonce="x", fence=4), True),
+        (LockFile("other", 900, expired=False, nonce="x", fence=3), False),
+        (LockFile("somebody", 900, expired=False, nonce="mine", fence=4), False),
+        (LockFile("somebody", 900, expired=False, nonce="mine"), False),
+        (LockFile("somebody", 900, expired=False, nonce="a twin's", fence=4), True),
+        (LockFile("hudi", 900, expired=False), True),
+    ],
+)
+def test_only_a_lease_of_somebody_elses_is_a_reason_to_say_no(record, shows):
+    """S7, A8, E33: not what we wrote, whatever its token, nor what is older than we have seen; a twin's record is."""
+    assert shows_other(record, written=["mine"], token_max=4) is shows
 
 
 @pytest.mark.parametrize(("failures", "longest_ms"), [(1, 50), (2, 100), (6, 1_600), (7, 2_000), (100, 2_000)])

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.words import ABSENT, Outcome
+from lockref.words import ABSENT, Op, Outcome
 from reports.checks.clauses.loss_notice import check_loss_notices, was_asked
 from reports.checks.clauses.waiting import crash_after, unserved_waits
 from reports.checks.facts.bounds import Bounds
@@ -349,14 +349,15 @@ def _over_ns(case: Case) -> Ints:
 
 
 def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
-    """L5: every call returns within the wait timeout and one request timeout; pauses of its process do not count."""
+    """L5: every call returns one request timeout after its time; pauses of its process do not count."""
     operations = case.operations
+    bound_ns = _call_bound_ns(case, bounds)
     is_open = operations.return_row < 0
     took = np.where(is_open, case.end_ns[operations.run], operations.return_at_ns) - operations.call_at_ns
     took = np.where(is_open, took, np.minimum(took, _local_ns(case, took)))
     judged = bounds.has_wait[operations.run] & ~(is_open & case.runs.is_cut_off[operations.run])
-    suspects = np.flatnonzero(judged & (is_open | (took > bounds.call_ns[operations.run])))
-    late = list(_truly_late(case, bounds, suspects, took))
+    suspects = np.flatnonzero(judged & (is_open | (took > bound_ns)))
+    late = list(_truly_late(case, bound_ns, suspects, took))
     bad = np.array(late, dtype=np.int64)
 
     def witness(index: int) -> dict[str, Any]:
@@ -368,12 +369,20 @@ def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
             "kind": "call never returned" if never else "call took too long",
             "lock": case.events.text("lock", int(operations.lock[call])),
             "request": int(case.events.integers("request")[operations.call_row[call]]),
-            "bound_ns": int(bounds.call_ns[operations.run[call]]),
+            "bound_ns": int(bound_ns[call]),
             "interval_ns": [int(operations.call_at_ns[call]), int(operations.call_at_ns[call] + took[call])],
         }
 
-    at = operations.call_at_ns[bad] + bounds.call_ns[operations.run[bad]]
+    at = operations.call_at_ns[bad] + bound_ns[bad]
     return Violations(clause="L5", run=operations.run[bad], at_ns=at, witness=witness)
+
+
+def _call_bound_ns(case: Case, bounds: Bounds) -> Ints:
+    """Per operation, how long it may take (L5)."""
+    operations = case.operations
+    is_release = operations.op == Op.RELEASE
+    bound: Ints = np.where(is_release, bounds.release_ns[operations.run], bounds.acquire_ns[operations.run])
+    return bound
 
 
 def _local_ns(case: Case, took: Ints) -> Ints:
@@ -384,7 +393,7 @@ def _local_ns(case: Case, took: Ints) -> Ints:
     return np.where(known, np.where(known, end, 0) - np.where(known, begin, 0), took)
 
 
-def _truly_late(case: Case, bounds: Bounds, suspects: Ints, took: Ints) -> Iterator[int]:
+def _truly_late(case: Case, bound_ns: Ints, suspects: Ints, took: Ints) -> Iterator[int]:
     operations, disturbances = case.operations, case.disturbances
     for call in suspects.tolist():
         run, node = int(operations.run[call]), int(operations.node[call])
@@ -394,7 +403,7 @@ def _truly_late(case: Case, bounds: Bounds, suspects: Ints, took: Ints) -> Itera
                 yield call
             continue
         since, until = int(operations.call_at_ns[call]), int(operations.return_at_ns[call])
-        if int(took[call]) - disturbances.paused_ns(run, node, since, until) > int(bounds.call_ns[run]):
+        if int(took[call]) - disturbances.paused_ns(run, node, since, until) > int(bound_ns[call]):
             yield call
 
 

@@ -13,6 +13,9 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, PPM, or_zero
 from reports.checks.facts.columns import Ints
 
+RELEASE_REQUESTS, RELEASE_NS_MIN = 3, 1_000_000_000
+"""An unlock may try for as long as so many requests may take, and at least so long (L5)."""
+
 REAL_SLACK_NS = 1_000_000_000
 """What a real run is allowed beyond any bound: threads of one process wait for each other there."""
 
@@ -47,4 +50,8 @@ class Bounds:
         keeps = np.where(self.is_watched, stretched(or_zero(watch)), self.validity_ns + 2 * self.drift_ns)
         self.grant_ns = keeps + self.handover_ns
         self.request_ns = stretched(or_zero(request))
-        self.call_ns = stretched(or_zero(wait) + or_zero(request))
+        # L5: no request begins after the call's own time, and the last one takes one request timeout.
+        patience = np.maximum(or_zero(wait), or_zero(request))
+        self.acquire_ns = stretched(patience + or_zero(request))
+        patience = np.maximum(patience, np.maximum(RELEASE_REQUESTS * or_zero(request), RELEASE_NS_MIN))
+        self.release_ns = stretched(patience + or_zero(request))
