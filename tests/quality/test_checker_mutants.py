@@ -143,7 +143,7 @@ JUDGE_MUTANTS = [
     ("clauses.loss_notice", "if abs(apart) > bound_ns:", "if apart > bound_ns:"),
     ("clauses.loss_notice", "(operations.op[calls] == Op.RELEASE) & ", ""),
     ("clauses.loss_notice", "& (operations.task[calls] != operations.task[acquire])", ""),
-    ("clauses.liveness", "took > bounds.call_ns[operations.run]", "took > 2 * bounds.call_ns[operations.run]"),
+    ("clauses.liveness", "took > bound_ns", "took > 2 * bound_ns"),
     ("clauses.liveness", "known & ~gaps.is_holed", "known"),
     ("clauses.liveness", "undecided=[(_runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)]", "undecided=[]"),  # noqa: E501
     ("clauses.liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
