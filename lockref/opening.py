@@ -21,6 +21,7 @@ from lockref.errors import ConfigError
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.storage.place import store_uri
+from lockref.storage.properties import check_lock_properties
 from lockref.stores.admission import NEEDED, Admission
 from lockref.stores.probe.clauses import CONDITIONS, DESIGNS
 from lockref.stores.uri import open_store, parse_store_uri
@@ -55,9 +56,10 @@ def open_lock(
     lock, and removes them, in about two seconds. A fingerprint stands in for it, and then nothing is sent.
 
     properties: of Hudi, `hoodie.base.path` is required; `hoodie.write.lock.storage.*` gives the
-        timing, with Hudi's defaults. Of delta-rs, `DYNAMO_LOCK_PARTITION_KEY_VALUE` is required and names the row, best
-        by the table's URI; the other `DYNAMO_LOCK_*` have the defaults of dynamodb_lock 0.5. Other properties are
-        left alone.
+        timing, with Hudi's defaults. `hoodie.write.lock.provider` must name Hudi's storage lock where it is given:
+        writers with another provider lock elsewhere. Of delta-rs, `DYNAMO_LOCK_PARTITION_KEY_VALUE` is required and
+        names the row, best by the table's URI; the other `DYNAMO_LOCK_*` have the defaults of dynamodb_lock 0.5. Other
+        properties are left alone.
     endpoint: `http://host:port` of another server than the cloud's own, for Azure `http://host:port/account`.
         region: of S3, where the environment does not say it. Credentials come from the environment, never from here.
     listener, on_loss, audit: as for `StorageLock`; a lock in a row has no audit.
@@ -68,8 +70,9 @@ def open_lock(
     `close` the lock at the end. Its connections are closed when nobody refers to it any more,
     its own clean-up in the background included.
 
-    Errors: ConfigError for properties that Hudi would refuse, a misspelt property of the lock, a scheme without a
-        lock client, settings that contradict each other (T11), two mechanisms on one table, no credentials for
+    Errors: ConfigError for properties that Hudi would refuse, a misspelt or contradicting property of the lock, a
+        provider whose writers lock elsewhere, a scheme without a lock client, settings that contradict each other
+        (T11), two mechanisms on one table, a table with another key, no credentials for
         the cloud, the fingerprint of another store. CapabilityMissing for a store that ignores a condition (C1 to C5,
         C21), or whose fingerprint does not let it carry the lock. BackendUnavailable where it does not answer.
     Source: RFC-91 "Configurations"; Hudi 1.2.0 `StorageLockClient`, `StorageSchemes`; dynamodb-lock-rs
@@ -81,6 +84,7 @@ def open_lock(
             admission=Admission.by(_path(fingerprint), allows_unsafe=allows_unsafe),
         )  # fmt: skip
     config = StorageLockConfig.from_properties(properties)
+    check_lock_properties(properties, config)
     uri = store_uri(config.location, endpoint=endpoint, region=region)
     timeout_ns = config.terms().request_timeout_ns
     store = open_store(uri, request_timeout_ns=timeout_ns)

@@ -136,7 +136,7 @@ class DynamoChannel:
                         outcome = Outcome.AMBIGUOUS  # There was no condition that could fail.
                 reason = reason_text(row, status, code)
                 if outcome is Outcome.REJECTED:
-                    reason = f"{reason}; table {self._table!r}"
+                    reason = f"{reason}; table {self._table!r}{self._advice(code)}"
                 return Reply(outcome, missing=is_missing, status=status, reason=reason)
             except NO_ANSWER as error:
                 outcome, reason = explain(error)
@@ -203,6 +203,22 @@ class DynamoChannel:
             found = ", ".join(f"{name} ({kind}, {types.get(name, '?')})" for kind, name in schema.items())
             expected = ", ".join(f"{name} ({kind}, S)" for kind, name in self._schema)
             raise ConfigError(f"table {self._table!r} has the key {found}; expected {expected} and nothing else")
+
+    def _advice(self, code: str) -> str:
+        """What to do about a table that is not there, or whose key may be another one."""
+        if code not in ("ResourceNotFoundException", "ValidationException"):
+            return ""
+        names = [name for _kind, name in self._schema]
+        keys = " and ".join(f"{name!r} ({kind}, text)" for kind, name in self._schema)
+        key = f"{keys} and nothing else" if len(names) > 1 else f"the text attribute {names[0]!r}, without a sort key"
+        if code == "ValidationException":
+            return f"; its key must be {key}"
+        attributes = " ".join(f"AttributeName={name},AttributeType=S" for name in names)
+        schema = " ".join(f"AttributeName={name},KeyType={kind}" for kind, name in self._schema)
+        return (
+            f", whose key must be {key}: aws dynamodb create-table --table-name {self._table} "
+            f"--billing-mode PAY_PER_REQUEST --attribute-definitions {attributes} --key-schema {schema}"
+        )
 
     @property
     def _schema(self) -> list[tuple[str, str]]:

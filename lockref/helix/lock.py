@@ -12,6 +12,7 @@ until it hears otherwise (Z9, Z10), and it has no callback for being dropped (Z8
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Self
@@ -39,6 +40,8 @@ from lockref.helix.state_model import StateModel, Transition
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event, MonoNs, Task
 from lockref.words import Outcome
+
+_LOG: Final = logging.getLogger("lockref")
 
 CLUSTER: Final = "locks"
 RESOURCE: Final = "locks"
@@ -207,6 +210,7 @@ class HelixLock:
         self._listener(LockEvent(kind=kind, grant=self.grant, reason=reason))
 
     def _told_lost(self, reason: str) -> None:
+        _LOG.warning("lock %s: the grant is lost: %s", self._lock, reason)
         self._report(LockEventKind.LOST, reason)
 
 

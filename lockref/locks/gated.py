@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic
 
-from lockref.errors import LockError, LockNotHeld, ReleaseFailed
+from lockref.errors import LockError, LockLost, LockNotHeld, ReleaseFailed
 from lockref.locks import messages
 from lockref.locks.client import LeaseClient
 from lockref.locks.gate import Gate
@@ -74,7 +74,7 @@ class GatedClient(Generic[R]):
                 raise
             # Nobody believes in it any more: it is undone instead of left to lapse (H6).
             self.end_use(tenure)
-            raise tenure.loss_error()
+            raise self._found_lost(tenure, tenure.loss_error())
         called_at_ns = self.runtime.monotonic_ns()
         is_granted = False
         try:
@@ -116,8 +116,16 @@ class GatedClient(Generic[R]):
             return
         try:
             self.client.release(tenure)
+        except LockLost as error:
+            raise self._found_lost(tenure, error) from None
         finally:
             self.gate.leave()
+
+    def _found_lost(self, tenure: Tenure[R], error: LockLost) -> LockLost:
+        """The error. A loss that nobody had noticed before is logged now, so that each is logged once (H12)."""
+        if tenure.loss_reason is None:
+            self.client.notices.found_lost(error)
+        return error
 
     def close(self, unlock: Callable[[], None]) -> None:
         """The end: nobody gets the lock from here any more. May be called again, also after a Ctrl-C.

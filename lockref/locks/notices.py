@@ -179,7 +179,11 @@ class Notices:
         self.tell(LockEventKind.LOST, grant, error.reason)
         if self._on_loss is not None:
             self._call("loss callback", self._on_loss, error)
-        LOG.warning("lock %s: the grant with token %s is lost: %s", self._key, grant.token, error.reason)
+        self.found_lost(error)
+
+    def found_lost(self, error: LockLost) -> None:
+        """H12: a call of its holder has found that the grant had ended, before anybody noticed."""
+        LOG.warning("lock %s: the grant with token %s is lost: %s", self._key, error.token, error.reason)
 
     def fencing_is_void(self, reason: str) -> None:
         """H21: grants have no token until the fence object can be used again."""

@@ -207,3 +207,41 @@ def test_loss_that_the_release_finds_says_what_it_found(rig):
     MemoryStore.delete(rig.store, KEY)
     with pytest.raises(LockLost, match="found deleted"):
         rig.lock.unlock()
+
+
+def test_each_loss_is_logged_once(rig, caplog):
+    """H12, RFC-91: noticed by the watchdog, or found by the unlock; with the token and the reason, without bytes."""
+
+    def told():
+        return [line.getMessage() for line in caplog.records if "is lost" in line.getMessage()]
+
+    rig.lock.try_lock()
+    rig.tenure().lose("noticed")
+    with pytest.raises(LockLost):
+        rig.lock.unlock()
+    assert len(told()) == 1
+    assert "token 1 is lost: noticed" in told()[0]
+    rig.lock.try_lock()
+    token, owner = rig.lock.fencing_token, "somebody-else"
+    rig.store.plant(rig.live(owner, fence=token + 1))
+    with pytest.raises(LockLost):
+        rig.lock.unlock()
+    assert len(told()) == 2
+    assert f"token {token} is lost: on release" in told()[1]
+    assert owner not in told()[1]
+
+
+def test_what_a_grant_stands_on_is_read_under_its_mutex(rig):
+    """H6: the writes of a grant are read under the mutex under which a renewal moves from the open ones to the last."""
+    rig.lock.try_lock()
+    tenure, seen = rig.tenure(), []
+
+    class Watched(type(tenure._mutex)):
+        def __enter__(self):
+            seen.append("entered")
+            return super().__enter__()
+
+    tenure._mutex.__class__ = Watched
+    tenure.writes()
+    tenure.grant()
+    assert seen == ["entered", "entered"]

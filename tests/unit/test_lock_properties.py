@@ -1,0 +1,109 @@
+"""Every `hoodie.write.lock.…` is read before a lock is opened: the table's writers must lock where this lock does."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from lockref import open_lock
+from lockref.dynamodb.boto import DynamoChannel
+from lockref.errors import ConfigError
+from lockref.runtime import NS_PER_S
+from lockref.storage.properties import PROVIDER, STORAGE_PROVIDER
+
+BASE = {"hoodie.base.path": "s3a://lake/orders"}
+_HUDI = "org.apache.hudi"
+
+
+def opened(**properties: object) -> None:
+    """Open and close; nothing listens at the address, and nothing is asked."""
+    lock = open_lock({**BASE, **properties}, endpoint="http://127.0.0.1:9", region="us-east-1", allows_unsafe=True)
+    lock.close()
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        f"{_HUDI}.aws.transaction.lock.DynamoDBBasedLockProvider",
+        f"{_HUDI}.client.transaction.lock.ZookeeperBasedLockProvider",
+        f"{_HUDI}.client.transaction.lock.FileSystemBasedLockProvider",
+        f"{_HUDI}.client.transaction.lock.InProcessLockProvider",
+        f"{_HUDI}.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+        "com.example.OurOwnLockProvider",
+        "",
+        7,
+    ],
+)
+def test_writers_that_lock_elsewhere_are_not_joined(provider: object) -> None:
+    """A lock in storage excludes no writer with another provider, and would look as if it did."""
+    with pytest.raises(ConfigError, match=f"{PROVIDER} is .* would exclude none of them"):
+        opened(**{PROVIDER: provider})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"hoodie.write.lock.wait_time": "5"}, "Did you mean 'hoodie.write.lock.wait_time_ms'"),
+        ({"hoodie.write.lock.storage.validty.timeout.secs": "60"}, "is no property"),
+        ({"hoodie.write.lock.num_retries": "ten"}, "num_retries is 'ten'; expected a whole number"),
+        ({"hoodie.write.lock.wait_time_ms": "-1"}, "wait_time_ms is '-1'; expected a whole number, 0 or more"),
+        ({"hoodie.write.lock.client.num_retries": -2}, "client.num_retries is -2"),
+        ({"hoodie.write.lock.zookeeper.url": "zk1"}, "zookeeper.url belongs to another lock"),
+        (
+            {
+                "hoodie.write.lock.storage.renew.interval.secs": "20",
+                "hoodie.write.lock.storage.heartbeat.poll.secs": "30",
+            },
+            "two names of one interval",
+        ),
+    ],
+)
+def test_what_is_unknown_malformed_or_contradicts_is_refused(given: dict[str, object], said: str) -> None:
+    """T11: each is one line that names the property."""
+    with pytest.raises(ConfigError, match=said):
+        opened(**given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {PROVIDER: STORAGE_PROVIDER},
+        {PROVIDER: STORAGE_PROVIDER, "hoodie.write.lock.zookeeper.url": "left over"},
+        {
+            "hoodie.write.lock.num_retries": "10",
+            "hoodie.write.lock.conflict.resolution.strategy": "x",
+            "hoodie.table.name": "orders",
+            "hoodie.write.lock.client.num_retries": 3,
+        },
+    ],
+)
+def test_writers_that_lock_in_storage_are_joined(given: dict[str, object]) -> None:
+    """Whole configurations of writers, and what an earlier provider left in them."""
+    opened(**given)
+
+
+def test_a_short_wait_is_allowed_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A writer that waits for less than a lease never outlives a dead holder in one attempt."""
+    with caplog.at_level(logging.WARNING, "lockref"):
+        opened(**{"hoodie.write.lock.wait_time_ms": "1500"})
+    assert "wait_time_ms is 1500 ms, and a lease lasts 300 s" in caplog.text
+
+
+def test_a_credential_in_the_properties_is_named_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+    """Credentials come from the environment; who gives one here is told by its name."""
+    with caplog.at_level(logging.DEBUG, "lockref"):
+        opened(**{"hoodie.write.lock.azure.sas.token": "sv=secret"})
+    assert "azure.sas.token is not used" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_table_with_another_key_is_told_which_key_it_must_have() -> None:
+    """One line: the name and the type of the key, no sort key; where there is no table, how to make it."""
+    table = DynamoChannel("mine", endpoint="http://127.0.0.1:9", region="us-east-1", request_timeout_ns=NS_PER_S)
+    assert "must be the text attribute 'key', without a sort key" in table._advice("ValidationException")
+    made = table._advice("ResourceNotFoundException")
+    assert "create-table --table-name mine" in made
+    assert "--key-schema AttributeName=key,KeyType=HASH" in made
+    assert table._advice("AccessDeniedException") == ""
+    table.close()
