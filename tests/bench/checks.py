@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
 from lockref.history import Recorder, runs_table, to_table
-from lockref.words import Kind, Op, Outcome
+from lockref.words import IF_ABSENT, Kind, Op, Outcome
 from reports.checks import judge
 from reports.checks.second_opinion.token_order import LockOp, Result, find_illegal
 from tests.bench.figures import Figure, Spread, seconds, warm
@@ -101,6 +102,77 @@ def forked(acquires: int) -> History:
     return _cycles(acquires, is_forking=True)
 
 
+def mixed(acquires: int) -> History:
+    """A real run of one lock with lost answers, forks, unrecorded writers, blind writes and deletes."""
+    return mixture(acquires)
+
+
+def mixed_locks(acquires: int) -> History:
+    """The same on many locks at once, eight turns on each."""
+    return mixture(acquires, locks=max(1, acquires // 8))
+
+
+def slow_and_blind(acquires: int) -> History:
+    """A real run in which writes that ask for no version stay under way for a hundred turns."""
+    return mixture(acquires, odds={"blind": 0.5, "slow": 0.5})
+
+
+def lost_and_forked(acquires: int) -> History:
+    """A real run with many writes that never landed, and as many forks to which they might lead."""
+    return mixture(acquires, odds={"lost": 0.4, "refused": 0.5, "fork": 0.3})
+
+
+def without_record(acquires: int) -> History:
+    """A real run with an unrecorded writer, and many writes without an answer that never landed."""
+    return mixture(acquires, odds={"hole": 0.3, "lost": 0.3, "refused": 0.5, "delete": 0.3})
+
+
+ODDS = {"lost": 0.15, "refused": 0.1, "fork": 0.1, "hole": 0.1, "blind": 0.15, "slow": 0.1, "delete": 0.2, "read": 0.3}
+"""How often a write of a mixture is of a kind. refused: the store did not apply it; slow: under way for long."""
+
+
+def mixture(acquires: int, *, locks: int = 1, odds: Mapping[str, float] = ODDS, seed: int = 0) -> History:
+    """A real run of writes drawn at random, three in a cycle; a conditional write is sent after what it replaces."""
+    chance = random.Random(seed)
+    h = History(
+        run={"validity_ns": 8, "poll_interval_ns": 1, "request_timeout_ns": 1, "wait_timeout_ns": 50,
+             "faults_end_ns": 0, "claims": ["L4"]},
+        is_simulated=False,
+    )  # fmt: skip
+
+    def is_drawn(kind: str) -> bool:
+        return chance.random() < odds.get(kind, 0)
+
+    # Per lock the last states, the last one in force, and since when.
+    states = [[("", 0)] for _ in range(locks)]
+    for turn in range(3 * acquires):
+        at, node = 10 * turn, f"n{chance.randrange(CLIENTS)}"
+        number = chance.randrange(locks)
+        past = states[number]
+        h.lock = f"lock{number}"
+        is_hidden, is_blind, is_forking = is_drawn("hole"), is_drawn("blind"), is_drawn("fork")
+        version, since = chance.choice(past[-4:]) if is_forking else past[-1]
+        is_refused = not is_hidden and is_drawn("refused")
+        op = Op.DELETE if version and is_drawn("delete") else chance.choice((Op.ACQUIRE, Op.RENEW, Op.RELEASE))
+        made = "" if op is Op.DELETE else f"made{turn}"
+        if not is_hidden:
+            late = 1_000 if is_drawn("slow") else chance.randrange(20)
+            h.write(
+                node, op, sent=max(since, at - chance.randrange(20)), replied=at + late,
+                owner=f"owner-{node}", token=turn, valid_until=at + 8, content=f"content{turn}", version=made,
+                if_version="" if is_blind else version or IF_ABSENT,
+                outcome=Outcome.PRECONDITION_FAILED if is_refused else Outcome.APPLIED,
+                reply=Outcome.AMBIGUOUS if is_drawn("lost") else None,
+            )  # fmt: skip
+        if is_refused:
+            continue
+        past.append((made, at + 1))
+        del past[:-4]
+        if is_drawn("read"):
+            h.read(node, at + 1, version=made, content=f"content{turn}" if made else "", owner=f"owner-{node}")
+    return h
+
+
 SHAPES: dict[str, Callable[[int], History]] = {
     "records that nobody can read": unread,
     "requests sent by a helper task": by_helpers,
@@ -109,6 +181,11 @@ SHAPES: dict[str, Callable[[int], History]] = {
     "every grant is revived": reviving,
     "every answer is lost, real run": unheard,
     "every condition is another, real run": forked,
+    "a mixture of everything, real run": mixed,
+    "a mixture on many locks, real run": mixed_locks,
+    "slow writes without a condition, real run": slow_and_blind,
+    "forks and writes that never landed, real run": lost_and_forked,
+    "an unrecorded writer and lost answers, real run": without_record,
 }
 """What once took the square of its size, or could: each with as many violations, or excuses to look for, as cycles."""
 
