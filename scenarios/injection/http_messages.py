@@ -1,6 +1,7 @@
 """Read whole HTTP/1.1 messages from a stream: where each begins and ends (RFC 9112, section 6), and nothing else.
 
-A message is kept as the bytes that came, so that it can be sent again byte for byte.
+A message is kept as the bytes that came, so that it can be sent again byte for byte. What a head says about its body is
+read here for every reader of messages. It is read strictly: where two readers could see different ends, there is none.
 """
 
 from __future__ import annotations
@@ -11,19 +12,35 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-HEAD_BYTES_MAX: Final = 1 << 20
+from lockref.stores.clouds.grammar import decimal, hexadecimal
+
+HEAD_BYTES_MAX: Final = 1 << 18
 PIECE_BYTES: Final = 1 << 16
+LINE_BYTES_MAX: Final = 1 << 13
+"""Of the line of a chunk's length, and of a trailer field."""
+
 _END_OF_HEAD: Final = b"\r\n\r\n"
-_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)[ \t]*\r\n", re.IGNORECASE)
-_CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*chunked[ \t]*\r\n", re.IGNORECASE)
-_EXPECTS: Final = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*\r\n", re.IGNORECASE)
-_CLOSES: Final = re.compile(rb"\r\nconnection:[ \t]*close[ \t]*\r\n", re.IGNORECASE)
-_BODILESS_STATUSES: Final = (204, 304)
-_INTERIM: Final = 200
+_FIELDS: Final = re.compile(rb"[^\r\n]*\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r\n)*)\r\n")
+_LENGTH: Final = re.compile(rb"^content-length:([^\r\n]*)\r$", re.IGNORECASE | re.MULTILINE)
+_ENCODING: Final = re.compile(rb"^transfer-encoding:([^\r\n]*)\r$", re.IGNORECASE | re.MULTILINE)
+_EXPECTS: Final = re.compile(rb"^expect:[ \t]*100-continue[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
+_CLOSES: Final = re.compile(rb"^connection:[ \t]*close[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})[ \r]")
+BODILESS_STATUSES: Final = (204, 304)
+INTERIM: Final = 200
+"""Statuses below this one are interim: the final message is still to come."""
 
 
 class BadMessage(Exception):
     """These bytes are no HTTP/1.1 message, or its head is larger than `HEAD_BYTES_MAX`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyEnd:
+    """What a head says about the end of its body. length: in bytes; None where it names none."""
+
+    length: int | None
+    is_chunked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +65,41 @@ class Answer:
     keeps_connection: bool
 
 
+def body_end(raw: bytes) -> BodyEnd:
+    """How the body behind this head ends (RFC 9112, section 6.3). raw: the head, blank line included.
+
+    Raises BadMessage for a line that is no field, for lengths that differ or are no number, and for an encoding that
+    does not end in chunks.
+    """
+    fields = _FIELDS.fullmatch(raw)
+    if fields is None:
+        raise BadMessage("a header field has no colon, or its name is none")
+    lengths = {part.strip() for value in _LENGTH.findall(fields[1]) for part in value.split(b",")}
+    length = decimal(next(iter(lengths))) if len(lengths) == 1 else None
+    if lengths and length is None:
+        raise BadMessage("the length of a body is not one number")
+    encodings = _ENCODING.findall(fields[1])
+    if encodings and encodings[-1].rpartition(b",")[2].strip().lower() != b"chunked":
+        raise BadMessage("a body has an encoding that does not tell its end")
+    return BodyEnd(length, bool(encodings))
+
+
+def chunk_length(line: bytes) -> int:
+    """The length of a chunk by its first line, without the line's end. Raises BadMessage for any other form."""
+    length = hexadecimal(line.partition(b";")[0].rstrip(b" \t"))
+    if length is None:
+        raise BadMessage("a chunk does not begin with its length")
+    return length
+
+
+def status_of(raw: bytes) -> int:
+    """The status of the answer with this head. Raises BadMessage if it begins with no status line."""
+    found = _STATUS_LINE.match(raw)
+    if found is None:
+        raise BadMessage("an answer does not begin with a status line")
+    return int(found[1])
+
+
 async def read_request_head(reader: asyncio.StreamReader) -> Head | None:
     """The next request's head; None where the client has hung up.
 
@@ -56,10 +108,8 @@ async def read_request_head(reader: asyncio.StreamReader) -> Head | None:
     raw = await _head(reader)
     if raw is None:
         return None
-    if _CHUNKED.search(raw) is not None:
-        return Head(raw, None, _EXPECTS.search(raw) is not None)
-    length = _LENGTH.search(raw)
-    return Head(raw, 0 if length is None else int(length[1]), _EXPECTS.search(raw) is not None)
+    end = body_end(raw)
+    return Head(raw, None if end.is_chunked else end.length or 0, _EXPECTS.search(raw) is not None)
 
 
 async def body_pieces(reader: asyncio.StreamReader, length: int | None) -> AsyncIterator[bytes]:
@@ -68,7 +118,7 @@ async def body_pieces(reader: asyncio.StreamReader, length: int | None) -> Async
         async for piece in _chunks(reader):
             yield piece
         return
-    while length:
+    while length > 0:
         piece = await reader.read(min(length, PIECE_BYTES))
         if not piece:
             raise BadMessage("the body ends before its length")
@@ -85,17 +135,16 @@ async def read_answer(reader: asyncio.StreamReader, method: bytes) -> Answer:
         raw = await _head(reader)
         if raw is None:
             raise BadMessage("the server hung up before it answered")
-        status = _status(raw)
-        if status >= _INTERIM:
+        status = status_of(raw)
+        if status >= INTERIM:
             break
     closes = _CLOSES.search(raw) is not None
-    if method == b"HEAD" or status in _BODILESS_STATUSES:
+    end = body_end(raw)
+    if method == b"HEAD" or status in BODILESS_STATUSES:
         return Answer(raw, status, not closes)
-    length = _LENGTH.search(raw)
-    if _CHUNKED.search(raw) is None and length is None:
+    if not end.is_chunked and end.length is None:
         return Answer(raw + await reader.read(), status, False)
-    body_length = None if _CHUNKED.search(raw) is not None or length is None else int(length[1])
-    pieces = [piece async for piece in body_pieces(reader, body_length)]
+    pieces = [piece async for piece in body_pieces(reader, None if end.is_chunked else end.length)]
     return Answer(raw + b"".join(pieces), status, not closes)
 
 
@@ -110,25 +159,19 @@ async def _head(reader: asyncio.StreamReader) -> bytes | None:
         raise BadMessage("the head of a message has no end") from error
 
 
-def _status(raw: bytes) -> int:
-    version, _, rest = raw.partition(b" ")
-    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
-        raise BadMessage("a reply does not begin with a status line")
-    return int(rest[:3])
-
-
 async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while True:
         line = await _line(reader)
         yield line
-        try:
-            length = int(line.split(b";", 1)[0], 16)
-        except ValueError as error:
-            raise BadMessage("a chunk does not begin with its length") from error
+        length = chunk_length(line[:-2])
         if length == 0:
             break
-        async for piece in body_pieces(reader, length + 2):
+        async for piece in body_pieces(reader, length):
             yield piece
+        line = await _line(reader)
+        yield line
+        if line != b"\r\n":
+            raise BadMessage("a chunk is longer than its length")
     # Trailer fields, up to a blank line.
     while True:
         line = await _line(reader)
@@ -139,6 +182,9 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
     try:
-        return await reader.readuntil(b"\r\n")
+        line = await reader.readuntil(b"\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         raise BadMessage("a chunked body ends early") from error
+    if len(line) > LINE_BYTES_MAX:
+        raise BadMessage("a line of a chunked body has no end")
+    return line

@@ -21,11 +21,13 @@ from lockref.lab.loading import load_decoder as load_named_decoder
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import NS_PER_MS, NS_PER_S, WallNs
 from lockref.storage.lockfile import decode as decode_lock_file
+from lockref.stores.clouds.grammar import decimal
 
 Read = Callable[[Mapping[str, Any]], LockView | None]
 
 _LONG_MAX: Final = 2**63 - 1
-_FRACTION: Final = re.compile(r"\.(\d+)")
+_FRACTION: Final = re.compile(r"\.([0-9]+)")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?")
 
 
 def _object(body: bytes) -> Mapping[str, Any] | None:
@@ -67,7 +69,7 @@ def _litestream(record: Mapping[str, Any]) -> LockView | None:
     if not {"generation", "expires_at"} <= record.keys() <= {"generation", "expires_at", "owner"}:
         return None
     generation, until = record["generation"], record["expires_at"]
-    if not isinstance(generation, int) or not isinstance(until, str):
+    if _number(generation, 1) is None or isinstance(generation, str | float) or not isinstance(until, str):
         return None
     return LockView(owner=str(record.get("owner", "")), token=generation, valid_until_ns=instant_ns(until))
 
@@ -76,8 +78,10 @@ def _s3_locks(record: Mapping[str, Any]) -> LockView | None:
     """s3-locks: an end in epoch seconds on the writer's clock and nothing else; 0 is released."""
     if record.keys() != {"expires_at"} or not isinstance(record["expires_at"], int | float):
         return None
-    until = record["expires_at"]
-    return LockView(owner="", valid_until_ns=_wall(round(until * NS_PER_S)), is_released=until == 0)
+    until_ns = _number(record["expires_at"], NS_PER_S)
+    if until_ns is None:
+        return None
+    return LockView(owner="", valid_until_ns=_wall(until_ns), is_released=until_ns == 0)
 
 
 def _gcslock(record: Mapping[str, Any]) -> LockView | None:
@@ -86,8 +90,8 @@ def _gcslock(record: Mapping[str, Any]) -> LockView | None:
     if not isinstance(metadata, dict) or not {"lock_owner", "expires_sec"} <= metadata.keys():
         return None
     updated, lasts = record.get("updated"), str(metadata["expires_sec"])
-    stored = instant_ns(updated) if isinstance(updated, str) else None
-    until = _wall(stored + int(lasts) * NS_PER_S) if stored is not None and lasts.isdecimal() else None
+    stored, lasts_s = instant_ns(updated) if isinstance(updated, str) else None, decimal(lasts)
+    until = None if stored is None or lasts_s is None else _wall(stored + lasts_s * NS_PER_S)
     return LockView(owner=str(metadata["lock_owner"]), valid_until_ns=until)
 
 
@@ -179,7 +183,7 @@ def load_decoder(reference: str) -> StateDecoder:
 
 _ENDS: Final = ("until", "until_s", "until_ms")
 _FIELDS: Final = ("owner", "token", *_ENDS, "duration_s", "released")
-_STEP: Final = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]|\['([^']+)'\]")
+_STEP: Final = re.compile(r"\.([A-Za-z0-9_-]+)|\[([0-9]{1,9})\]|\['([^']+)'\]")
 
 Steps = tuple[str | int, ...]
 
@@ -213,12 +217,13 @@ def _at(record: Any, steps: Steps) -> Any:
 
 
 def _number(value: object, unit_ns: int) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    """A number of a record in units of nanoseconds; None for what is none, and for what no history can hold."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = float(value) if "." in value else int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LONG_MAX <= value * unit_ns <= _LONG_MAX:
+        # No comparison holds for "not a number".
         return None
-    try:
-        return round(float(value) * unit_ns) if isinstance(value, float) or "." in str(value) else int(value) * unit_ns
-    except (ValueError, OverflowError):
-        return None
+    return round(value * unit_ns)
 
 
 def _by_paths(text: str) -> Read:

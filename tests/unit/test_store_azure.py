@@ -63,6 +63,7 @@ def _error(status: int, code: str = "") -> tuple[int, dict[str, str], bytes]:
 EXPECTED = {
     (412, "ConditionNotMet"): (O.PRECONDITION_FAILED, False),
     (412, "LeaseIdMissing"): (O.CONFLICT, False),
+    (304, "ConditionNotMet"): (O.PRECONDITION_FAILED, False),
     (409, "BlobAlreadyExists"): (O.PRECONDITION_FAILED, False),
     (409, "LeaseAlreadyPresent"): (O.CONFLICT, False),
     (409, "ContainerBeingDeleted"): (O.CONFLICT, False),

@@ -80,6 +80,7 @@ EXPECTED = {
     409: (O.CONFLICT, False),
     429: (O.THROTTLED, False),
     408: (O.AMBIGUOUS, False),
+    304: (O.PRECONDITION_FAILED, False),
     400: (O.REJECTED, False),
     401: (O.REJECTED, False),
     403: (O.REJECTED, False),
@@ -118,6 +119,10 @@ def test_a_refused_write_is_classified_by_status(store, adapter, call, status):
         ("delete", "No such object: bucket/p/k", O.PRECONDITION_FAILED, True),
         ("delete", "Not Found", O.PRECONDITION_FAILED, True),
         ("delete", "The specified bucket does not exist.", O.REJECTED, False),
+        ("delete", "Live version of object my-bucket/p/k does not exist.", O.PRECONDITION_FAILED, True),
+        ("delete", "No such object: bucket/p/bucket that does not exist", O.PRECONDITION_FAILED, True),
+        ("delete", "Bucket bucket does not exist.", O.REJECTED, False),
+        ("replace", "No such object: bucket/p/k", O.PRECONDITION_FAILED, True),
     ],
 )
 def test_a_404_is_the_bucket_or_the_object(store, adapter, call, message, outcome, missing):
@@ -131,6 +136,7 @@ def test_every_row_of_the_table_has_an_expectation():
     """A row that no expectation above meets would be untested."""
     met = {classify(WRITE_OUTCOMES, status).why for status in EXPECTED}
     met |= {classify(WRITE_OUTCOMES, 404, code).why for code in (NO_SUCH_OBJECT, NO_SUCH_BUCKET)}
+    met.add(classify(WRITE_OUTCOMES, 400, "NotImplemented").why)
     met.add(classify(WRITE_OUTCOMES, 200).why)
     assert met == {row.why for row in WRITE_OUTCOMES}
 

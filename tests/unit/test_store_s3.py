@@ -94,6 +94,8 @@ EXPECTED = {
     (401, "Unauthorized"): (O.REJECTED, False),
     (403, "AccessDenied"): (O.REJECTED, False),
     (403, "RequestTimeTooSkewed"): (O.REJECTED, False),
+    (304, "304"): (O.PRECONDITION_FAILED, False),
+    (400, "NotImplemented"): (O.REJECTED, False),
     (405, "MethodNotAllowed"): (O.REJECTED, False),
     (501, "NotImplemented"): (O.REJECTED, False),
     (301, "PermanentRedirect"): (O.REJECTED, False),

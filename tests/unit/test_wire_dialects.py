@@ -106,8 +106,9 @@ def test_a_refusal_repeats_no_word_of_the_servers():
 )
 def test_refusals_of_gcs_are_sorted(status, outcome):
     """Of an upload and of a change of metadata: what was refused made no version, whatever the body says."""
+    body = json.dumps(RESOURCE | {"error": {"message": "No such object: b/x"}}).encode()
     for request in ("POST /upload/storage/v1/b/b/o?uploadType=media&name=x", "PATCH /storage/v1/b/b/o/x"):
-        _, told = gcs(request, b"{}", str(status), json.dumps(RESOURCE).encode())
+        _, told = gcs(request, b"{}", str(status), body)
         assert (told.outcome, told.version, told.state) == (outcome, "", None)
         assert told.is_absent is (status == 404)
 
@@ -147,7 +148,7 @@ def test_reads_show_what_is_there_or_that_nothing_is():
     assert s3("GET /b/x", b"", "404", b"<Error><Code>NoSuchKey</Code></Error>")[1].is_absent
     assert s3("HEAD /b/x", b"", "404")[1].is_absent
     assert s3("HEAD /b/x", b"", '200|ETag: "e1"')[1].state is None
-    assert s3("GET /b/x", b"", "206", b"{", Range="bytes=0-0")[1].outcome is Outcome.AMBIGUOUS
+    assert s3("GET /b/x", b"", "206", b"{", Range="bytes=0-0")[1].outcome is Outcome.APPLIED
 
 
 @pytest.mark.parametrize("target", ["/b?list-type=2", "/b/x?acl", "/b/x?partNumber=1&uploadId=u", "/", "/b/x?tagging"])
@@ -323,7 +324,7 @@ def test_a_range_that_is_the_whole_blob_shows_it(told, is_all):
     """Azure's client asks for the first 32 MiB, and most blobs are smaller."""
     _, found = azure("GET /acct/c/x", b"", f'206|ETag: "0x1"|Content-Range: {told}', b"{}"[: 2 if is_all else 1])
     assert (found.state is not None) is is_all
-    assert found.outcome is (Outcome.APPLIED if is_all else Outcome.AMBIGUOUS)
+    assert found.outcome is Outcome.APPLIED, "a part is an answer"
 
 
 def test_reads_of_azure_show_what_is_there_or_that_nothing_is():
@@ -373,3 +374,60 @@ def test_a_change_that_is_not_read_is_told(read, request_line, body, headers, pl
     """What the object holds afterwards, and when it changed, was in other requests: the verdict must not be "held"."""
     asked, _ = read(request_line, body, "200", **headers)
     assert (asked.op, asked.key, asked.unfollowed) == (Op.NONE, "", place)
+
+
+S3_READ, GCS_READ, AZURE_READ = "GET /b/x", "GET /download/storage/v1/b/b/o/x?alt=media", "GET /acct/c/x"
+
+
+@pytest.mark.parametrize(("ask", "request_line"), [(s3, S3_READ), (gcs, GCS_READ), (azure, AZURE_READ)])
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (206, Outcome.APPLIED),
+        (304, Outcome.APPLIED),
+        (412, Outcome.PRECONDITION_FAILED),
+        (416, Outcome.PRECONDITION_FAILED),
+        (409, Outcome.CONFLICT),
+        (405, Outcome.REJECTED),
+        (301, Outcome.REJECTED),
+        (500, Outcome.AMBIGUOUS),
+    ],
+)
+def test_what_lock_clients_never_hear_is_an_answer(ask, request_line, status, outcome):
+    """A part, "not modified" and a range that is not there are answers, and show nothing of the object's content."""
+    body = b"" if status == 304 else b"{}"
+    _, told = ask(request_line, b"", f'{status}|ETag: "0x1"|Content-Range: bytes 0-1/9', body, Range="bytes=0-1")
+    assert (told.outcome, told.state, told.is_absent) == (outcome, None, False)
+
+
+@pytest.mark.parametrize(("ask", "request_line"), [(s3, S3_READ), (gcs, GCS_READ), (azure, AZURE_READ)])
+@pytest.mark.parametrize(("length", "is_all"), [("bytes 0-1/2", True), ("bytes 0-1/9", False), ("bytes 0-1/²", False)])
+def test_a_part_that_is_the_whole_object_shows_it(ask, request_line, length, is_all):
+    """The answer itself says whether it has all bytes; what is no number says nothing."""
+    _, told = ask(request_line, b"", f"206|Content-Range: {length}", b"{}", Range="bytes=0-1")
+    assert (told.state is not None) is is_all
+
+
+@pytest.mark.parametrize(
+    ("body", "is_absent"),
+    [
+        (b"No such object: bucket/x", True),
+        (b"The specified bucket does not exist.", False),
+        (b'{"error": {"code": 404, "message": "The specified bucket does not exist."}}', False),
+        (b'{"error": {"code": 404, "message": "No such object: bucket/does not exist"}}', True),
+        (b"", True),
+    ],
+)
+def test_a_bucket_that_is_missing_is_no_absent_object(body, is_absent):
+    """GCS has one status and one reason for both; names that the user chose do not decide."""
+    for request in (GCS_READ, "DELETE /storage/v1/b/bucket/o/x"):
+        _, told = gcs(request, b"", "404", body)
+        assert told.is_absent is is_absent
+        assert (told.outcome is Outcome.REJECTED) is not is_absent
+
+
+def test_a_404_without_a_body_is_an_absent_object_of_s3():
+    """Some servers answer a missing key so; of a body that was cut off nobody knows what it said."""
+    assert s3("PUT /b/x", b"{}", "404", b"", If_Match='"e"')[1].is_absent
+    assert s3("GET /b/x", b"", "404", b"")[1].is_absent
+    assert not s3("GET /b/x", b"", "404", b"<Error><Code>NoSuchBucket</Code></Error>")[1].is_absent

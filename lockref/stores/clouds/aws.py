@@ -30,6 +30,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
+from lockref.stores.clouds.grammar import code_word
 from lockref.stores.clouds.wire import BoundedConnection
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.words import Outcome
@@ -128,7 +129,7 @@ def _bound_connections(client: Any) -> None:
 def status_and_code(error: ClientError) -> tuple[int, str]:
     """The HTTP status (0 where the SDK made the error up) and the service's error code."""
     metadata = error.response.get("ResponseMetadata", {})
-    return int(metadata.get("HTTPStatusCode", 0)), str(error.response.get("Error", {}).get("Code", ""))
+    return int(metadata.get("HTTPStatusCode", 0)), code_word(str(error.response.get("Error", {}).get("Code", "")))
 
 
 _UNSENT: Final = "nothing was sent"

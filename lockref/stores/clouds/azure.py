@@ -23,6 +23,7 @@ from azure.core.exceptions import ClientAuthenticationError
 
 from lockref.stores.clouds.azure_account import find_account
 from lockref.stores.clouds.azure_client import BODY_BYTES_MAX, NO_ANSWER, make_client, make_session
+from lockref.stores.clouds.grammar import code_word
 from lockref.stores.clouds.http_session import explain_silence
 from lockref.stores.clouds.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
 from lockref.stores.clouds.wire import Exchange, bounded
@@ -84,7 +85,6 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
         why="the signature is refused; check the key, or the token's end, and this machine's clock",
     ),
     StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check roles, token and firewall"),
-    StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
     StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
 )
 """Every answer of Azure (conditional-writes.md, section 1; Azure's "Blob Storage error codes") and what it means for
@@ -203,7 +203,7 @@ class AzureStore:
         if status // 100 == 2 and (problem or (makes_version and not etag)):
             # A cut reply can still parse as a success. Without the version it made, nothing can be built on it.
             return _Answer(status=status, failure=_garbage(exchange))
-        code = reply.headers.get("x-ms-error-code") or code
+        code = code_word(reply.headers.get("x-ms-error-code") or code)
         return _Answer(status=status, code=code, etag=etag, body=reply.content)
 
 

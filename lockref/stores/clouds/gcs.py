@@ -24,6 +24,8 @@ from google.cloud.storage import Client
 from google.cloud.storage.exceptions import DataCorruption
 from urllib3.exceptions import HTTPError
 
+from lockref.stores.clouds.gcs_errors import NO_SUCH_BUCKET, NO_SUCH_OBJECT, error_word
+from lockref.stores.clouds.grammar import decimal
 from lockref.stores.clouds.http_session import bound_connections, explain_silence
 from lockref.stores.clouds.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
 from lockref.stores.clouds.wire import Exchange, bounded
@@ -43,12 +45,9 @@ _NOT_UNDERSTOOD: Final = (requests.exceptions.JSONDecodeError, AttributeError, K
 
 CAPABILITIES = StoreCapabilities(dialect="gcs", versions_repeat=False, conditional_delete=True)
 
-NO_SUCH_OBJECT: Final = "noSuchObject"
-NO_SUCH_BUCKET: Final = "noSuchBucket"
-
 WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     *OBJECT_STORES,
-    # The service has one reason, notFound, for both; the two codes are ours (see `_code`).
+    # The service has one reason, notFound, for both; the two codes are ours.
     StatusRow(
         status=404,
         code=NO_SUCH_OBJECT,
@@ -59,7 +58,6 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     StatusRow(status=404, code=NO_SUCH_BUCKET, outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
     StatusRow(status=429, outcome=Outcome.THROTTLED, why="more than one write per second on an object; slow down"),
     StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check credentials and bucket policy"),
-    StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
     StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
 )
 """Every answer of GCS (conditional-writes.md, section 1) and what it means for a write."""
@@ -82,6 +80,10 @@ class _Session(AuthorizedSession):
         # One request per call: urllib3's own retries are off.
         bound_connections(self, pool_size=pool_size)
         self.trust_env = not is_local
+
+    def request(self, *args: Any, **kwargs: Any) -> requests.Response:
+        """One request. A redirect is an answer for the status table: to follow it would be a second request (A2)."""
+        return super().request(*args, **(kwargs | {"allow_redirects": False}))  # type: ignore[no-any-return, no-untyped-call]
 
     def close(self) -> None:
         self._tokens.close()
@@ -239,30 +241,17 @@ class GcsStore:
 
 def _generation(version: Version) -> int:
     """A generation that can exist; 0 means "absent" to the service and must not slip in as a version."""
-    if not version.isdecimal() or int(version) == _GENERATION_ABSENT:
+    generation = decimal(version)
+    if not generation:
         raise ValueError(f"the version {version!r} is no generation; pass the one that a reply carried")
-    return int(version)
+    return generation
 
 
 def _status_and_code(error: GoogleAPICallError, *, on_object: bool) -> tuple[int, str]:
-    """The HTTP status and a code: the service's reason, or ours for the two kinds of 404.
-
-    on_object: the request was about an object that may be absent (a read or a
-        delete), so a 404 that does not name the bucket means the object. An
-        upload needs nothing but the bucket.
-    """
+    """The HTTP status and the code. The SDK puts the request's address before the message, so the body is read."""
     status = int(error.code or 0)
-    reason = next((str(detail["reason"]) for detail in _details(error) if detail.get("reason")), "")
-    if status != requests.codes.not_found:
-        return status, reason
-    text = error.message.lower()
-    if "bucket" in text and "not exist" in text:
-        return status, NO_SUCH_BUCKET
-    return status, NO_SUCH_OBJECT if on_object else NO_SUCH_BUCKET
-
-
-def _details(error: GoogleAPICallError) -> list[dict[str, Any]]:
-    return [detail for detail in error.errors if isinstance(detail, dict)]
+    body = b"" if error.response is None else bytes(error.response.content)
+    return status, error_word(status, body, on_object=on_object)
 
 
 def _explain(error: Exception) -> tuple[Outcome, str]:

@@ -24,7 +24,15 @@ from botocore.exceptions import ClientError
 from botocore.handlers import add_expect_header
 
 from lockref.stores.clouds.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, explain, is_dummy, status_and_code
-from lockref.stores.clouds.statuses import OBJECT_STORES, REASON_CHARS_MAX, StatusRow, classify, read_reply, write_reply
+from lockref.stores.clouds.statuses import (
+    OBJECT_STORES,
+    REASON_CHARS_MAX,
+    StatusRow,
+    classify,
+    error_code,
+    read_reply,
+    write_reply,
+)
 from lockref.stores.clouds.wire import Exchange, bounded
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
@@ -37,6 +45,9 @@ if TYPE_CHECKING:
 
 CAPABILITIES = StoreCapabilities(dialect="s3", versions_repeat=True, conditional_delete=True)
 
+BODILESS_404: Final = "404"
+"""The code of a 404 without a body, which names none."""
+
 WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     *OBJECT_STORES,
     StatusRow(
@@ -47,7 +58,9 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
         why="there is no such object (C5)",
     ),
     # What botocore calls an error without a body, as some servers answer a missing key.
-    StatusRow(status=404, code="404", outcome=Outcome.PRECONDITION_FAILED, missing=True, why="there is no such object"),
+    StatusRow(
+        status=404, code=BODILESS_404, outcome=Outcome.PRECONDITION_FAILED, missing=True, why="there is no such object"
+    ),
     StatusRow(status=404, code="NoSuchBucket", outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
     StatusRow(status=404, outcome=Outcome.REJECTED, why="something other than the object is missing"),
     StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down"),
@@ -66,13 +79,11 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
         why="this machine's clock is too far from the server's; set it right",
     ),
     StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check credentials and bucket policy"),
-    StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this condition"),
     StatusRow(status=3, outcome=Outcome.REJECTED, why="the bucket lives elsewhere; name its region or endpoint"),
 )
 """Every answer of S3 (conditional-writes.md, section 1) and what it means for a write."""
 
 _ERROR: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*<Error[\s/>]")
-_CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,60})</Code>")
 _STATUS_OF: Final = {
     "AccessDenied": 403,
     "ConditionalRequestConflict": 409,
@@ -91,12 +102,6 @@ def error_inside(body: bytes) -> tuple[int, str] | None:
         return None
     code = error_code(body)
     return status_of(code), code
-
-
-def error_code(body: bytes) -> str:
-    """The first code that the body of an answer names; "" for none."""
-    found = _CODE.search(body)
-    return found[1].decode() if found else ""
 
 
 def status_of(code: str) -> int:
@@ -247,7 +252,7 @@ def _refused_write(error: ClientError, exchange: Exchange) -> WriteReply:
     status, code = status_and_code(error)
     if not exchange.is_success:
         return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-    named = f" ({code})" if code.isalnum() and not code.isdecimal() else ""
+    named = f" ({code})" if code and not code.isdecimal() else ""
     reason = f"{exchange.received}, which is no answer of S3 to a write{named}; the request may have taken effect"
     return WriteReply(outcome=Outcome.AMBIGUOUS, status=exchange.status, reason=reason[:REASON_CHARS_MAX])
 

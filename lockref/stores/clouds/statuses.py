@@ -8,10 +8,12 @@ AMBIGUOUS: what nobody foresaw must not be read as a definite answer (A1).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lockref.stores.clouds.grammar import code_word
 from lockref.stores.port import ReadReply, Version, WriteReply
 from lockref.words import Outcome
 
@@ -49,10 +51,20 @@ class StatusRow:
 OBJECT_STORES: Final = (
     StatusRow(status=2, outcome=Outcome.APPLIED, why="done"),
     StatusRow(status=412, outcome=Outcome.PRECONDITION_FAILED, why="the object is not what the condition says"),
+    StatusRow(
+        status=304,
+        outcome=Outcome.PRECONDITION_FAILED,
+        why="the object is not what the condition says; the server answers 304 where 412 is due",
+    ),
     StatusRow(status=409, outcome=Outcome.CONFLICT, why="a concurrent request got in the way; try again"),
     StatusRow(status=408, outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
     StatusRow(status=401, outcome=Outcome.REJECTED, why="credentials are missing or refused"),
+    StatusRow(status=405, outcome=Outcome.REJECTED, why="the server does not support this request"),
+    StatusRow(
+        status=400, code="NotImplemented", outcome=Outcome.REJECTED, why="the server does not support this request"
+    ),
     StatusRow(status=4, outcome=Outcome.REJECTED, why="the request was refused"),
+    StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
     StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
 )
 """What the object stores of all clouds mean alike. A cloud's own code for one of these statuses decides before."""
@@ -93,5 +105,15 @@ def read_reply(row: StatusRow, *, status: int, code: str = "") -> ReadReply:
 def reason_text(row: StatusRow, status: int, code: str = "") -> str:
     """`412 PreconditionFailed: the object is not …`, on one line."""
     # An SDK that finds no code repeats the status.
-    told = f" {code}" if code not in ("", str(status)) else ""
+    word = code_word(code)
+    told = f" {word}" if word not in ("", str(status)) else ""
     return f"{status}{told}: {row.why}"[:REASON_CHARS_MAX]
+
+
+_CODE: Final = re.compile(rb"<Code>\s*([A-Za-z0-9.]{1,60})\s*</Code>")
+
+
+def error_code(body: bytes) -> str:
+    """The first code that an answer in XML names (S3, Azure); "" for none, and for what has no code's form."""
+    found = _CODE.search(body)
+    return code_word(found[1].decode()) if found else ""

@@ -20,7 +20,8 @@ from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 
 from lockref.stores.clouds.azure import WRITE_OUTCOMES
 from lockref.stores.clouds.azure_account import find_account, missing_credentials
-from lockref.stores.clouds.statuses import classify
+from lockref.stores.clouds.grammar import code_word
+from lockref.stores.clouds.statuses import classify, error_code
 from lockref.words import Outcome
 from scenarios.probe.calls import (
     COMPLETE,
@@ -136,8 +137,9 @@ class AzureDialect:
         raise Inexpressible(call.verb)
 
     def answer(self, call: Call, reply: HttpReply) -> Answer:
-        status, code = reply.status, reply.headers.get("x-ms-error-code", "")
-        code = code if code.isalnum() and len(code) < 60 else ""
+        status, code = reply.status, code_word(reply.headers.get("x-ms-error-code", ""))
+        if status >= 300 and not code:
+            code = error_code(reply.body[:2000])
         row = classify(WRITE_OUTCOMES, status, code)
         outcome = row.outcome
         if call.verb == LEASE and status in (409, 412):

@@ -15,7 +15,8 @@ from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import Request
 
 from lockref.errors import ConfigError
-from lockref.stores.clouds.gcs import NO_SUCH_BUCKET, NO_SUCH_OBJECT, WRITE_OUTCOMES
+from lockref.stores.clouds.gcs import WRITE_OUTCOMES
+from lockref.stores.clouds.gcs_errors import error_word
 from lockref.stores.clouds.statuses import classify
 from lockref.words import Outcome
 from scenarios.probe.calls import (
@@ -134,14 +135,7 @@ class GcsDialect:
     def answer(self, call: Call, reply: HttpReply) -> Answer:
         status = reply.status
         found = _json(reply.body) if call.verb != READ or status >= 300 else {}
-        code = _reason(found)
-        if status == 404:
-            message = reply.body[:2000].lower()
-            # An upload needs nothing but the bucket; what else is missing is the object.
-            is_bucket = (b"bucket" in message and b"not exist" in message) or (
-                call.verb in (PUT, BEGIN_UPLOAD) and b"object" not in message
-            )
-            code = NO_SUCH_BUCKET if is_bucket else NO_SUCH_OBJECT
+        code = error_word(status, reply.body, on_object=call.verb not in (PUT, BEGIN_UPLOAD))
         row = classify(WRITE_OUTCOMES, status, code)
         outcome = row.outcome
         resource = found.get("resource", found) if call.verb == COPY else found
@@ -198,14 +192,6 @@ def _related(name: str, body: bytes) -> bytes:
 def _json(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _reason(found: dict[str, Any]) -> str:
-    """Google's own word for an error; only what can be one."""
-    error = found.get("error")
-    details = error.get("errors") if isinstance(error, dict) else None
-    reason = details[0].get("reason") if isinstance(details, list) and details and isinstance(details[0], dict) else ""
-    return reason if isinstance(reason, str) and reason.isalnum() and len(reason) < 40 else ""

@@ -17,8 +17,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError
 
 from lockref.errors import ConfigError
-from lockref.stores.clouds.s3 import WRITE_OUTCOMES, error_code, error_inside
-from lockref.stores.clouds.statuses import classify
+from lockref.stores.clouds.s3 import BODILESS_404, WRITE_OUTCOMES, error_inside
+from lockref.stores.clouds.statuses import classify, error_code
 from lockref.words import Outcome
 from scenarios.probe.calls import (
     ABORT,
@@ -138,8 +138,8 @@ class S3Dialect:
         status, code = reply.status, error_code(reply.body[:2000]) if reply.status >= 300 else ""
         if status == 200 and call.verb in (COMPLETE, COPY):
             status, code = error_inside(reply.body) or (status, code)
-        if status == 404 and not code and call.verb in (READ, DELETE, PUT, COMPLETE, COPY):
-            code = "404"
+        if status == 404 and not code and not reply.body and call.verb in (READ, DELETE, PUT, COMPLETE, COPY):
+            code = BODILESS_404
         row = classify(WRITE_OUTCOMES, status, code)
         outcome, version, body = row.outcome, "", None
         details: dict[str, Any] = {}

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from lockref.stores.clouds.azure import WRITE_OUTCOMES
-from lockref.stores.clouds.statuses import classify, reason_text
+from lockref.stores.clouds.grammar import code_word
+from lockref.stores.clouds.statuses import classify, error_code, reason_text
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
+from scenarios.wire.dialects.reading import read_answer, shown_bytes
 
 _UPLOAD: Final = "x-ms-blob-type"
 _COMMIT: Final = "blocklist"
@@ -58,30 +60,19 @@ class AzureDialect:
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
         """See `Dialect`."""
-        status, code = exchange.status, exchange.answer_headers.get("x-ms-error-code", "")
+        status = exchange.status
+        code = code_word(exchange.answer_headers.get("x-ms-error-code", "")) or error_code(exchange.answer.kept)
         row = classify(WRITE_OUTCOMES, status, code)
-        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status, code)
+        version = _plain(exchange.answer_headers.get("etag", ""))
         if request.op is Op.READ:
-            return _read(exchange, row.missing, row.outcome, reason)
+            return read_answer(exchange, row, code=code, version=version, state=shown_bytes(exchange))
         is_written = row.outcome is Outcome.APPLIED and request.op is Op.WRITE
-        version = _plain(exchange.answer_headers.get("etag", "")) if is_written else ""
-        return ObjectReply(outcome=row.outcome, version=version, is_absent=row.missing, reason=reason)
-
-
-def _read(exchange: Exchange, is_missing: bool, outcome: Outcome, reason: str) -> ObjectReply:
-    if is_missing:
-        return ObjectReply(outcome=Outcome.APPLIED, is_absent=True)
-    # Clients ask for a range of bytes by habit. One that has all of them is the whole blob, and the answer says so.
-    first_to_last, _, size = exchange.answer_headers.get("content-range", "").removeprefix("bytes ").partition("/")
-    is_all = size.isdecimal() and first_to_last == f"0-{int(size) - 1}"
-    if exchange.status != 200 and not (exchange.status == 206 and is_all):
-        is_known = outcome in (Outcome.REJECTED, Outcome.THROTTLED)
-        return ObjectReply(outcome=outcome if is_known else Outcome.AMBIGUOUS, reason=reason)
-    body = exchange.answer.kept
-    is_whole = exchange.method == "GET" and exchange.answer.is_whole
-    state = State(content_of(body), body) if is_whole else None
-    version = _plain(exchange.answer_headers.get("etag", ""))
-    return ObjectReply(outcome=Outcome.APPLIED, version=version, state=state)
+        return ObjectReply(
+            outcome=row.outcome,
+            version=version if is_written else "",
+            is_absent=row.missing,
+            reason="" if row.outcome is Outcome.APPLIED else reason_text(row, status, code),
+        )
 
 
 def _condition(exchange: Exchange) -> str:

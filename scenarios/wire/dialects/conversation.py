@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
-from scenarios.injection.http_messages import BadMessage
+from scenarios.injection.http_messages import BODILESS_STATUSES, INTERIM, BadMessage, BodyEnd, body_end, status_of
 from scenarios.wire.dialects.framing import Framing, Messages
 
 BODY_KEPT_MAX: Final = 1 << 20
@@ -46,11 +46,7 @@ PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {"snapshot", "uploadId", "upload_id"
 _TEXT_CHARS_MAX: Final = 1024
 _REQUEST: Final = re.compile(rb"([A-Z]+) ([^ \r\n]+) HTTP/1\.[01]\r\n")
 _ABSOLUTE: Final = re.compile(r"https?://([^/?]*)")
-_ANSWER: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
 _KEPT: Final = {name.encode(): name for name in HEADERS_KEPT}
-_FRAMING: Final = frozenset({b"content-length", b"host", b"transfer-encoding"})
-_INTERIM: Final = 200
-_BODILESS: Final = (204, 304)
 
 
 @dataclass(slots=True)
@@ -107,37 +103,26 @@ class Exchange:
 
 @dataclass(slots=True)
 class _Fields:
-    """The header fields of one message: those that are kept, those that say where its body ends, and the host."""
+    """The header fields of one message: those that are kept, how its body ends, and the host."""
 
     kept: dict[str, str]
-    length: int | None
-    is_chunked: bool
+    end: BodyEnd
     host: str
 
 
 def _fields(raw: bytes) -> _Fields:
-    """Raises BadMessage for a line that is no field, and for two lengths that differ."""
+    """Raises BadMessage for a head that does not tell one end of its body."""
+    end = body_end(raw)
     kept: dict[str, str] = {}
-    lengths: set[bytes] = set()
-    is_chunked = False
     host = ""
     for line in raw.split(b"\r\n")[1:-2]:
-        name, colon, value = line.partition(b":")
-        if not colon:
-            raise BadMessage("a header field has no colon")
-        name, value = name.lower(), value.strip()
-        if name in _FRAMING:
-            if name == b"content-length":
-                lengths.add(value)
-            elif name == b"host":
-                host = value.decode("latin-1")
-            else:
-                is_chunked = value.lower().endswith(b"chunked")
+        name, _, value = line.partition(b":")
+        name = name.lower()
+        if name == b"host":
+            host = value.strip().decode("latin-1")
         elif name in _KEPT:
-            kept[_KEPT[name]] = value.decode("latin-1")[:_TEXT_CHARS_MAX]
-    if len(lengths) > 1 or not all(length.isdigit() for length in lengths):
-        raise BadMessage("the length of a body is not one number")
-    return _Fields(kept, int(lengths.pop()) if lengths else None, is_chunked, host)
+            kept[_KEPT[name]] = value.strip().decode("latin-1")[:_TEXT_CHARS_MAX]
+    return _Fields(kept, end, host)
 
 
 def _kept_parameters(query: str) -> dict[str, str]:
@@ -209,10 +194,10 @@ class Conversation:
             headers=fields.kept,
             asked_ns=self.client_ns,
             host=(absolute[1] if absolute else fields.host).partition(":")[0].lower(),
-            length=fields.length or 0,
+            length=fields.end.length or 0,
         )
         self.begun.append(self.current)
-        return Framing.CHUNKED if fields.is_chunked else fields.length or 0
+        return Framing.CHUNKED if fields.end.is_chunked else fields.end.length or 0
 
     def _asked(self, data: bytes) -> None:
         assert self.current is not None, "a body follows its head"
@@ -225,20 +210,19 @@ class Conversation:
         return self.current.answered_ns is not None
 
     def _answer(self, raw: bytes) -> Framing | int:
-        line = _ANSWER.match(raw)
+        status = status_of(raw)
         exchange = self.current
-        if line is None or exchange is None or exchange.answered_ns is not None:
-            raise BadMessage("an answer has no status line, or no request")
-        status = int(line[1])
-        if status < _INTERIM:
+        if exchange is None or exchange.answered_ns is not None:
+            raise BadMessage("an answer has no request")
+        if status < INTERIM:
             return Framing.INTERIM
         fields = _fields(raw)
         exchange.status, exchange.answer_headers = status, fields.kept
-        if exchange.method == "HEAD" or status in _BODILESS:
+        if exchange.method == "HEAD" or status in BODILESS_STATUSES:
             return 0
-        if fields.is_chunked:
+        if fields.end.is_chunked:
             return Framing.CHUNKED
-        return Framing.TO_THE_END if fields.length is None else fields.length
+        return Framing.TO_THE_END if fields.end.length is None else fields.end.length
 
     def _answered(self, data: bytes) -> None:
         assert self.current is not None, "a body follows its head"

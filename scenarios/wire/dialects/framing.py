@@ -10,11 +10,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, final
 
-from scenarios.injection.http_messages import HEAD_BYTES_MAX, BadMessage
+from scenarios.injection.http_messages import HEAD_BYTES_MAX, LINE_BYTES_MAX, BadMessage, chunk_length
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _END_OF_LINE: Final = b"\r\n"
-_LINE_BYTES_MAX: Final = 1 << 13
 
 
 class Framing(Enum):
@@ -32,6 +31,7 @@ class _Place(Enum):
     BODY = "body"
     CHUNK_LENGTH = "chunk length"
     CHUNK = "chunk"
+    CHUNK_END = "end of a chunk"
     TRAILER = "trailer"
     REST = "rest"
 
@@ -43,10 +43,11 @@ class Messages:
     head: told each head, blank line included; answers how the body ends, by its length in bytes or in another way.
     body: told each piece of a body, without the framing of chunks. end: told the end of a message; False lets what
     follows wait until `resume`.
-    All may raise BadMessage, and so do `feed` and `resume`.
+    All may raise BadMessage, and so do `feed` and `resume`. steps: how many parts of messages were taken; each takes
+    time by its own length, however the bytes were cut and whatever waits behind it.
     """
 
-    __slots__ = ("_body", "_buffer", "_end", "_head", "_is_waiting", "_left", "_place")
+    __slots__ = ("_body", "_buffer", "_end", "_head", "_is_waiting", "_left", "_place", "_searched", "steps")
 
     def __init__(
         self, head: Callable[[bytes], Framing | int], body: Callable[[bytes], None], end: Callable[[], bool]
@@ -54,10 +55,12 @@ class Messages:
         self._head = head
         self._body = body
         self._end = end
-        self._buffer = b""
+        self._buffer = bytearray()
         self._place = _Place.HEAD
         self._left = 0
+        self._searched = 0
         self._is_waiting = False
+        self.steps = 0
 
     @property
     def ends_by_close(self) -> bool:
@@ -77,19 +80,23 @@ class Messages:
 
     def _step(self) -> bool:
         """Take one part of a message; False if it is not all here."""
+        self.steps += 1
         if self._place is _Place.HEAD:
             return self._take_head()
         if self._place is _Place.CHUNK_LENGTH:
             line = self._line()
             if line is None:
                 return False
-            try:
-                length = int(line.partition(b";")[0], 16)
-            except ValueError as error:
-                raise BadMessage("a chunk does not begin with its length") from error
-            # The line that ends a chunk is taken with it.
-            self._place, self._left = (_Place.CHUNK, length + 2) if length else (_Place.TRAILER, 0)
+            self._left = chunk_length(line)
+            self._place = _Place.CHUNK if self._left else _Place.TRAILER
             return True
+        if self._place is _Place.CHUNK_END:
+            line = self._line()
+            if line:
+                raise BadMessage("a chunk is longer than its length")
+            if line is not None:
+                self._place = _Place.CHUNK_LENGTH
+            return line is not None
         if self._place is _Place.TRAILER:
             line = self._line()
             if line == b"":
@@ -99,17 +106,17 @@ class Messages:
         return True
 
     def _take_head(self) -> bool:
-        end = self._buffer.find(_END_OF_HEAD)
+        end = self._buffer.find(_END_OF_HEAD, self._searched)
         if end < 0:
             if not self._buffer[:1].isalpha():
                 # Such as TLS: no end of a head would ever come.
                 raise BadMessage("a message does not begin with a word")
             if len(self._buffer) > HEAD_BYTES_MAX:
                 raise BadMessage("the head of a message has no end")
+            self._searched = max(0, len(self._buffer) - len(_END_OF_HEAD) + 1)
             return False
-        end += len(_END_OF_HEAD)
-        raw, self._buffer = self._buffer[:end], self._buffer[end:]
-        framing = self._head(raw)
+        self._searched = 0
+        framing = self._head(self._taken(end + len(_END_OF_HEAD)))
         if framing is Framing.CHUNKED:
             self._place = _Place.CHUNK_LENGTH
         elif framing is Framing.TO_THE_END:
@@ -122,30 +129,32 @@ class Messages:
 
     def _take_body(self) -> None:
         if self._place is _Place.REST:
-            piece, self._buffer = self._buffer, b""
-            self._body(piece)
+            self._body(self._taken(len(self._buffer)))
             return
-        piece, self._buffer = self._buffer[: self._left], self._buffer[self._left :]
-        if self._place is _Place.CHUNK:
-            # Of what is left the last two bytes are the end of its line.
-            self._body(piece[: max(0, self._left - 2)])
-        else:
-            self._body(piece)
+        piece = self._taken(min(self._left, len(self._buffer)))
+        self._body(piece)
         self._left -= len(piece)
         if not self._left:
             if self._place is _Place.CHUNK:
-                self._place = _Place.CHUNK_LENGTH
+                self._place = _Place.CHUNK_END
             else:
                 self._finish()
 
     def _line(self) -> bytes | None:
-        line, separator, rest = self._buffer.partition(_END_OF_LINE)
-        if not separator:
-            if len(self._buffer) > _LINE_BYTES_MAX:
+        end = self._buffer.find(_END_OF_LINE, 0, LINE_BYTES_MAX)
+        if end < 0:
+            if len(self._buffer) >= LINE_BYTES_MAX:
                 raise BadMessage("a line of a chunked body has no end")
             return None
-        self._buffer = rest
+        line = self._taken(end)
+        del self._buffer[: len(_END_OF_LINE)]
         return line
+
+    def _taken(self, count: int) -> bytes:
+        """The first bytes, which leave the buffer. To shorten a bytearray at its front does not move the rest."""
+        piece = bytes(self._buffer if count == len(self._buffer) else self._buffer[:count])
+        del self._buffer[:count]
+        return piece
 
     def _finish(self) -> None:
         self._place = _Place.HEAD

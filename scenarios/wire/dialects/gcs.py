@@ -12,11 +12,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lockref.stores.clouds.gcs import NO_SUCH_OBJECT, WRITE_OUTCOMES
+from lockref.stores.clouds.gcs import WRITE_OUTCOMES
+from lockref.stores.clouds.gcs_errors import error_word
+from lockref.stores.clouds.grammar import decimal
 from lockref.stores.clouds.statuses import classify, reason_text
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
+from scenarios.wire.dialects.reading import read_answer, shown_bytes
 
 _OBJECT: Final = re.compile(r"/(?:download/)?(?:storage/v1/)?b/([^/]+)/o/(.+)")
 _MADE_OF_OTHERS: Final = re.compile(r"(.+)/compose|.+?/(?:rewriteTo|copyTo)/b/([^/]+)/o/(.+)")
@@ -80,11 +83,12 @@ class GcsDialect:
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
         """See `Dialect`."""
-        status = exchange.status
-        row = classify(WRITE_OUTCOMES, status, NO_SUCH_OBJECT if status == 404 else "")
-        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status)
+        status, code = exchange.status, error_word(exchange.status, exchange.answer.kept, on_object=bool(request.key))
+        row = classify(WRITE_OUTCOMES, status, code)
+        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status, code)
         if request.op is Op.READ:
-            return _read(exchange, row.missing, row.outcome, reason)
+            version, state = _shown(exchange)
+            return read_answer(exchange, row, code=code, version=version, state=state)
         if row.missing and request.names_version:
             # That version is gone. Another one may be there.
             return ObjectReply(outcome=Outcome.PRECONDITION_FAILED, reason=f"{status}: the named version is not there")
@@ -96,24 +100,19 @@ class GcsDialect:
         return ObjectReply(outcome=Outcome.APPLIED, version=version, state=_metadata_state(made), condition=replaced)
 
 
-def _read(exchange: Exchange, is_missing: bool, outcome: Outcome, reason: str) -> ObjectReply:
-    if is_missing:
-        return ObjectReply(outcome=Outcome.APPLIED, is_absent=True)
-    if exchange.status != 200:
-        is_known = outcome in (Outcome.REJECTED, Outcome.THROTTLED)
-        return ObjectReply(outcome=outcome if is_known else Outcome.AMBIGUOUS, reason=reason)
+def _shown(exchange: Exchange) -> tuple[str, State | None]:
+    """The version and the content that an answer to a read shows: bytes with headers, or a resource."""
+    headers = exchange.answer_headers
     if exchange.parameters.get("alt") == "media":
-        headers, body = exchange.answer_headers, exchange.answer.kept
         version = _version(headers.get("x-goog-generation"), headers.get("x-goog-metageneration"))
-        state = State(content_of(body), body) if exchange.answer.is_whole and "range" not in exchange.headers else None
-        return ObjectReply(outcome=Outcome.APPLIED, version=version, state=state)
-    told = _json(exchange.answer.kept)
-    version = _version(told.get("generation"), told.get("metageneration"))
-    return ObjectReply(outcome=Outcome.APPLIED, version=version, state=_metadata_state(told))
+        return version, shown_bytes(exchange)
+    told = _json(exchange.answer.kept) if exchange.status == 200 and exchange.answer.is_whole else {}
+    return _version(told.get("generation"), told.get("metageneration")), _metadata_state(told)
 
 
 def _version(generation: object, metageneration: object) -> str:
-    return f"{generation}.{metageneration or 1}" if generation else ""
+    made, changed = decimal(str(generation)), decimal(str(metageneration or 1))
+    return "" if not made or changed is None else f"{made}.{changed}"
 
 
 def _replaced(condition: str, version: str) -> str:
@@ -125,8 +124,9 @@ def _replaced(condition: str, version: str) -> str:
     generation, _, metageneration = version.partition(".")
     if condition.startswith("*.") and generation:
         return generation + condition[1:]
-    if condition.endswith(".*") and metageneration.isdecimal():
-        return f"{condition[:-1]}{int(metageneration) - 1}"
+    number = decimal(metageneration)
+    if condition.endswith(".*") and number is not None:
+        return f"{condition[:-1]}{number - 1}"
     return ""
 
 
@@ -149,7 +149,7 @@ def _condition(parameters: Mapping[str, str]) -> str:
 def _json(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.etree import ElementTree
 
-from lockref.stores.clouds.s3 import WRITE_OUTCOMES, error_code, error_inside, status_of
-from lockref.stores.clouds.statuses import classify, reason_text
+from lockref.stores.clouds.grammar import hexadecimal
+from lockref.stores.clouds.s3 import BODILESS_404, WRITE_OUTCOMES, error_inside, status_of
+from lockref.stores.clouds.statuses import classify, error_code, reason_text
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Body, Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
+from scenarios.wire.dialects.reading import read_answer, shown_bytes
 
 _ETAG: Final = re.compile("<ETag>([^<]*)</ETag>")
 _FORM_KEY: Final = re.compile(rb'name="key"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
@@ -81,16 +83,17 @@ class S3Dialect:
         """See `Dialect`."""
         status, body = exchange.status, exchange.answer.kept
         code = error_code(body) if status >= 300 else ""
-        if status == 404 and exchange.method == "HEAD":
-            code = "404"
+        if status == 404 and not code and exchange.answer.is_whole and exchange.answer.size == 0 and request.key:
+            code = BODILESS_404
         if status == 200 and request.verb in (_COMPLETION, _COPY, _DELETION):
             status, code = error_inside(body) or (status, code)
         row = classify(WRITE_OUTCOMES, status, code)
-        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status, code)
-        if row.outcome is Outcome.REJECTED and code:
-            reason = f"{status}: {row.why}"
+        # Of a refusal the words of our table are told, and no word of the server's.
+        told = "" if row.outcome is Outcome.REJECTED else code
         if request.op is Op.READ:
-            return self._read(exchange, row.missing, row.outcome, reason)
+            shown_version = _plain(exchange.answer_headers.get("etag", ""))
+            return read_answer(exchange, row, code=told, version=shown_version, state=shown_bytes(exchange))
+        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status, told)
         version = ""
         if row.outcome is Outcome.APPLIED and request.op is Op.WRITE:
             shown = _ETAG.search(body.decode("utf-8", "replace"))
@@ -102,19 +105,6 @@ class S3Dialect:
             reason=reason,
             exceptions=_kept_objects(request.keys, body) if row.outcome is Outcome.APPLIED else {},
         )
-
-    @staticmethod
-    def _read(exchange: Exchange, is_missing: bool, outcome: Outcome, reason: str) -> ObjectReply:
-        if is_missing:
-            return ObjectReply(outcome=Outcome.APPLIED, is_absent=True)
-        if exchange.status != 200:
-            is_known = outcome in (Outcome.REJECTED, Outcome.THROTTLED)
-            return ObjectReply(outcome=outcome if is_known else Outcome.AMBIGUOUS, reason=reason)
-        is_whole = exchange.method == "GET" and "range" not in exchange.headers and exchange.answer.is_whole
-        body = exchange.answer.kept
-        version = _plain(exchange.answer_headers.get("etag", ""))
-        state = State(content_of(body), body) if is_whole else None
-        return ObjectReply(outcome=Outcome.APPLIED, version=version, state=state)
 
 
 def _condition(exchange: Exchange) -> str:
@@ -153,11 +143,8 @@ def unchunked(data: bytes) -> bytes:
     found, rest = b"", data
     while rest:
         head, separator, rest = rest.partition(b"\r\n")
-        try:
-            length = int(head.partition(b";")[0], 16)
-        except ValueError:
-            return data
-        if not separator:
+        length = hexadecimal(head.partition(b";")[0])
+        if length is None or not separator:
             return data
         if length == 0:
             return found
