@@ -1,6 +1,6 @@
 """Object stores, seen as conditional writes by key. Where to find what:
 
-- the port: `port` `keys`, and the port over a channel: `client`
+- the port: `port` `keys`, what a caller passes to it: `arguments`, and the port over a channel: `client`
 - from a URI to a store: `uri` `buckets` `endpoints`
 - the stores: `clouds/` `localfs` `memory`
 - may a lock open this store: `admission`, and the questions to the store: `probe/`
