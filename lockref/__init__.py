@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lockref.dynamodb.renaming import PendingRename, finish_rename
     from lockref.errors import (
         LockError,
         LockForked,
@@ -47,12 +48,14 @@ _HOMES = {
     "ObjectStore": "lockref.stores.port",
     "Outcome": "lockref.words",
     "OutcomeUnknown": "lockref.errors",
+    "PendingRename": "lockref.dynamodb.renaming",
     "RecordView": "lockref.provider",
     "ReleaseFailed": "lockref.errors",
     "Runtime": "lockref.runtime",
     "StorageLock": "lockref.storage.lock",
     "StorageLockConfig": "lockref.storage.config",
     "ThreadRuntime": "lockref.runtime",
+    "finish_rename": "lockref.dynamodb.renaming",
     "open_lock": "lockref.opening",
     "open_store": "lockref.stores.uri",
     "release_at_exit": "lockref.storage.operations",
@@ -73,12 +76,14 @@ __all__ = [
     "ObjectStore",
     "Outcome",
     "OutcomeUnknown",
+    "PendingRename",
     "RecordView",
     "ReleaseFailed",
     "Runtime",
     "StorageLock",
     "StorageLockConfig",
     "ThreadRuntime",
+    "finish_rename",
     "open_lock",
     "open_store",
     "release_at_exit",

@@ -2,14 +2,21 @@
 
 import os
 
-from lockref import open_lock
+from lockref import finish_rename, open_lock, open_store
 
+endpoint = os.environ.get("ENDPOINT", "")
 lock = open_lock(
     {"DYNAMO_LOCK_PARTITION_KEY_VALUE": "s3://lake/orders", "DYNAMO_LOCK_LEASE_DURATION": "10"},
-    endpoint=os.environ.get("ENDPOINT", ""),
+    endpoint=endpoint,
     region="us-east-1",
 )
+where = f"&endpoint={endpoint}" if endpoint else ""
+bucket = open_store(f"s3://lake?region=us-east-1{where}", request_timeout_ns=5_000_000_000)
 with lock:
+    finish_rename(
+        lock, bucket
+    )  # First of all: what a dead writer left. Without it a writer of delta-rs may overwrite us.
     if lock.holds():  # The guard: ask before each protected write.
         print("commit under token", lock.fencing_token)
 lock.close()
+bucket.close()

@@ -20,11 +20,12 @@ record (`item.py`), the store (`rows.py`), and when a lease may be taken over (`
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from lockref.dynamodb import item
 from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem, LeftWork, whole_seconds
@@ -42,6 +43,8 @@ from lockref.locks.shortcut import RememberedVersion
 from lockref.locks.values import Attempt, ConditionalStore, Lease, LeaseTerms, Moment, Reserved, Stored
 from lockref.provider import Grant, LockContext, LockListener, LockSettings
 from lockref.runtime import NS_PER_S, Event, Runtime, ThreadRuntime
+
+_LOG: Final = logging.getLogger("lockref")
 
 
 def is_lapsed(write: Attempt[LeaseItem], now: Moment, terms: LeaseTerms) -> bool:
@@ -345,12 +348,12 @@ class DynamoLock:
 
         Raises LockLost if the grant had ended before, LockNotHeld for a task that does not hold it, ReleaseFailed if
         the table could not be told: the protected work is done then, which no error of the release changes (B11).
-        Who gives back a grant in force has also done what a dead holder left. Who lost it has perhaps not.
+        What a dead holder left, and nobody has said to be done (`update_data`, `finish_rename`), stays in the row for
+        the next holder, and the log says so: to unlock is not to have finished it (B12).
         """
         tenure, depth = self.gated.client.tenure, self.gated.gate.depth
-        is_ours = tenure is not None and tenure.task == self.runtime.current_task()
-        if is_ours and depth == 1 and self.holds():
-            self._carried.finish()
+        if tenure is not None and depth == 1 and self.took_over and tenure.task == self.runtime.current_task():
+            _LOG.warning("lock %s: given back with a dead holder's work unfinished; it stays in the row", tenure.key)
         try:
             self.gated.release()
         except LockError:

@@ -276,6 +276,11 @@ def test_what_others_left_in_a_row_is_kept():
     assert (body["colour"], body["data"], body[KEY]) == (text("blue"), text("{}"), text(ROW))
     lock.unlock()
     body = machine.client.get(ROW).body
+    assert (body["colour"], body["data"]) == (text("blue"), text("{}"))
+    assert lock.try_lock()
+    lock.update_data("done")
+    lock.unlock()
+    body = machine.client.get(ROW).body
     assert (body["colour"], "data" in body) == (text("blue"), False)
 
 
