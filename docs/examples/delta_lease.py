@@ -13,9 +13,8 @@ lock = open_lock(
 where = f"&endpoint={endpoint}" if endpoint else ""
 bucket = open_store(f"s3://lake?region=us-east-1{where}", request_timeout_ns=5_000_000_000)
 with lock:
-    finish_rename(
-        lock, bucket
-    )  # First of all: what a dead writer left. Without it a writer of delta-rs may overwrite us.
+    # First of all: what a dead writer left. Otherwise that writer, if it was only stopped, may overwrite our commit.
+    finish_rename(lock, bucket)
     if lock.holds():  # The guard: ask before each protected write.
         print("commit under token", lock.fencing_token)
 lock.close()
