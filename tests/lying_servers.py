@@ -184,6 +184,16 @@ class NoPlainWrites(Refusing):
         return asked.method == "PUT" and is_bare
 
 
+@dataclass
+class NoConditions(Refusing):
+    """A store that knows no conditional writes, and says so."""
+
+    told: Told = field(default_factory=lambda: Told(501, error="NotImplemented"))
+
+    def refuses(self, asked: Asked) -> bool:
+        return "If-Match" in asked.headers or "If-None-Match" in asked.headers
+
+
 class NoPlainDeletes(Refusing):
     """A bucket policy that demands a condition of every delete."""
 

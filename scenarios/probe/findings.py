@@ -183,10 +183,17 @@ def judged_design(design: Design, findings: Mapping[str, Finding]) -> dict[str, 
 
 
 def overall(findings: Mapping[str, Finding]) -> Verdict:
-    """The store's verdict. Only the core clauses can make it unsafe; a fault in any other clause makes it usable."""
+    """The store's verdict. Only the core clauses can make it unsafe; a fault in any other clause makes it usable.
+
+    A store that refuses creates under a condition is unsupported.
+    """
     core = [finding for finding in findings.values() if finding.condition.is_core]
     if any(finding.verdict is Verdict.UNSAFE for finding in core):
         return Verdict.UNSAFE
+    creates = findings["C1"]
+    if creates.verdict is Verdict.UNSUPPORTED and not creates.is_absent:
+        # Every lock begins with a create under a condition.
+        return Verdict.UNSUPPORTED
     if any(finding.verdict is Verdict.NOT_ANSWERED for finding in core):
         return Verdict.NOT_ANSWERED
     spoilt = any(

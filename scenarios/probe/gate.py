@@ -74,4 +74,5 @@ def exit_code(
         return UNSAFE
     if is_gone:
         return BackendUnavailable.exit_code
-    return NOT_ANSWERED if document["verdict"] == Verdict.NOT_ANSWERED else FIT
+    # A store without conditional writes is not unsafe: it says so. It carries no lock all the same.
+    return NOT_ANSWERED if document["verdict"] in (Verdict.NOT_ANSWERED, Verdict.UNSUPPORTED) else FIT

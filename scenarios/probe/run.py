@@ -22,7 +22,7 @@ from scenarios.probe.opening import open_endpoint
 from scenarios.probe.questions.races import require_apart
 from scenarios.probe.questions.spread import Racers, places_of
 from scenarios.probe.questions.stopped_node import Node
-from scenarios.probe.session import ROUNDS_MAX, OutOfTime, Session, Store, Unanswered, may_have_landed
+from scenarios.probe.session import ROUNDS_MAX, NotSupported, OutOfTime, Session, Store, Unanswered, may_have_landed
 from scenarios.probe.steps import TRIES, Step, steps_for
 
 if TYPE_CHECKING:
@@ -201,6 +201,9 @@ def _ask(session: Session, step: Step, findings: dict[str, Finding], end_ns: int
         finding = findings[step.clause]
         try:
             step.run(session, finding, end_ns)
+        except NotSupported as error:
+            finding.note(finding.unsupported, str(error))
+            return
         except Unanswered as error:
             if tries == TRIES or finding.unsafe:
                 finding.note(finding.unanswered, str(error))

@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, ThreadRuntime
+from lockref.stores.probe.bounded_request import DENIALS
 from lockref.words import Outcome
 from scenarios import interrupts
 from scenarios.probe import exchange, local
@@ -38,6 +39,10 @@ _PAUSE_NS: Final = 100 * NS_PER_MS
 
 class Unanswered(Exception):
     """A request brought no answer that proves anything: no connection, a time-out, a 5xx, or lasting throttling."""
+
+
+class NotSupported(Unanswered):
+    """The store honestly refuses every request of a kind that the step needs, and carries out the same without it."""
 
 
 class OutOfTime(Exception):
@@ -78,6 +83,7 @@ class Session:
         self.has_sent = False
         self._refused_delete = ""
         self._understood: set[str] = set()
+        self._rejected: set[str] = set()
         self.serves_one_at_a_time = False
 
     @property
@@ -93,6 +99,14 @@ class Session:
     def understands(self, call: Call) -> bool:
         """The store has carried out a request with such a condition, so a refusal is none of what it does not know."""
         return _condition_of(call) in self._understood
+
+    def lacks(self, call: Call) -> bool:
+        """The store rejects every request with such a condition, and carries out the same without one (501, 400, 405).
+
+        That is an honest refusal, whatever its status.
+        """
+        condition, plain = _condition_of(call), _condition_of(Call(verb=call.verb, key=call.key))
+        return condition in self._rejected and condition not in self._understood and plain in self._understood
 
     def key(self, about: str) -> str:
         """A fresh key. The session remembers it and removes the object at the end."""
@@ -162,13 +176,18 @@ class Session:
         """Create an object, or overwrite it if it may be present; return its version. Errors: Unanswered."""
         call = Call(verb=PUT, key=key, body=body, none_match=ANYTHING if absent else None)
         answer = self.ask(call, store)
+        if self.lacks(call):
+            raise NotSupported(f"a create: refused as unknown ({answer.words})")
         if not answer.is_applied:
             raise Unanswered(f"{'create' if absent else 'write'} of {key}: {answer.words}")
         return answer.version
 
     def replace(self, key: str, body: bytes, version: str) -> str:
         """Replace an object under its current version; return the new version. Errors: Unanswered."""
-        answer = self.ask(Call(verb=PUT, key=key, body=body, match=version))
+        call = Call(verb=PUT, key=key, body=body, match=version)
+        answer = self.ask(call)
+        if self.lacks(call):
+            raise NotSupported(f"a replacement by version: refused as unknown ({answer.words})")
         if not answer.is_applied:
             raise Unanswered(f"replacement of {key}: {answer.words}")
         return answer.version
@@ -258,6 +277,8 @@ class Session:
         self.requests += len(calls)
         self.keys |= dict.fromkeys(call.key for call in calls)
         self._doubtful |= {call.key for call, answer in zip(calls, answers, strict=True) if is_doubtful(answer)}
+        for call, answer in zip(calls, answers, strict=True):
+            self._note_support(call, answer)
 
     def keep(self, key: str) -> None:
         """Note that requests for this key have an unknown outcome: the object is removed at the end."""
@@ -269,8 +290,7 @@ class Session:
         self.has_sent = self.has_sent or not answer.is_unsent
         if is_doubtful(answer):
             self._doubtful.add(call.key)
-        if answer.is_applied:
-            self._understood.add(_condition_of(call))
+        self._note_support(call, answer)
         if answer.server and answer.server not in self.servers:
             self.servers.append(answer.server)
         if answer.status is not None or answer.is_applied or answer.is_refused:
@@ -283,6 +303,12 @@ class Session:
             raise BackendUnavailable(f"{self.address} accepts no connection any more ({answer.reason})")
         if self._silences >= 4:
             raise BackendUnavailable(f"{self.address} does not answer any more ({answer.reason})")
+
+    def _note_support(self, call: Call, answer: Answer) -> None:
+        if answer.is_applied:
+            self._understood.add(_condition_of(call))
+        elif answer.outcome is Outcome.REJECTED and answer.status not in DENIALS:
+            self._rejected.add(_condition_of(call))
 
 
 def _condition_of(call: Call) -> str:

@@ -116,7 +116,7 @@ def _resolved(
     try:
         running = stack.enter_context(resolve_backend(backend))
     except CapabilityMissing as error:
-        notices.append(f"the store ignores conditions, and the lock is judged on it all the same: {error}")
+        notices.append(f"the store does not keep conditions, and the lock is judged on it all the same: {error}")
     else:
         notices += [
             f"the store {finding.sentence}" for finding in (running.measured.ignored if running.measured else ())

@@ -19,6 +19,7 @@ from tests.lying_servers import (
     IgnoresIfNoneMatch,
     LeakyNowAndThen,
     Multipart,
+    NoConditions,
     NoPlainDeletes,
     NoPlainWrites,
     Spelled,
@@ -184,3 +185,14 @@ def test_a_dry_run_counts_second_tries(clause: str) -> None:
         told, done = probed(uri, clause)
     reached = 4
     assert told["requests"] - done.residue.requests - reached <= most_requests(1, rounds=4)[clause]
+
+
+def test_a_store_that_refuses_conditions_honestly_is_unsupported() -> None:
+    """Neither unsafe nor silent: it takes every write without a condition, and says that it knows none."""
+    asked = ("C1", "C2", "C3", "C4", "C5", "C6", "C18", "C20", "C23")
+    with serving(NoConditions()) as uri:
+        told, _ = probed(uri, *asked)
+    assert {clause: told["clauses"][clause]["verdict"] for clause in asked} == dict.fromkeys(asked, "unsupported")
+    assert told["verdict"] == "unsupported"
+    assert gate.exit_code(told) == 3
+    assert gate.exit_code(told, ("cas",)) == 1

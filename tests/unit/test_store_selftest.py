@@ -419,3 +419,36 @@ def test_an_answer_about_the_moment_is_asked_again(outcome, monkeypatch):
     replies = [WriteReply(outcome=outcome), WriteReply(outcome=Outcome.APPLIED, version=Version("1"))]
     assert asking.version("write", lambda: replies.pop(0)) == "1"
     assert len(found.request_ns) == 2
+
+
+@pytest.mark.parametrize("kind", ["create", "replace"])
+def test_a_store_without_conditional_writes_is_told_so(kind):
+    """501, 400 and 405 to a condition are one honest refusal, if the same write is taken without it."""
+
+    class Refuses(MemoryStore):
+        def put_if_absent(self, key, body):
+            if kind == "create":
+                return WriteReply(outcome=Outcome.REJECTED, status=400, reason="400 NotImplemented")
+            return super().put_if_absent(key, body)
+
+        def put_if_version(self, key, body, version):
+            return WriteReply(outcome=Outcome.REJECTED, status=405, reason="405 MethodNotAllowed")
+
+    store = Refuses()
+    with pytest.raises(CapabilityMissing, match="no conditional writes"):
+        measure(store, "p")
+    assert store._objects.bodies == {}
+
+
+def test_a_store_that_refuses_every_write_is_unavailable():
+    """Without credentials nothing is known of its conditions."""
+
+    class Refuses(MemoryStore):
+        def put_if_absent(self, key, body):
+            return WriteReply(outcome=Outcome.REJECTED, reason="403")
+
+        def put(self, key, body):
+            return WriteReply(outcome=Outcome.REJECTED, reason="403")
+
+    with pytest.raises(BackendUnavailable):
+        measure(Refuses(), "p")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from lockref.errors import BackendUnavailable
+from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.runtime import NS_PER_MS, MonoNs, Runtime
 from lockref.stores.port import ObjectStore, ReadReply, Version, WriteReply
 from lockref.stores.probe.measured import Measured
 from lockref.words import Outcome
 
 _PAUSE_NS: Final = 100 * NS_PER_MS
+DENIALS: Final = (401, 403)
+"""Refusals of whoever asks, which say nothing about what the store knows."""
 
 _Reply = TypeVar("_Reply", WriteReply, ReadReply)
 
@@ -44,12 +46,28 @@ class Asking:
                 return reply
             self.runtime.sleep(_PAUSE_NS)
 
-    def version(self, what: str, send: Callable[[], WriteReply]) -> Version:
-        """The version that a write makes, which must succeed. what: the action, a verb phrase for the error message."""
+    def version(
+        self, what: str, send: Callable[[], WriteReply], *, plainly: Callable[[], WriteReply] | None = None
+    ) -> Version:
+        """The version that a write makes, which must succeed. what: the action, a verb phrase for the error message.
+
+        plainly: the same write without its condition. If the store refuses the one and takes the other, it has no
+        conditional writes, and raises CapabilityMissing. A store says that with 501, 400 or 405.
+        """
         self._require_time(what)
         reply = self.write(send)
         if reply.outcome is Outcome.APPLIED and reply.version is not None:
             return reply.version
+        if (
+            reply.outcome is Outcome.REJECTED
+            and reply.status not in DENIALS
+            and plainly is not None
+            and self.write(plainly).outcome is Outcome.APPLIED
+        ):
+            raise CapabilityMissing(
+                f"{self._address} has no conditional writes: asked to {what} under a condition it answered "
+                f"{reply.reason}; the same write without a condition was accepted. Choose another store"
+            )
         raise self.unavailable(what, reply)
 
     def refused(self, what: str, send: Callable[[], WriteReply]) -> bool:

@@ -93,7 +93,7 @@ def measure(
     patience_ns: time limit for all requests outside the races, retries after throttling included. When it has
         passed, no request is sent and BackendUnavailable is raised.
     Errors: BackendUnavailable if the store does not answer, is too slow or
-        refuses us, with the address and how long we waited.
+        refuses us, with the address and how long we waited; CapabilityMissing if it has no conditional writes.
     """
     runtime = runtime or ThreadRuntime()
     nonce = runtime.token_bytes(8).hex()
@@ -116,11 +116,17 @@ def measure(
 def _one_by_one(asking: Asking, key: str) -> None:
     """Each condition alone: met once, then not met. What is there is read back after every write."""
     store, findings = asking.store, asking.found.findings
-    first = asking.version("create an object", lambda: store.put_if_absent(key, b"1"))
     try:
+        first = asking.version(
+            "create an object", lambda: store.put_if_absent(key, b"1"), plainly=lambda: store.put(key, b"1")
+        )
         _refused(asking, "create", lambda: store.put_if_absent(key, b"again"))
         version = _what_stays(asking, "create", key, b"1", refused=b"again")
-        asking.version("replace an object", lambda: store.put_if_version(key, b"2", version))
+        asking.version(
+            "replace an object",
+            lambda: store.put_if_version(key, b"2", version),
+            plainly=lambda: store.put(key, b"2"),
+        )
         _refused(asking, "replace", lambda: store.put_if_version(key, b"stale", first))
         version = _what_stays(asking, "replace", key, b"2", refused=b"stale")
         _delete(asking, key, stale=first, current=version)

@@ -10,7 +10,15 @@ from scenarios.injection.faultproxy import FaultProxy
 from scenarios.probe.calls import ANYTHING, PUT, READ, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
-from scenarios.probe.session import Session, Unanswered, may_have_landed, odd_refusal, refused, wrong_after
+from scenarios.probe.session import (
+    NotSupported,
+    Session,
+    Unanswered,
+    may_have_landed,
+    odd_refusal,
+    refused,
+    wrong_after,
+)
 from sim.faults.answers import Error
 
 NO_WIRE = "there is no wire on which a reply could be lost"
@@ -57,6 +65,8 @@ def _repeated(session: Session, finding: Finding, call: Call, *, words: str, exp
     landed = session.read(call.key)
     if landed.body != call.body:
         finding.saw(Call(verb=READ, key=call.key), landed, note="after the lost reply")
+        if session.lacks(call):
+            raise NotSupported(f"{words}: such a write is refused as unknown")
         raise Unanswered(f"{call.verb} of {call.key}: it did not land, so there was nothing to lose")
     refused(session, finding, call, words=words, expected=expected, body=call.body)
 

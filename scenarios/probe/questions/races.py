@@ -20,7 +20,7 @@ from lockref.stores.probe.clauses import Verdict
 from lockref.words import Outcome
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call
 from scenarios.probe.findings import Finding, Rate
-from scenarios.probe.session import Session, Unanswered, may_have_landed, wrong_after
+from scenarios.probe.session import NotSupported, Session, Unanswered, may_have_landed, wrong_after
 
 ROUNDS_MIN: Final = 4
 """A race has at least so many rounds, even when its share of the time is over, unless the time of the whole probe is.
@@ -102,7 +102,9 @@ def repeat(
             finding.note(finding.unsafe, f"{name}: {rate.fault} ({often})")
     if rate.rounds == 0:
         why = finding.facts.get("void") or finding.facts.get("left_out") or "no time was left"
-        finding.note(finding.unanswered, f"{name}: no round could be judged ({why})")
+        is_refused = session.lacks(Call(verb=PUT, key="", none_match=ANYTHING))
+        kind = finding.unsupported if is_refused else finding.unanswered
+        finding.note(kind, f"{name}: no round could be judged ({why})")
     elif rate.faulty == 0 and rate.rounds < ROUNDS_MIN:
         finding.note(finding.unanswered, f"{name}: {rate.rounds} rounds are too few to exclude any rate of faults")
     elif rate.faulty == 0:
@@ -154,6 +156,8 @@ def _run_rounds(
         except _FormRefused as error:
             waiting = [each for each in waiting if each.name != form.name]
             finding.facts.setdefault("left_out", f"{form.name}: {error}")
+        except NotSupported:
+            raise
         except Unanswered as error:
             rate.void += 1
             finding.facts["void"] = str(error)
@@ -180,6 +184,8 @@ def create_round(session: Session, finding: Finding, rate: Rate, form: Form, *, 
         for _ in range(rate.racing)
     ]
     judge(session, finding, rate, calls, session.race(calls, spread=spread), before=None)
+    if not rate.rounds and session.lacks(calls[0]):
+        raise NotSupported("simultaneous creates: every one was refused as unknown")
     session.clear(key)
 
 
