@@ -58,12 +58,8 @@ class Asking:
         reply = self.write(send)
         if reply.outcome is Outcome.APPLIED and reply.version is not None:
             return reply.version
-        if (
-            reply.outcome is Outcome.REJECTED
-            and reply.status not in DENIALS
-            and plainly is not None
-            and self.write(plainly).outcome is Outcome.APPLIED
-        ):
+        is_unknown = reply.outcome is Outcome.REJECTED and reply.status not in DENIALS
+        if is_unknown and plainly is not None and self.write(plainly).outcome is Outcome.APPLIED:
             raise CapabilityMissing(
                 f"{self._address} has no conditional writes: asked to {what} under a condition it answered "
                 f"{reply.reason}; the same write without a condition was accepted. Choose another store"
