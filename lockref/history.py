@@ -95,6 +95,7 @@ RUNS_SCHEMA = pa.schema(
         pa.field("node_providers", pa.map_(pa.string(), pa.string())),
         pa.field("lock_protocols", pa.map_(pa.string(), pa.string())),
         pa.field("watch_ns", pa.int64()),
+        pa.field("host_late_ns", pa.int64()),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -113,6 +114,7 @@ null counts as none.
 `lock_protocols`: lock to the protocol by which it tells of its grants (`reports.checks.facts.sources.protocols`); a
 lock that is not named keeps a record under compare-and-set. `watch_ns`: for how long a waiter of this lock must have
 seen one unchanged record before it takes over; null where records say themselves when they end.
+`host_late_ns`: of a real run, by how much the machine woke a thread too late at its worst; null where nobody measured.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

@@ -29,6 +29,7 @@ from reports.checks.clauses.takeover import check_early_takeover
 from reports.checks.clauses.tokens import check_token_order, has_no_tokens
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.surroundings.host import host_lateness_ns
 from reports.checks.facts.surroundings.integrity import altered
 from reports.checks.facts.surroundings.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
@@ -47,6 +48,9 @@ TOKENLESS = "the lock gives no tokens"
 CONTRADICTED = "the store showed a state that a confirmed write had replaced, so who held the lock in a call is unknown"
 UNBOUNDED = "broken only if all clocks agree, and nothing says how far they may differ: the run has no row in runs"
 UNBOUNDED_NS: Final = 2**58
+ABOUT_TIME: Final = tuple(clause for clause in CLAUSES if clause.startswith("L"))
+"""The clauses that say until when something must have happened."""
+_SPANS: Final = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "watch_ns")
 """Nine years: a clock bound that explains every difference, and leaves room to add times in 64 bits."""
 NO_BELIEF = "no client ever said that it held the lock"
 NO_EFFECT = "nothing was written under the lock to a protected resource"
@@ -97,7 +101,7 @@ def judge_with_handoffs(
     if tampered := altered(case.records, set(accused.to_pylist())):
         case = open_case(events, runs, known_damage={**(known_damage or {}), **tampered})
         judgement = _judge(case)
-    return _without_guessed_bounds(judgement, case), handoffs_table(case)
+    return _without_late_host(_without_guessed_bounds(judgement, case), case), handoffs_table(case)
 
 
 def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
@@ -119,6 +123,33 @@ def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
     events = case.records.events
     again = _judge(open_case(events.filter(pc.is_in(events["run"], value_set=inferred["run"])), generous))
     return replace(judgement, verdicts=with_doubt(judgement.verdicts, again.verdicts, UNBOUNDED))
+
+
+def _without_late_host(judgement: Judgement, case: Case) -> Judgement:
+    """The judgement. No lock is accused of the time in which its machine did not run it.
+
+    A run that breaks a clause about time on a machine that woke its threads up late is judged once more, as if every
+    span of which the bounds are made (V, p, q, w) were longer by the worst of that lateness. What breaks then, too, is
+    violated. Otherwise the clause is inconclusive: the lock was not in time, and nobody knows whose fault that is.
+    """
+    verdicts = judgement.verdicts
+    mask = pc.and_(pc.equal(verdicts["verdict"], VIOLATED), pc.is_in(verdicts["clause"], pa.array(ABOUT_TIME)))
+    accused = set(verdicts["run"].filter(mask).to_pylist())
+    if not accused:
+        return judgement
+    late_ns = dict(zip(case.runs.number.tolist(), host_lateness_ns(case).tolist(), strict=True))
+    for number in sorted(run for run in accused if late_ns.get(run)):
+        only = pa.array([number], pa.int64())
+        runs = case.records.runs.filter(pc.is_in(case.records.runs["run"], value_set=only))
+        for name in (name for name in _SPANS if name in runs.column_names):
+            place = runs.column_names.index(name)
+            runs = runs.set_column(place, runs.schema.field(place), pc.add(runs[name], late_ns[number]))
+        events = case.records.events
+        again = _judge(open_case(events.filter(pc.is_in(events["run"], value_set=only)), runs)).verdicts
+        again = again.filter(pc.is_in(again["clause"], pa.array(ABOUT_TIME)))
+        reason = f"this machine woke its threads up to {late_ns[number] / 1e9:.1f} s late, and that may be all of it"
+        verdicts = with_doubt(verdicts, again, reason)
+    return replace(judgement, verdicts=verdicts)
 
 
 def _judge(case: Case) -> Judgement:

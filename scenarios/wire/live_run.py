@@ -32,6 +32,7 @@ from scenarios.wire.processes.programs import Place, Program
 from scenarios.wire.processes.struck_program import StruckProgram
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.settings import WireSettings
+from scenarios.worlds.host_watch import HostWatch
 from sim.faults.clocks import Offset
 from sim.faults.plan import FaultPlan
 
@@ -119,6 +120,7 @@ class LiveRun:
             )
             self._struck[name] = StruckProgram(program, follows=partial(self._wire.began, name), runtime=self._runtime)
         self._endpoints.handles(self._struck)
+        self._host = HostWatch(self._runtime)
         self.is_interrupted = False
         self._is_cut_off = False
         self._overtime: list[str] = []
@@ -135,7 +137,8 @@ class LiveRun:
             self._begin_ns = self._runtime.monotonic_ns()
             self._endpoints.begin()
             self._note_clocks()
-            self._await_end()
+            with self._host:
+                self._await_end()
         except KeyboardInterrupt:
             self.is_interrupted = self._is_cut_off = True
         self._end_ns = self._runtime.monotonic_ns()
@@ -202,6 +205,7 @@ class LiveRun:
             faults_end_ns=pc.max(faults).as_py() if len(faults) else self._begin_ns,
             end_ns=self._end_ns,
             is_cut_off=self._is_cut_off,
+            host_late_ns=self._host.late_ns,
             digest=digests(events).get(0),
             event_count=len(events),
         )

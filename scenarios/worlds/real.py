@@ -59,6 +59,7 @@ from scenarios.workloads.delta.landings import settle
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
 from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost, resource_services
+from scenarios.worlds.host_watch import HostWatch
 from scenarios.worlds.injected import injected_workers, injection_of
 from scenarios.worlds.mixture import Mixture, node_options
 from scenarios.worlds.processes.companions import Companions
@@ -164,7 +165,9 @@ def run_real(
                 injection = stack.enter_context(
                     injection_of(plan, jobs, recorder=recorder, runtime=runtime, decode=mixture.decode, server=server)
                 )
-            reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted, injection)
+            with HostWatch(runtime) as host:
+                reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted, injection)
+            row["host_late_ns"] = max(host.late_ns, reports.host_late_ns)
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
         _record_crashes(recorder, reports.lost)
         if places is not None and is_log:

@@ -22,6 +22,7 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.words import Outcome
 from scenarios.injection.session import Injection
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
+from scenarios.worlds.host_watch import HostWatch
 from scenarios.worlds.processes.companions import NodeTask
 from scenarios.worlds.processes.orphans import end_with_parent
 from scenarios.worlds.threads import GRACE_S, LOOK_NS, START_TIMEOUT_NS, ClientThreads, Job
@@ -70,6 +71,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     end_with_parent()
     runtime = ThreadRuntime()
     recorder = SpoolRecorder(spool, part)
+    host = HostWatch(runtime)
     threads: ClientThreads | NodeTask
     if job.node is None:
         threads = ClientThreads(job, recorder=recorder, resource=_PipeChannel(resource, runtime), runtime=runtime)
@@ -82,10 +84,11 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
             start_ns = int(control.recv())
             threads.go(max(0, runtime.monotonic_ns() - start_ns))
             try:
-                if isinstance(threads, NodeTask):
-                    unfinished = threads.finish(control.recv)
-                else:
-                    unfinished = threads.finish(start_ns)
+                with host:
+                    if isinstance(threads, NodeTask):
+                        unfinished = threads.finish(control.recv)
+                    else:
+                        unfinished = threads.finish(start_ns)
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             except KeyboardInterrupt:
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -93,7 +96,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     except LockrefError as error:
         control.send((type(error), str(error)))
         return
-    control.send((unfinished, threads.request_timeout_ns))
+    control.send((unfinished, threads.request_timeout_ns, host.late_ns))
 
 
 def _stderr_file(spool: Path, part: int) -> Path:
@@ -134,10 +137,14 @@ class LostWorker:
 
 @dataclass(slots=True)
 class Reports:
-    """What the workers of a run reported, together. cut_ns: when Ctrl-C came, while all of them still recorded."""
+    """What the workers of a run reported, together. cut_ns: when Ctrl-C came, while all of them still recorded.
+
+    host_late_ns: by how much the machine woke a thread of theirs too late, at its worst.
+    """
 
     unfinished: list[str] = field(default_factory=list)
     request_timeout_ns: int = 0
+    host_late_ns: int = 0
     cut_ns: int | None = None
     lost: list[LostWorker] = field(default_factory=list)
 
@@ -331,9 +338,12 @@ class Workers:
             if number not in self._felled:
                 reports.lost.append(self._lost(number))
             return
-        assert isinstance(message, tuple), "a worker answers with names and a timeout"
+        assert isinstance(message, tuple), "a worker answers with names, a timeout and how late its machine was"
         reports.unfinished += message[0]
         reports.request_timeout_ns = max(reports.request_timeout_ns, message[1])
+        if self._injection is None:
+            # A process that the plan may stop measures the plan.
+            reports.host_late_ns = max(reports.host_late_ns, message[2])
 
     def _end_nodes(self, numbers: Sequence[int]) -> None:
         """Tell the nodes that the clients have ended, and wait for them. Errors: what one of them raised."""
