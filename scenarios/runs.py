@@ -16,16 +16,19 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import psutil
 
@@ -39,10 +42,11 @@ HOME = Path(".lockref")
 
 RUNS_MAX = 100
 BYTES_MAX = 1_000_000_000
-AGE_MAX_S = 30 * 86_400
 
 FOREIGN_MAX_S = 86_400
 """A run of another host counts as going on for so long: its processes cannot be asked from here."""
+
+_RUN_NAME = re.compile(r"[0-9]{8}T[0-9]{6}-[a-z][a-z0-9-]*")
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -99,7 +103,7 @@ class RunFolder:
     ) -> RunFolder:
         """Make the folder, write `run.json` with status "running" and point `latest` at it.
 
-        tell: called with each earlier run that was killed and has something to judge.
+        tell: called with each earlier run that was killed and has something to judge, and with what was removed.
         """
         runs = home / "runs"
         runs.mkdir(parents=True, exist_ok=True)
@@ -116,7 +120,7 @@ class RunFolder:
             except FileExistsError:
                 number += 1
         folder = cls(path, dict(about))
-        folder._start()
+        folder._start(tell)
         return folder
 
     @classmethod
@@ -126,14 +130,15 @@ class RunFolder:
         folder._start()
         return folder
 
-    def _start(self) -> None:
-        self.describe(status="running", **myself())
+    def _start(self, tell: Callable[[str], None] = lambda _text: None) -> None:
         runs = self.path.parent
+        number = 1 + max((_number_of(path) or 0 for path in runs.iterdir()), default=0)
+        self.describe(status="running", number=number, **myself())
         link = runs / f".latest.{os.getpid()}"
         link.unlink(missing_ok=True)
         link.symlink_to(self.path.name)
         link.replace(runs / "latest")
-        prune(runs, keep=self.path)
+        prune(runs, keep=self.path, tell=tell)
 
     def describe(self, **facts: object) -> None:
         """Add to what `run.json` says."""
@@ -188,9 +193,8 @@ def unfinished_runs(command: str, arguments: Mapping[str, object], *, home: Path
     wanted = json.loads(json.dumps(arguments, default=str))
     found = []
     for folder in sorted((home / "runs").glob(f"*-{command}*"), reverse=True):
-        try:
-            about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        about = _about(folder)
+        if about is None:
             continue
         if about.get("arguments") == wanted and not is_written(about):
             if about.get("status") in ("finished", "failed"):
@@ -205,29 +209,64 @@ def note_killed(runs: Path) -> list[Path]:
     for path in runs.glob("*/run.json"):
         folder = path.parent
         if not folder.is_symlink() and status_of(folder) == "killed":
-            about = json.loads(path.read_text(encoding="utf-8"))
-            if about.get("status") != "killed":
+            about = _about(folder)
+            if about is not None and about.get("status") != "killed":
                 RunFolder(folder, about).describe(status="killed")
                 found.append(folder)
     return found
 
 
-def prune(runs: Path, *, keep: Path) -> None:
-    """Remove the oldest folders beyond 30 days, 100 runs or 1 GB; never `keep`, nor one that is being written."""
-    folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), reverse=True)
-    total = 0
-    now = time.time()
-    for position, folder in enumerate(folders):
-        try:
-            total += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            too_old = now - folder.stat().st_mtime > AGE_MAX_S
-        except FileNotFoundError:
-            # Another command removes it, or its run replaces a file.
-            continue
-        is_surplus = position >= RUNS_MAX or total > BYTES_MAX or too_old
-        if folder != keep and is_surplus and status_of(folder) != "running":
+def prune(runs: Path, *, keep: Path, tell: Callable[[str], None] = lambda _text: None) -> None:
+    """Remove the oldest runs beyond 100 runs or 1 GB; never `keep`, nor the newest other one, nor one that is written.
+
+    A run is a folder with a name of ours and a `run.json` of ours. How old it is the number in `run.json` says, which
+    rises from run to run. Rejected: an age in days, and the order of names. A clock that jumps makes every run old.
+    tell: called with what was removed.
+    """
+    found = [(number, path.name, path) for path in runs.iterdir() if (number := _number_of(path)) is not None]
+    others = [path for _, _, path in sorted(found, reverse=True) if path != keep]
+    total = _size(keep)
+    removed = []
+    for position, folder in enumerate(others):
+        total += _size(folder)
+        is_surplus = position + 1 >= RUNS_MAX or total > BYTES_MAX
+        # The newest one is what its user has just seen, however big it is.
+        if position and is_surplus and status_of(folder) != "running":
             # Another command may be removing it, too.
             shutil.rmtree(folder, ignore_errors=True)
+            removed.append(folder.name)
+    if removed:
+        what = f"the run {removed[0]}" if len(removed) == 1 else f"{len(removed)} runs, {removed[-1]} to {removed[0]}"
+        tell(f"removed {what}: only the newest {RUNS_MAX} runs and {BYTES_MAX // 10**9} GB stay; copy what you need")
+
+
+def _number_of(path: Path) -> int | None:
+    """The number of a run; 0 for one that was made before runs had numbers; None for what is no run of ours."""
+    if not _RUN_NAME.fullmatch(path.name) or path.is_symlink():
+        return None
+    about = _about(path)
+    if about is None or "status" not in about:
+        return None
+    number = about.get("number", 0)
+    return number if isinstance(number, int) else 0
+
+
+def _about(folder: Path) -> dict[str, Any] | None:
+    """What the `run.json` of a folder says; None where there is none that can be read."""
+    try:
+        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return about if isinstance(about, dict) else None
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        # Another command may remove it, or its run replace a file.
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total
 
 
 def myself() -> dict[str, object]:
@@ -276,11 +315,12 @@ def status_of(folder: Path) -> str:
         # A part writes its results when it is over, however long the others go on.
         return "finished"
     for place in (folder, folder.parent):
-        path = place / "run.json"
+        about = _about(place)
         try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            age_s = time.time() - path.stat().st_mtime
-        except (OSError, ValueError):
+            age_s = time.time() - (place / "run.json").stat().st_mtime
+        except OSError:
+            continue
+        if about is None:
             continue
         status = str(about.get("status", ""))
         return "killed" if status == "running" and not is_written(about, age_s=age_s) else status
