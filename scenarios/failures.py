@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -26,10 +27,11 @@ from pydantic import ValidationError
 import lockref
 from lockref.errors import ConfigError, Location, did_you_mean
 from lockref.history import runs_table, to_table
-from lockref.lab.loading import ProviderSpec, load_provider
+from lockref.lab.loading import ProviderSpec, is_installed_code, load_provider
 from reports.checks import judge
 from reports.checks.spec import CLAUSES
 from reports.checks.summary import Finding, Summary
+from scenarios.definition.contradictions import foreign_code
 from scenarios.definition.schema import Scenario
 from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
@@ -206,7 +208,7 @@ class FailureStore:
             clause=finding.clause,
             scenario=resolved,
             provider=ProviderUsed(
-                name=self._spec.reference or self._spec.name, options=dict(self._scenario.lock.options)
+                name=_without_folder(self._spec.reference or self._spec.name), options=dict(self._scenario.lock.options)
             ),
             seed=finding.run,
             plan=outcome.plan,
@@ -240,6 +242,14 @@ class FailureStore:
         what = [resolved, self._spec.name, finding.clause, finding.kind, plan.to_json(), finding.run]
         digest = hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=10).digest()
         return ID_PREFIX + base64.b32encode(digest).decode()[:_ID_LENGTH]
+
+
+def _without_folder(reference: str) -> str:
+    """A reference as it is stored: a file by its path from here, because a failure is read elsewhere, too."""
+    source, colon, attribute = reference.rpartition(":")
+    if not (colon and source.endswith(".py")):
+        return reference
+    return f"{Path(os.path.relpath(source)).as_posix()}:{attribute}"
 
 
 def _shrink_notes(shrunk: ShrinkRecord, kinds: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -321,14 +331,47 @@ class FailureReplay:
     message: str
 
 
-def replay_failure(path: Path, *, provider: str | None = None) -> FailureReplay:
-    """Run the stored failure in the file again.
+def load_failed(
+    path: Path, *, provider: str | None = None, may_import: bool = False
+) -> tuple[Failure, Scenario, ProviderSpec]:
+    """A stored failure, its scenario, and the lock to run it with.
 
-    provider: another lock under the same plan; default the lock that failed.
-    Errors: ConfigError for a file that this version cannot read, or a lock that cannot be loaded.
+    provider: another lock; default the lock that failed.
+    may_import: also import code that the file names. A failure may come from a stranger, and importing is running.
+    Errors: ConfigError for a file that this version cannot read, a lock that cannot be loaded, and code that may not be
+        imported.
     """
     failure, scenario = load_failure(path)
-    spec = load_provider(provider or failure.provider.name)
+    place = Location(str(path))
+    named = [failure.provider.name] if provider is None else []
+    foreign = [name for name in named if not is_installed_code(name)]
+    foreign += [reference for _, reference in foreign_code(scenario)]
+    if foreign and not may_import:
+        instead = "; --provider names a lock of yours instead" if provider is None else ""
+        raise ConfigError(
+            f"the failure names {', '.join(map(repr, dict.fromkeys(foreign)))}, which a replay would import and run: "
+            f"add --trust if you trust that code{instead}",
+            location=place,
+        )
+    try:
+        return failure, scenario, load_provider(failure.provider.name if provider is None else provider)
+    except ConfigError as error:
+        if provider is not None:
+            raise
+        raise ConfigError(f"{error}; --provider names the lock where it is now", location=place) from error
+
+
+def is_own(path: Path, *, folder: Path = FAILURES) -> bool:
+    """True for a failure in the store of this folder, where a run of ours put it."""
+    return path.parent.resolve() == folder.resolve()
+
+
+def replay_failure(path: Path, *, provider: str | None = None, may_import: bool = False) -> FailureReplay:
+    """Run the stored failure in the file again.
+
+    provider, may_import: see `load_failed`, also for the errors.
+    """
+    failure, scenario, spec = load_failed(path, provider=provider, may_import=may_import)
     judged: list[JudgedRun] = []
 
     def run(plan: FaultPlan, schedule: Schedule, seed: int) -> RunOutcome:

@@ -217,7 +217,7 @@ def note_killed(runs: Path) -> list[Path]:
 
 
 def prune(runs: Path, *, keep: Path, tell: Callable[[str], None] = lambda _text: None) -> None:
-    """Remove the oldest runs beyond 100 runs or 1 GB; never `keep`, nor the newest other one, nor one that is written.
+    """Remove the oldest runs beyond 100 runs or 1 GB; never `keep`, nor one that is being written.
 
     A run is a folder with a name of ours and a `run.json` of ours. How old it is the number in `run.json` says, which
     rises from run to run. Rejected: an age in days, and the order of names. A clock that jumps makes every run old.
@@ -229,9 +229,9 @@ def prune(runs: Path, *, keep: Path, tell: Callable[[str], None] = lambda _text:
     removed = []
     for position, folder in enumerate(others):
         total += _size(folder)
-        is_surplus = position + 1 >= RUNS_MAX or total > BYTES_MAX
         # The newest one is what its user has just seen, however big it is.
-        if position and is_surplus and status_of(folder) != "running":
+        is_surplus = position + 1 >= RUNS_MAX or (position > 0 and total > BYTES_MAX)
+        if is_surplus and status_of(folder) != "running":
             # Another command may be removing it, too.
             shutil.rmtree(folder, ignore_errors=True)
             removed.append(folder.name)

@@ -72,6 +72,7 @@ BUILT_IN: Mapping[str, str] = {
 """
 
 ENTRY_POINTS = "lockref.providers"
+_OWN_PACKAGES = ("lockref", "sim", "scenarios", "reports")
 _METHODS: Mapping[str, tuple[object, ...]] = {"try_lock": (), "lock": (1.0,), "unlock": (), "holds": (), "close": ()}
 """What is called, with what."""
 
@@ -148,6 +149,17 @@ def registered() -> dict[str, str]:
     """Name to `module:Class` of every lock known by name: ours, then those of installed packages."""
     found = {point.name: point.value for point in metadata.entry_points(group=ENTRY_POINTS)}
     return {**found, **BUILT_IN}
+
+
+def is_installed_code(reference: str) -> bool:
+    """True for a lock or a program that a name, or a module of this package, stands for.
+
+    Any other reference means somebody else's code. A file that comes from a stranger may name whatever it likes.
+    """
+    if ":" not in reference:
+        return True
+    source = reference.rpartition(":")[0]
+    return "/" not in source and not source.endswith(".py") and source.partition(".")[0] in _OWN_PACKAGES
 
 
 def described(name: str, home: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean
-from lockref.lab.loading import load_program, load_provider
+from lockref.lab.loading import is_installed_code, load_program, load_provider
 from lockref.located_yaml import KeyPath
 from lockref.provider import DEFAULT_STORE
 from reports.checks.spec import CLAUSES
@@ -25,8 +25,22 @@ _RESERVED = (OPERATOR, "observer")
 """Names that a history uses for parties of its own. No service or node may have them."""
 
 
-def contradictions(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
-    """The place and the message of each contradiction. No key alone is wrong there."""
+def foreign_code(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
+    """The place and the reference of each lock, program and rebalancer that is neither ours nor known by its name."""
+    named: list[tuple[KeyPath, str]] = [(("providers", name), text) for name, text in scenario.providers.items()]
+    named += [(("nodes", name, "program"), node.program) for name, node in scenario.nodes.items()]
+    options: list[tuple[KeyPath, dict[str, str]]] = [(("lock", "options"), scenario.lock.options)]
+    options += [(("nodes", name, "options"), node.options) for name, node in scenario.nodes.items()]
+    named += [((*place, key), text) for place, told in options for key, text in told.items() if key == "rebalancer"]
+    yield from ((place, text) for place, text in named if not is_installed_code(text))
+
+
+def contradictions(scenario: Scenario, *, may_import: bool = True) -> Iterator[tuple[KeyPath, str]]:
+    """The place and the message of each contradiction. No key alone is wrong there.
+
+    may_import: also import what `foreign_code` names, to see whether it is a lock or a program.
+    """
+    unseen = set() if may_import else {reference for _, reference in foreign_code(scenario)}
     known = set(scenario.client_names)
     clients = f"n1 to n{scenario.clients}"
 
@@ -43,11 +57,13 @@ def contradictions(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
             if name not in known:
                 yield (*part, name), stranger(name)
     for name, reference in scenario.providers.items():
+        if reference in unseen:
+            continue
         try:
             load_provider(reference)
         except ConfigError as error:
             yield ("providers", name), str(error)
-    yield from _contradictory_services(scenario)
+    yield from _contradictory_services(scenario, unseen)
     yield from _contradictory_faults(scenario)
     for number, kind in enumerate(scenario.swarm.kinds if scenario.swarm else ()):
         if kind not in FAULT_KINDS:
@@ -102,7 +118,7 @@ def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
             ids.add(fault.id)
 
 
-def _contradictory_services(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
+def _contradictory_services(scenario: Scenario, unseen: set[str]) -> Iterator[tuple[KeyPath, str]]:
     """Declared services and nodes whose names are taken, or that cannot be made."""
     for name, service in scenario.services.items():
         if name == RESOURCE_NAME:
@@ -119,7 +135,8 @@ def _contradictory_services(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]
             yield ("services", name), str(error)
     for name, node in scenario.nodes.items():
         try:
-            load_program(node.program)
+            if node.program not in unseen:
+                load_program(node.program)
         except ConfigError as error:
             yield ("nodes", name, "program"), str(error)
         if name in scenario.service_names or name in _RESERVED or _CLIENT.fullmatch(name):

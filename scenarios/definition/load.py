@@ -22,13 +22,14 @@ CATALOGUE = Path(__file__).parent.parent / "catalogue"
 _ITEM = re.compile(r"([A-Za-z])([0-9]{1,2})")
 
 
-def load_scenario(path: str | Path) -> Scenario:
+def load_scenario(path: str | Path, *, may_import: bool = True) -> Scenario:
     """The scenario in a file, or of that name in the catalogue: `e08-paused-holder` (`.yaml` or not), `e08`, `E8`.
 
+    may_import: also look at the locks and programs that it names, which imports them.
     Errors: ConfigError with the place, for anything that is wrong with it.
     """
     found = _find(Path(path))
-    return parse_scenario(read_text(found, document="scenario"), file=str(found))
+    return parse_scenario(read_text(found, document="scenario"), file=str(found), may_import=may_import)
 
 
 def _find(path: Path) -> Path:
@@ -73,15 +74,18 @@ def catalogue() -> list[Path]:
     return sorted(CATALOGUE.glob("*.yaml"))
 
 
-def parse_scenario(text: str, *, file: str = "<text>") -> Scenario:
-    """The scenario that `text` says; `file` is what complaints call it."""
+def parse_scenario(text: str, *, file: str = "<text>", may_import: bool = True) -> Scenario:
+    """The scenario that `text` says; `file` is what complaints call it. may_import: see `load_scenario`."""
     value, places = parse(text, file=file, document="scenario", beginning="version: 1")
     try:
         scenario = Scenario.model_validate(value)
     except ValidationError as error:
         complaints = [_complaint(detail, value, places) for detail in _meant(error.errors(include_url=False))]
     else:
-        complaints = [(places.of(path, key=False), at(path, text)) for path, text in contradictions(scenario)]
+        complaints = [
+            (places.of(path, key=False), at(path, text))
+            for path, text in contradictions(scenario, may_import=may_import)
+        ]
         if not complaints:
             return scenario
     complaints.sort(key=lambda complaint: (complaint[0].line or 0, complaint[0].column or 0))

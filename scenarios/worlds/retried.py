@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockref.errors import ConfigError
-from lockref.lab.loading import load_provider
 from reports.checks.verdicts import decide
-from scenarios.failures import load_failure
+from scenarios.failures import load_failed
 from scenarios.injection.feasible import possible
 from scenarios.worlds.contention import Contention, contend_on
 from sim.explore.replay import Failure
@@ -54,17 +53,17 @@ def retry_failure(
     backend: str,
     *,
     provider: str | None = None,
+    may_import: bool = False,
     folder: Path,
     progress: Callable[[str], None],
 ) -> Retried:
     """Carry the plan of the stored failure out on `backend`, the name of a server or the URI of a store.
 
-    provider: another lock under the same plan; default the lock that failed.
+    provider, may_import: see `load_failed`.
     Errors: ConfigError for a file that this version cannot read, for a lock that cannot be loaded, and where nothing of
     the plan can be carried out on a real server; what `contend_on` raises.
     """
-    failure, scenario = load_failure(path)
-    spec = load_provider(provider or failure.provider.name)
+    failure, scenario, spec = load_failed(path, provider=provider, may_import=may_import)
     kept, left_out = possible(failure.plan)
     told = tuple(f"{fault.id} ({fault.kind.replace('_', ' ')}): {why}" for fault, why in left_out)
     if left_out and not kept.faults:

@@ -180,7 +180,7 @@ COMMAND_LINES = (
     ("evaluate memory: --contenders 1 --no-faults", {0, 1, 3}),
     ("wire --backend ministack --clients 1 -- true", {3, 5}),
     ("check .lockref/runs/latest", {0, 1, 2, 3}),
-    ("report latest", {0, 1, 5}),
+    ("report latest", {0, 2, 5}),
     ("compare latest latest", {0, 2}),
     ("scenario list", {0}),
     ("scenario schema", {0}),

@@ -10,7 +10,7 @@ from lockref.cli.jobs.results import begin_run, contention_results
 from reports.formats.exit_codes import code_of, worst
 from reports.formats.text import readable
 from scenarios.backends import require_known
-from scenarios.failures import find_failures, replay_failure
+from scenarios.failures import find_failures, is_own, replay_failure
 from scenarios.runs import provenance
 from scenarios.worlds.retried import retry_failure
 from sim.explore.replay import Answer
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
 
 
-def replay(console: Console, names: Sequence[str], *, provider: str | None) -> int:
+def replay(console: Console, names: Sequence[str], *, provider: str | None, trust: bool) -> int:
     """Run each failure again: 1 while one still fails, 0 when all are fixed, 2 if one cannot be applied.
 
-    names: ids, files, folders. provider: another lock under the same plan.
+    names: ids, files, folders. provider: another lock under the same plan. trust: import code that a file names, too;
+    what a failure in the store of this folder names is imported anyway.
     Errors: ConfigError for a name that is no failure.
     """
     marks = {
@@ -34,7 +35,7 @@ def replay(console: Console, names: Sequence[str], *, provider: str | None) -> i
     rows: list[dict[str, object]] = []
     codes = set()
     for path in [path for name in names for path in find_failures(name)]:
-        replayed = replay_failure(path, provider=provider)
+        replayed = replay_failure(path, provider=provider, may_import=trust or is_own(path))
         failure, answered = replayed.failure, replayed.answered
         word, trace, style, code = marks[answered.answer]
         codes.add(code)
@@ -69,7 +70,7 @@ def replay(console: Console, names: Sequence[str], *, provider: str | None) -> i
     return 1 if 1 in codes else max(codes)
 
 
-def retry(console: Console, names: Sequence[str], *, provider: str | None, backend: str) -> int:
+def retry(console: Console, names: Sequence[str], *, provider: str | None, backend: str, trust: bool) -> int:
     """Try the failures' fault plans on a real server, one after the other; the exit code.
 
     1 if a lock breaks there, 0 if the whole plan struck and it held, 3 if that proves nothing.
@@ -82,7 +83,14 @@ def retry(console: Console, names: Sequence[str], *, provider: str | None, backe
     with begin_run("replay", about) as folder:
         for number, path in enumerate(paths):
             part = folder if len(paths) == 1 else folder.part(f"failure-{number + 1}")
-            tried = retry_failure(path, backend, provider=provider, folder=part.path, progress=console.step)
+            tried = retry_failure(
+                path,
+                backend,
+                provider=provider,
+                may_import=trust or is_own(path),
+                folder=part.path,
+                progress=console.step,
+            )
             results = contention_results(console, tried.done, part, about=about)
             code = code_of([results]) or (0 if tried.is_complete or tried.is_reproduced else 3)
             codes.append(1 if tried.is_reproduced else code)
