@@ -53,7 +53,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 @click.option("--trust", is_flag=True, help="Also import the locks and programs that a file names.")
 @click.pass_context
 def validate_command(ctx: click.Context, files: tuple[str, ...], trust: bool) -> int:
-    """Read scenario files and say what is wrong with them, with file, line and column. Nothing that they name is run."""
+    """Read scenario files and say what is wrong with them, with file, line and column. Nothing named is run."""
     from lockref.errors import ConfigError
     from scenarios.definition.contradictions import foreign_code
     from scenarios.definition.load import load_scenario
