@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 
 import pytest
 
 from lockref.lab.loading import load_provider
+from lockref.locks.decisions import next_step
+from lockref.stores.clouds.s3 import WRITE_OUTCOMES
+from lockref.stores.clouds.statuses import classify
+from lockref.stores.port import WriteReply
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from tests.docs import ROOT
@@ -53,6 +58,35 @@ def test_a_step_is_where_the_page_says(path: str, name: str, clauses: tuple[str,
     source = source_of(path, name)
     assert source, f"{path} has no {name}"
     assert [clause for clause in clauses if not re.search(rf"\b{clause}\b", source)] == []
+
+
+S3_ANSWERS = [
+    (answer, step)
+    for row, step in re.findall(r"^\| (`\d{3}[^|]*) \| ([A-Z]+) \|$", PAGE, re.MULTILINE)
+    for answer in re.findall(r"`(\d{3}[^`]*)`", row)
+]
+
+
+@pytest.mark.parametrize(("answer", "step"), S3_ANSWERS, ids=[answer for answer, _ in S3_ANSWERS])
+def test_an_answer_of_s3_means_what_the_page_says(answer: str, step: str) -> None:
+    """A5: a port copies this table, so it is the table that the lock itself uses."""
+    status, _, code = answer.partition(" ")
+    row = classify(WRITE_OUTCOMES, int(status), code)
+    reply = WriteReply(outcome=row.outcome, missing=row.missing, status=int(status))
+    assert next_step(reply).name == step
+
+
+def test_the_page_tells_the_answers_that_ports_get_wrong() -> None:
+    """A5: each of these is in the table of the page."""
+    told = {answer for answer, _ in S3_ANSWERS}
+    assert told >= {"304", "301", "400 RequestTimeout", "404 NoSuchBucket", "404 NoSuchKey", "408", "501", "503"}
+    assert "503 SlowDown" in told
+
+
+def test_the_page_points_to_the_vectors_that_there_are() -> None:
+    """The number of bodies that a port must read as Hudi does is told as it is."""
+    vectors = json.loads((ROOT / "tests" / "data" / "hudi_parsing.json").read_text(encoding="utf-8"))
+    assert f"has {len(vectors)} bodies" in PAGE
 
 
 def test_files_that_the_page_names_exist() -> None:
