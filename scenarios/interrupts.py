@@ -75,6 +75,11 @@ def raise_if_heard() -> None:
         raise KeyboardInterrupt
 
 
+def was_heard() -> bool:
+    """True once this command was told to end."""
+    return _heard
+
+
 def time_limit(seconds: float | None) -> Callable[[], bool]:
     """A function that is True once so many seconds have passed, and raises the Ctrl-C that Python dropped."""
     ends_at = None if seconds is None else time.monotonic() + seconds

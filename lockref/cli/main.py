@@ -106,6 +106,9 @@ def _fail(message: str, code: int) -> int:
 
 
 def _defect(error: Exception) -> int:
+    if interrupts.was_heard():
+        # What breaks after a signal (a JVM that the same Ctrl-C ended, a closed pipe) is a consequence of it.
+        return _fail("interrupted", interrupts.EXIT_CODE)
     traceback.print_exception(error)
     return _fail(f"defect in lockref: {type(error).__name__}: {error}", LockrefError.exit_code)
 

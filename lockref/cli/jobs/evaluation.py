@@ -57,10 +57,13 @@ def evaluate(
             if code == INTERRUPTED:
                 break
         page = write_evaluation(evaluated, folder.path, compared=side_by_side(evaluated, folder.path))
-        code = worst(codes)
-        folder.describe(status="finished", exit_code=code)
+        is_interrupted = INTERRUPTED in codes
+        code = INTERRUPTED if is_interrupted else worst(codes)
+        folder.describe(status="interrupted" if is_interrupted else "finished", exit_code=code)
     if console.as_json:
         console.document({"format": "lockref.evaluation/1", "exit_code": code, "stores": evaluated})
+    if is_interrupted:
+        console.say("interrupted: the page tells what was measured until then", style="head")
     console.say(f"page      {page}")
     return code
 
@@ -118,6 +121,10 @@ class _Asked:
         except LockrefError as error:
             found["ended"] = str(error)
             codes.append(error.exit_code)
+        except KeyboardInterrupt:
+            # What was measured until then is told, on the page, too.
+            found["ended"] = "interrupted"
+            return found, INTERRUPTED
         return found, worst(codes)
 
     def _probed(self, store: str, folder: RunFolder) -> tuple[dict[str, Any], int]:
