@@ -38,9 +38,9 @@ def command(ctx: click.Context, /, as_json: bool, stores: tuple[str, ...], **ask
     lockref probe gs://bucket --require cas,create
     lockref probe ministack
 
-    Exit code 0: the store is conforming or usable; 1: unsafe; 3: some questions have no answer, or it has no
-    conditional writes; 5: the store cannot be reached, or refuses us. With --require: 0 if everything required was shown, 1 if some of it is unsafe, 3 if some of
-    it has no answer.
+    Exit code 0: the store is conforming or usable; 1: unsafe; 3: some questions have no answer, or the store has no
+    conditional writes; 5: the store cannot be reached, or refuses us. With --require: 0 if everything required was
+    shown, 1 if some of it is unsafe, 3 if some of it has no answer.
     """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.probing import probe_stores

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -22,10 +23,12 @@ from lockref.provider import LockView, StateDecoder
 from lockref.runtime import NS_PER_MS, NS_PER_S, WallNs
 from lockref.storage.lockfile import decode as decode_lock_file
 from lockref.stores.clouds.grammar import decimal
+from scenarios.definition.units import duration_ns
 
 Read = Callable[[Mapping[str, Any]], LockView | None]
 
 _LONG_MAX: Final = 2**63 - 1
+_TTL: Final = ",ttl="
 _FRACTION: Final = re.compile(r"\.([0-9]+)")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?")
 
@@ -155,9 +158,34 @@ def _existing(pattern: str) -> StateDecoder:
     return decode
 
 
+@dataclass(frozen=True, slots=True)
+class LastingDecoder:
+    """A decoder of records that keep others out for a time from their last write, whatever they say.
+
+    ttl_ns: that time, in nanoseconds. Programs tell it by the store's own date of the object (`Last-Modified`).
+    """
+
+    decode: StateDecoder
+    ttl_ns: int
+
+    def __call__(self, key: str, body: bytes) -> Sequence[LockView]:
+        return self.decode(key, body)
+
+
+def _ttl_ns(text: str) -> int:
+    """How long a record keeps others out from its last write. Errors: ConfigError for what is no duration above 0."""
+    try:
+        lasts_ns = duration_ns(text)
+    except ValueError as error:
+        raise ConfigError(f"the decoder's ttl {error}") from error
+    if lasts_ns <= 0:
+        raise ConfigError(f"the decoder's ttl is {text}; expected more than 0s")
+    return lasts_ns
+
+
 def load_decoder(reference: str) -> StateDecoder:
     """A decoder by name, by JSON paths (`json:owner=$.ID,until=$.expires_at`), by existence (`exists:GLOB`), or from a
-    file (`file.py:NAME`).
+    file (`file.py:NAME`). JSON paths and existence may end in `,ttl=60s`.
 
     Errors: ConfigError for what is none of these, with the nearest name.
     """
@@ -167,6 +195,9 @@ def load_decoder(reference: str) -> StateDecoder:
         return _of_lock_file
     if reference in _BY_JSON:
         return _of_json(_BY_JSON[reference])
+    if reference.startswith(("exists:", "json:")) and _TTL in reference:
+        kind, _, lasts = reference.partition(_TTL)
+        return LastingDecoder(load_decoder(kind), _ttl_ns(lasts))
     if reference.startswith("exists:"):
         return _existing(reference.removeprefix("exists:"))
     if reference.startswith("json:"):

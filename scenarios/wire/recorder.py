@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lockref.errors import LockrefError
 from lockref.history import Recorder, Stamp, detail
 from lockref.lab.lock_rows import lock_columns
 from lockref.provider import LockView, StateDecoder
-from lockref.runtime import Runtime
+from lockref.runtime import Runtime, WallNs
 from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
 from scenarios.wire.dates import date_ns
+from scenarios.wire.decoders import LastingDecoder
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import Dialect, ObjectReply, ObjectRequest, State
 from scenarios.wire.dialects.versions import SeenVersions, whole
@@ -71,6 +72,7 @@ class WireRecorder:
         self._record = recorder.event
         self.dialect = dialect
         self._decode = decode
+        self._ttl_ns = decode.ttl_ns if isinstance(decode, LastingDecoder) else None
         self._protection = Protection(protects)
         self._runtime = runtime
         self._offsets_ns = clock_offsets_ns
@@ -111,6 +113,9 @@ class WireRecorder:
             self._note_lock(asked.request.key, asked.view)
             self._versions.sent(asked.request, asked.number)
             self._note_clock(asked, at_ns)
+        if self._ttl_ns and asked.view is not None and not asked.view.is_released:
+            # The store dates the object when the write takes effect, which is not before its sending.
+            asked.view = replace(asked.view, valid_until_ns=WallNs(self._wall_ns(at_ns) + self._ttl_ns))
         token, owner, until_ns, _ = lock_columns(asked.view)
         stamp = self._stamp(asked.client, at_ns)
         self._note_promise(asked.view, stamp)
@@ -301,8 +306,11 @@ class WireRecorder:
     # Rows.
 
     def _stamp(self, client: str, at_ns: int) -> Stamp:
-        wall_ns = at_ns + self._runtime.wall_ns() - self._runtime.monotonic_ns()
-        return at_ns, wall_ns + self._offsets_ns.get(client, 0), at_ns, ""
+        return at_ns, self._wall_ns(at_ns) + self._offsets_ns.get(client, 0), at_ns, ""
+
+    def _wall_ns(self, at_ns: int) -> int:
+        """Our own wall clock at this instant."""
+        return at_ns + self._runtime.wall_ns() - self._runtime.monotonic_ns()
 
     @staticmethod
     def _content(state: State | None) -> str:
