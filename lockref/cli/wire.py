@@ -21,7 +21,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, NEW_FOLDER, duration
 @click.option("--protects", multiple=True, metavar="GLOB", help="Objects that the lock protects, such as 'state/*'.")
 @click.option(
     "--decoder", default="auto", show_default=True, metavar="NAME|json:…|FILE.py:NAME",
-    help="How to read lock records: hudi, opentofu, litestream, s3-locks, gcslock, exists:GLOB[,ttl=60s], json:owner=$.ID,…",
+    help="How to read lock records: hudi, opentofu, litestream, gcslock, exists:GLOB[,ttl=60s], json:owner=$.ID,…",
 )  # fmt: skip
 @duration_option("--for", "lasting_ns", default="60s", about="Time limit: programs that still run are ended.")
 @click.option(
