@@ -96,6 +96,7 @@ RUNS_SCHEMA = pa.schema(
         pa.field("lock_protocols", pa.map_(pa.string(), pa.string())),
         pa.field("watch_ns", pa.int64()),
         pa.field("host_late_ns", pa.int64()),
+        pa.field("think_ns", pa.int64()),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -115,6 +116,8 @@ null counts as none.
 lock that is not named keeps a record under compare-and-set. `watch_ns`: for how long a waiter of this lock must have
 seen one unchanged record before it takes over; null where records say themselves when they end.
 `host_late_ns`: of a real run, by how much the machine woke a thread too late at its worst; null where nobody measured.
+`think_ns`: how long
+clients pause at most between two calls; a client that asks again so soon went on waiting.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

@@ -52,6 +52,11 @@ def _witness_lines(witness: dict[str, Any], origin_ns: int) -> list[str]:
         begin, end = entry.get("interval_ns") or (None, None)
         span = f"{told(begin)} to {told(end)}" if isinstance(begin, int) and isinstance(end, int) else ""
         lines.append(f"{'believed':<10} {_who(entry)}  {span}".rstrip())
+    stands = witness.get("stands")
+    if isinstance(stands, dict):
+        lines.append(f"{'in the way':<10} {_standing(stands, told)}")
+    if witness.get("because"):
+        lines.append(f"{'because':<10} {short(readable(str(witness['because'])), 200)}")
     lines += _store_lines(witness, told)
     for name in ("effects", "grants") if witness.get("blame") == "store" else ("writes", "effects", "grants"):
         for entry in _entries(witness.get(name)):
@@ -65,6 +70,20 @@ def _witness_lines(witness: dict[str, Any], origin_ns: int) -> list[str]:
         length = duration(overlap[1] - overlap[0])
         lines.append(f"{'overlap':<10} {told(overlap[0])} to {told(overlap[1])} ({length})")
     return lines
+
+
+def _standing(stands: dict[str, Any], told: Callable[[int], str]) -> str:
+    """The record that kept others from the lock: whose it is, since when, and what its holder did."""
+    said = [f"the record of {_who(stands)}"]
+    for key, words in (
+        ("granted_ns", "granted at"),
+        ("at_ns", "last written at"),
+        ("crashed_ns", "its process ended at"),
+        ("given_up_ns", "given up at"),
+    ):
+        if isinstance(stands.get(key), int):
+            said.append(f"{words} {told(stands[key])}")
+    return ", ".join(said)
 
 
 def _store_lines(witness: dict[str, Any], told: Callable[[int], str]) -> list[str]:

@@ -73,13 +73,16 @@ class DrawnScenario:
         clients: so many take part. lock: what the history calls their lock, or the first of them.
         """
         mixture = Mixture(scenario, spec)
-        waits = [scenario.workload.wait, *(work.wait for work in scenario.workload.clients.values() if work.wait)]
+        own = scenario.workload.clients.values()
+        waits = [scenario.workload.wait, *(work.wait for work in own if work.wait)]
+        thinks = [scenario.workload.think, *(work.think for work in own if work.think)]
         return {
             "scenario": scenario.name,
             "provider": spec.name,
             "validity_ns": self.validity_ns,
             "poll_interval_ns": self.poll_interval_ns,
             "wait_timeout_ns": max(wait.most for wait in waits),
+            "think_ns": max(think.most for think in thinks),
             "drift_bound_ns": self.drift_bound_ns,
             "rate_error_ppm": rate_error_ppm(scenario),
             "clients": clients,

@@ -350,3 +350,94 @@ def test_nobody_may_take_over_what_is_no_record():
     h.operator(Op.WRITE, at=20)
     h.fails("n2", call=30, returned=400)
     assert h.verdict("L2")["verdict"] == "held"
+
+
+def _asks(h, node, *, since, until, each, pause):
+    """Denied calls of a client, `each` long, with a pause after each."""
+    while since < until:
+        h.fails(node, call=since, returned=since + each, outcome=Outcome.PRECONDITION_FAILED)
+        since += each + pause
+
+
+@pytest.mark.parametrize(("pause", "expected"), [(5, "violated"), (50, "held")])
+def test_a_client_that_asks_again_soon_goes_on_waiting(pause, expected):
+    """L1, L2: a dead holder's lock is asked for again and again, never for long. A longer pause ends a wait."""
+    h = timed(think_ns=5)
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.fault("n1", 3, "crash", "begin")
+    _asks(h, "n2", since=5, until=390, each=4, pause=pause)
+    for clause in ("L1", "L2"):
+        verdict = h.verdict(clause)
+        assert verdict["verdict"] == expected, clause
+        if expected == "violated":
+            assert "again and again" in verdict["witness"]["text"]
+            assert verdict["witness"]["stands"]["node"] == "n1"
+            assert verdict["witness"]["stands"]["crashed_ns"] == 3
+
+
+def test_short_waits_are_served_after_a_release():
+    """L3: the lock lies free while a client asks for a moment at a time."""
+    h = timed(think_ns=5)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    _asks(h, "n2", since=5, until=200, each=4, pause=5)
+    assert h.verdict("L3")["verdict"] == "violated"
+
+
+def test_short_waits_wait_for_a_holder_that_renews():
+    """L1: its record is written anew all the time, so whoever asks may be denied for ever."""
+    h = timed(think_ns=5)
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    for at in range(50, 400, 50):
+        h.renewed(a, at=at)
+    _asks(h, "n2", since=5, until=390, each=4, pause=5)
+    assert h.verdict("L1")["verdict"] == "held"
+
+
+def test_a_pause_between_calls_is_allowed_for():
+    """L3: a client that pauses for 8 is served at its next call; with its pause it waited for longer than the bound."""
+    h = timed(think_ns=8)
+    h.fails("n2", call=0, returned=5, outcome=Outcome.PRECONDITION_FAILED)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.granted("n2", call=13, applied=26, returned=27)
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+def test_what_no_lock_may_take_over_is_no_reason_to_join_calls():
+    """L1, D6: something that is no record stands there after a release, so every call ends in an error, rightly."""
+    h = timed(think_ns=5)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.operator(Op.WRITE, at=5)
+    _asks(h, "n2", since=6, until=390, each=4, pause=5)
+    assert h.verdict("L1")["verdict"] == "held"
+    assert h.verdict("L3")["verdict"] == "held"
+
+
+def _asks_from_new_processes(h, node, *, since, until, lives):
+    """Denied calls of a client whose process ends during each, and is started anew."""
+    while since < until:
+        h.fails(node, call=since, returned=since + lives - 2)
+        h.fault(node, since + lives - 1, "crash", "begin")
+        h.fault(node, since + lives, "crash", "end")
+        since += lives
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(150, "held"), (390, "violated")])
+def test_a_record_without_a_stamp_is_watched_anew_by_each_process(next_at, expected):
+    """L2: one validity more for processes that are started anew; if none lives for so long, the witness says so."""
+    h = timed(think_ns=5, watch_ns=80)
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.fault("n1", 3, "crash", "begin")
+    _asks_from_new_processes(h, "n2", since=5, until=next_at, lives=20)
+    verdict = h.verdict("L2")
+    assert verdict["verdict"] == expected
+    if expected == "violated":
+        assert "no waiter lived as long as the lease" in verdict["witness"]["because"]
+
+
+def test_a_holder_that_works_under_a_record_without_an_end_keeps_it():
+    """L1: the record promises more than the run's validity, and its holder neither ended nor gave it back."""
+    h = timed(think_ns=5)
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=10**9)
+    _asks(h, "n2", since=5, until=350, each=4, pause=5)
+    h.released(a, call=360, applied=361)
+    assert h.verdict("L1")["verdict"] == "held"

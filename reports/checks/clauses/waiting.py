@@ -16,38 +16,41 @@ from collections.abc import Iterator
 import numpy as np
 
 from lockref.words import Op, Outcome
+from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
-from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.columns import Ints
+from reports.checks.facts.waits import Waits, allowances_ns
 
 
 def unserved_waits(
-    case: Case, asked: Flags, *, over_ns: Ints, since_ns: Ints, limit_ns: Ints
+    case: Case, bounds: Bounds, waits: Waits, *, over_ns: Ints, since_ns: Ints
 ) -> Iterator[tuple[int, int, int]]:
-    """(call, from, to) of every acquire that waited too long while no client had been told that it held the lock.
+    """(wait, from, to) of every wait that was too long while no client had been told that it held the lock.
 
-    asked: per operation, whether its lock is judged in this way.
     over_ns: per operation, when it was over: its return, its process's death or the run's end.
-    since_ns, limit_ns: per run, when waiting begins to count and how long it may last.
+    since_ns: per run, when waiting begins to count.
     """
     operations = case.operations
-    acquires = np.flatnonzero((operations.op == Op.ACQUIRE) & asked)
-    if len(acquires) == 0:
-        return
     lock = case.events.lock_key[operations.call_row]
     busy_until = _busy_until(case, over_ns)
     # A grant counts from its return, a call without an answer from its beginning.
     busy_from = np.where(operations.is_granted, operations.return_at_ns, operations.call_at_ns)
-    order = acquires[np.argsort(lock[acquires], kind="stable")]
-    for group in np.split(order, np.flatnonzero(np.diff(lock[order])) + 1):
-        run = int(operations.run[group[0]])
-        since, limit = int(since_ns[run]), int(limit_ns[run])
-        busy = group[busy_until[group] >= 0]
-        uses = _Uses(busy.tolist(), busy_from[busy].tolist(), busy_until[busy].tolist(), limit)
-        for call in group.tolist():
-            stretch = uses.free_stretch(call, max(int(operations.call_at_ns[call]), since), int(over_ns[call]), limit)
+    busy = np.flatnonzero((operations.op == Op.ACQUIRE) & (busy_until >= 0))
+    busy = busy[np.argsort(lock[busy], kind="stable")]
+    allowed = allowances_ns(bounds, waits)
+    order = np.lexsort((np.arange(len(allowed)), allowed, waits.group))
+    changes = np.diff(waits.group[order]) != 0
+    for part in np.split(order, np.flatnonzero(changes | (np.diff(allowed[order]) != 0)) + 1):
+        run, group = int(waits.run[part[0]]), int(waits.group[part[0]])
+        since, limit = int(since_ns[run]), int(bounds.grant_ns[run]) + int(allowed[part[0]])
+        used = busy[slice(*np.searchsorted(lock[busy], (group, group + 1)).tolist())]
+        uses = _Uses(used.tolist(), busy_from[used].tolist(), busy_until[used].tolist(), limit)
+        for wait in part.tolist():
+            begin, over = max(int(waits.begin_ns[wait]), since), int(waits.over_ns[wait])
+            stretch = uses.free_stretch(int(waits.last_call[wait]), begin, over, limit)
             if stretch is not None:
-                yield call, *stretch
+                yield wait, *stretch
 
 
 class _Uses:

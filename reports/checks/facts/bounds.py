@@ -21,7 +21,12 @@ REAL_SLACK_NS = 1_000_000_000
 
 
 class Bounds:
-    """The bounds of every run, in true nanoseconds."""
+    """The bounds of every run, in true nanoseconds.
+
+    faults_end_ns: from when on nothing disturbed the run. outages_end_ns: the same, where the end of a client's process
+    counts for nothing. think_ns: how long a client may pause between two calls and still be one that waits.
+    watch_ns: for how long a waiter must see an unchanged record; 0 where records tell when they end.
+    """
 
     def __init__(self, case: Case) -> None:
         runs = case.runs
@@ -38,16 +43,21 @@ class Bounds:
         faults_end = case.calm_from_ns
         self.has_end = faults_end != ABSENT
         self.faults_end_ns = np.where(self.has_end, faults_end, FOREVER)
+        outages_end = case.outages_end_ns
+        self.outages_end_ns = np.where(outages_end != ABSENT, outages_end, FOREVER)
         self.has_handover = (poll != ABSENT) & (request != ABSENT)
         self.has_validity = self.has_handover & (validity != ABSENT)
         self.has_wait = (wait != ABSENT) & (request != ABSENT)
         self.drift_ns = or_zero(runs.integers("drift_bound_ns"))
         self.handover_ns = stretched(or_zero(poll) + 2 * or_zero(request))
         self.validity_ns = stretched(or_zero(validity))
+        # A client that asks again after so long, and no longer, went on waiting.
+        self.think_ns = stretched(or_zero(runs.integers("think_ns")) + or_zero(poll))
         watch = runs.integers("watch_ns")
         # A record that tells a duration says nothing about when it ends: whoever comes late counts from its first look.
         self.is_watched = watch != ABSENT
         keeps = np.where(self.is_watched, stretched(or_zero(watch)), self.validity_ns + 2 * self.drift_ns)
+        self.watch_ns = np.where(self.is_watched, keeps, 0)
         self.grant_ns = keeps + self.handover_ns
         self.request_ns = stretched(or_zero(request))
         # L5: no request begins after the call's own time, and the last one takes one request timeout.

@@ -14,9 +14,10 @@ from reports.checks.facts.columns import Events, Ints, Runs, require_columns
 from reports.checks.facts.commits import Commits, find_commits
 from reports.checks.facts.effects import Effects, find_effects
 from reports.checks.facts.operations import Operations, call_of_grant, join_operations, tenure_of_release
+from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.contradictions import Contradictions, find_contradictions
-from reports.checks.facts.surroundings.disturbances import Disturbances, find_disturbances
+from reports.checks.facts.surroundings.disturbances import Disturbances, find_disturbances, without_crashes_ns
 from reports.checks.facts.surroundings.integrity import Records, inspect_records
 from reports.checks.facts.surroundings.store_answers import StoreAnswers, calm_from_ns, find_store_answers
 from reports.checks.facts.tenures import Tenures, find_tenures
@@ -77,7 +78,21 @@ class Case:
 
         In a real run that is after the store's last silence: nobody is accused of waiting for a store that was away.
         """
-        return calm_from_ns(self.runs, self.store_answers, self.contradictions)
+        return calm_from_ns(self.runs.integers("faults_end_ns"), self.store_answers, self.contradictions)
+
+    @cached_property
+    def outages_end_ns(self) -> Ints:
+        """Per run, the same where a client's process that ends disturbs nothing: nobody else is kept from the lock."""
+        operations, disturbances = self.operations, self.disturbances
+        home, _ = renumber(
+            np.concatenate((operations.run, disturbances.run)),
+            np.concatenate((operations.node, disturbances.node)).astype(np.int64),
+        )
+        split = len(operations.run)
+        # A program on the wire makes no calls, and every process there is a client.
+        is_client = np.isin(home[split:], home[:split]) | self.truth.is_on_wire[disturbances.run]
+        ends = without_crashes_ns(self.runs.integers("faults_end_ns"), disturbances, is_client)
+        return calm_from_ns(ends, self.store_answers, self.contradictions)
 
     def span_of(self, run: int) -> tuple[int, int]:
         """When the clients of a real run first asked for the lock and when they were done, in true time.

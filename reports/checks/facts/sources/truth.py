@@ -52,6 +52,11 @@ class Truth:
         """Per lock key (run and lock): it is a lock, and no other object. See `protocols.Locks`."""
         return self._locks.are_locks
 
+    @cached_property
+    def are_leases(self) -> Flags:
+        """Per lock key: the lock keeps a record under compare-and-set, so whoever asks may take it by a write."""
+        return self._locks.of(CHAIN) | self._locks.of(CALLS)
+
     @property
     def is_on_wire(self) -> Flags:
         """Per run: programs were watched on the wire, so there are requests and no calls."""

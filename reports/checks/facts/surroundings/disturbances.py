@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from lockref.words import Kind
+from lockref.words import ABSENT, Kind
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Events, Flags, Ints
 
@@ -130,6 +130,24 @@ class Disturbances:
         here = self.on(run, node)
         begins, ends = self._are_pauses
         return int(np.count_nonzero(begins[here])) > int(np.count_nonzero(ends[here]))
+
+
+def without_crashes_ns(faults_end_ns: Ints, disturbances: Disturbances, is_client: Flags) -> Ints:
+    """Per run, when its faults ended, where the crash of a client is none.
+
+    is_client: per disturbance, it befell a client. The end of the faults stays where something else than such a crash,
+    or the start of the process after it, came last.
+    """
+    found = faults_end_ns.copy()
+    crashes = disturbances.are(frozenset({"crash"})) & is_client
+    last = {}
+    for name, which in (("crash", crashes), ("other", ~crashes)):
+        last[name] = np.full(len(found), ABSENT, dtype=np.int64)
+        np.maximum.at(last[name], disturbances.run[which], disturbances.at_ns[which])
+    by_crash = (found != ABSENT) & (last["crash"] == found) & (last["other"] < found)
+    begin = np.minimum(found, 0)
+    found[by_crash] = np.maximum(last["other"], begin)[by_crash]
+    return found
 
 
 def find_disturbances(events: Events) -> Disturbances:

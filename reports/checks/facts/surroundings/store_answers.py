@@ -346,15 +346,15 @@ def store_answers_table(
     return pa.Table.from_pylist(rows, STORE_ANSWERS_SCHEMA)
 
 
-def calm_from_ns(runs: Runs, answers: list[StoreAnswers], contradictions: Contradictions) -> Ints:
+def calm_from_ns(faults_end_ns: Ints, answers: list[StoreAnswers], contradictions: Contradictions) -> Ints:
     """Per run, the true time from when on nothing disturbed it, ABSENT for never or unknown.
 
-    What the runs table says, and of a real run not before its last silence: a
+    The end of its faults, as the runs table says it, and in a real run not before its last silence: a
     lock is not accused of waiting for a store that was away. A run whose store
     showed a state that a confirmed write had replaced is never calm: what the
     lock waits for is then not what the record says.
     """
-    found = runs.integers("faults_end_ns").copy()
+    found = faults_end_ns.copy()
     for one in answers:
         if one.is_lost:
             found[one.run] = ABSENT
