@@ -29,6 +29,7 @@ from reports.checks.facts.sources.grants import END_DELETED, END_TAKEN_OVER, REL
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
 from reports.checks.facts.tenures import Tenures
+from reports.checks.facts.waits import while_holding
 from reports.checks.verdicts import COMMIT, GRANT
 
 STRUCK: Final = "fault"
@@ -50,6 +51,8 @@ SITUATIONS: Final[dict[str, str]] = {
     "lost_reply_release": "a releasing write took effect and its author was not told",
     "lost_reply_renew": "a renewing write took effect and its author was not told",
     "unknown_outcome": "a call ended without knowing its outcome",
+    "failed_call": "an acquire ended in an error that says that nothing was granted",
+    "lost_at_work": "a client was told that its grant was lost before it gave the lock back",
     "paused_holder_resumed": "a holder was paused and ran on",
     "late_write_attempted": "a protected write arrived after its grant had ended",
     "rejected_write": "the resource refused a protected write",
@@ -124,6 +127,8 @@ def reach_table(case: Case) -> pa.Table:
         "lost_reply_release": lost[Op.RELEASE],
         "lost_reply_renew": lost[Op.RENEW],
         "unknown_outcome": operations.run[operations.outcome == Outcome.AMBIGUOUS],
+        "failed_call": _failed_calls(case, calls),
+        "lost_at_work": _lost_at_work(events, tenures),
         "paused_holder_resumed": _resumed_holders(events, tenures, disturbances),
         "late_write_attempted": effects.run[is_late | ~effects.is_accepted],
         "rejected_write": effects.run[~effects.is_accepted],
@@ -168,6 +173,22 @@ def _granted_runs(truth: Truth, operations: Operations) -> Ints:
     """Runs of the grants; where records cannot be read, of the calls that were granted."""
     unread = operations.is_granted & ~truth.knows_rows(operations.call_row)
     return np.concatenate((truth.grants.run, operations.run[unread]))
+
+
+def _failed_calls(case: Case, calls: Ints) -> Ints:
+    """Runs of the acquires that raised. A lock that refuses a second entry to its holder has not failed."""
+    operations = case.operations
+    failed = calls[operations.outcome[calls] == Outcome.REJECTED]
+    runs: Ints = operations.run[failed[~while_holding(case, failed)]]
+    return runs
+
+
+def _lost_at_work(events: Events, tenures: Tenures) -> Ints:
+    """Runs of the tenures whose guard said no, or whose loss was reported, while their client worked."""
+    told = np.flatnonzero(tenures.loss_row >= 0)
+    op = events.numbers("op")[tenures.loss_row[told]]
+    runs: Ints = tenures.run[told[np.isin(op, (Op.GUARD, Op.NONE))]]
+    return runs
 
 
 def _resumptions(case: Case) -> Ints:

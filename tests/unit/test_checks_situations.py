@@ -8,6 +8,7 @@ from lockref.words import Op, Outcome
 from reports.checks import decide
 from reports.checks.summary import Summary
 from reports.checks.verdicts import Shortfall
+from reports.formats.results import judged
 from tests.histories import History, summarised, timed
 
 
@@ -130,3 +131,29 @@ def test_grants_of_an_unread_lock_are_counted_by_its_answers():
     h = timed()
     h.granted("n1", call=0, applied=1, returned=2, owner="")
     assert reached(h)["grant"] == 1
+
+
+def test_losses_at_work_and_failed_calls_are_counted_and_told():
+    """A loss before the unlock counts, a guard that is not asked before the unlock does not; nor does a denial."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.believes(a, 2, 50, lost=60)
+    h.released(a, call=61, applied=62)
+    b = h.granted("n2", call=63, applied=64, returned=65)
+    h.believes(b, 65, 66)
+    h.fails("n3", call=67, returned=68)
+    h.fails("n3", call=70, returned=71, outcome=Outcome.REJECTED)
+    found = reached(h)
+    assert (found["lost_at_work"], found["failed_call"], found["denied"]) == (1, 1, 1)
+    told = judged(summarised(h), title="", classes={}, events=0).notices
+    assert "1 tenure lost while the holder worked, in 1 run" in told
+    assert "1 acquire ended in an error, in 1 run" in told
+
+
+def test_a_refused_second_entry_is_no_failed_call():
+    """A lock that is not re-entrant says no to its own holder, as it may."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.fails("n1", call=3, returned=4, outcome=Outcome.REJECTED)
+    h.released(a, call=5, applied=6)
+    assert "failed_call" not in reached(h)

@@ -100,7 +100,7 @@ def _called_waits(case: Case, bounds: Bounds, over_ns: Ints) -> list[Waits]:
     if len(acquires) == 0:
         return [_joined(case, over_ns, acquires, np.zeros(0, dtype=np.bool_), acquires)]
     lock = events.lock_key[operations.call_row]
-    client, _ = renumber(lock, events.client_key(operations.node, operations.task))
+    client = _clients(case)
     acquires = acquires[np.lexsort((operations.call_row[acquires], client[acquires]))]
     life = _lives(case, acquires)
     goes_on = np.zeros(len(acquires), dtype=np.bool_)
@@ -108,7 +108,7 @@ def _called_waits(case: Case, bounds: Bounds, over_ns: Ints) -> list[Waits]:
     run = operations.run[after]
     gap = operations.call_at_ns[after] - over_ns[before]
     goes_on[1:] = (client[after] == client[before]) & ~operations.is_granted[before] & (gap >= 0)
-    goes_on[1:] &= ~_while_holding(case, client, before)
+    goes_on[1:] &= ~while_holding(case, before)
     # Where a service hands the lock out, a client must be there for as long as the hand-over takes.
     stays = case.truth.are_leases[lock[before]] | (
         over_ns[before] - operations.call_at_ns[before] > bounds.handover_ns[run]
@@ -147,9 +147,16 @@ def _lives(case: Case, calls: Ints) -> Ints:
     )
 
 
-def _while_holding(case: Case, client: Ints, calls: Ints) -> Flags:
+def _clients(case: Case) -> Ints:
+    """Per operation, a number for its run, lock, node and task."""
+    operations, events = case.operations, case.events
+    lock = events.lock_key[operations.call_row]
+    return renumber(lock, events.client_key(operations.node, operations.task))[0]
+
+
+def while_holding(case: Case, calls: Ints) -> Flags:
     """Per call: its client had been granted the lock and had not given it back, so the call was no wait."""
-    operations = case.operations
+    operations, client = case.operations, _clients(case)
     granted = np.flatnonzero(operations.is_granted)
     releases = np.flatnonzero(operations.op == Op.RELEASE)
     last = {}
