@@ -195,13 +195,14 @@ class History:
         self.returns(node, Op.ACQUIRE, returned, request, outcome, task=task)
         return request
 
-    def believes(self, held: Held, first: int, last: int, *, lost: int | None = None) -> None:
+    def believes(self, held: Held, first: int, last: int, *, lost: int | None = None, why: Op = Op.GUARD) -> None:
+        """Belief from its first to its last yes. lost, why: when it ended, and what was asked then."""
         common: dict[str, Any] = {"request": held.request, "owner": held.owner, "token": held.token, "task": held.task}
         self.event(Kind.BELIEVED, first, held.node, op=Op.ACQUIRE, **common)
         if last != first:
             self.event(Kind.BELIEVED, last, held.node, op=Op.GUARD, **common)
         if lost is not None:
-            self.event(Kind.DISBELIEVED, lost, held.node, op=Op.GUARD, **common)
+            self.event(Kind.DISBELIEVED, lost, held.node, op=why, **common)
 
     def effect(self, held: Held, *, at: int, op: Op = Op.APPEND, base: int | None = None, is_accepted: bool = True,
                attempt: int = 0) -> None:  # fmt: skip

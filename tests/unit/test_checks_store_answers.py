@@ -38,7 +38,7 @@ def serves(h: History, begin: int, end: int, *, every: int = 100 * MS) -> None:
             CLIENTS[turn % len(CLIENTS)], call=at, sent=at + MS, applied=at + 5 * MS, returned=at + 6 * MS,
             token=at + 1, owner=f"owner-{at}", valid_for=300 * S,
         )  # fmt: skip
-        h.believes(held, at + 6 * MS, at + 50 * MS, lost=at + 56 * MS)
+        h.believes(held, at + 6 * MS, at + 50 * MS, lost=at + 56 * MS, why=Op.RELEASE)
         h.released(held, call=at + 56 * MS, applied=at + 60 * MS, returned=at + 61 * MS)
 
 
