@@ -8,12 +8,15 @@ recorded; only the machine's own failure does, since nothing is synced.
 
 One recorder is one *part*, and one process's. Of part 2 there are
 
-    2.0.rows, 2.1.rows, …     events, eighteen 64-bit integers each, in the order of recording
-    2.0.texts, 2.1.texts, …   the texts that they name by number, one JSON string per line
+    2.0.rows, 2.1.rows, …     events, eighteen 64-bit integers and their checksum, in the order of recording
+    2.0.texts, 2.1.texts, …   the texts that they name by number, one checksum and JSON string per line
 
 Files are made at their full length and filled from the front; zeros are what
 was not reached. A row that was being copied when its process was killed is
 left out. `spool.json` names columns and byte order and is written first.
+
+Every row and every text has a checksum (CRC-32). A record with a wrong bit can
+look like a broken lock, so nothing is read of a spool in which one is wrong.
 
 Spools are for the time of a run. `read_spool` joins the parts into one run,
 which is then kept as `events.parquet`.
@@ -25,10 +28,13 @@ import json
 import mmap
 import os
 import shutil
+import struct
 import sys
 import threading
 import weakref
+import zlib
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -37,14 +43,18 @@ import pyarrow as pa
 
 from lockref.atomic_files import write_atomically
 from lockref.errors import HistoryUnreadable
-from lockref.history import ENUM_COLUMNS, ROW_COLUMNS, TEXT_COLUMNS, Recorder, one_run, to_table
+from lockref.history import ROW_COLUMNS, TEXT_COLUMNS, Recorder, one_run, to_table
 
 SPOOL: Final = "recording"
 """The spool's folder inside a run folder."""
 
 _ABOUT: Final = "spool.json"
-_FORMAT: Final = {"format": 1, "columns": list(ROW_COLUMNS), "byteorder": sys.byteorder}
-_ROW_BYTES: Final = 8 * len(ROW_COLUMNS)
+_FORMAT: Final = {"format": 2, "columns": list(ROW_COLUMNS), "byteorder": sys.byteorder}
+_WORDS: Final = len(ROW_COLUMNS) + 1
+"""A row and its checksum, in 64-bit words."""
+
+_ROW_BYTES: Final = 8 * _WORDS
+_CHECKSUM: Final = struct.Struct("=q")
 _ZEROS: Final = bytes(1 << 20)
 _FIRST_ROWS: Final = 1 << 13
 _ROWS_MAX: Final = 1 << 15
@@ -78,7 +88,7 @@ class SpoolRecorder(Recorder):
         self._text_bytes = _FIRST_TEXT_BYTES
         self._text_file = self._made("texts", 0, _FIRST_TEXT_BYTES)
         self._file = self._made("rows", 0, _FIRST_ROWS * _ROW_BYTES)
-        self._append = self._file.write
+        self._append = _checked(self._file)
         me = weakref.ref(self)
 
         def leave() -> None:
@@ -122,13 +132,13 @@ class SpoolRecorder(Recorder):
             self._file = self._made("rows", number, length * _ROW_BYTES)
             self._full_rows += self._file_rows
             self._file_rows = length
-            self._append = self._file.write
+            self._append = _checked(self._file)
             self._append(row)
 
     def _keep_text(self, text: str) -> None:
         if self._is_forked:
             return
-        line = json.dumps(text).encode() + b"\n"
+        line = _text_line(json.dumps(text).encode())
         try:
             self._text_file.write(line)
         except ValueError:
@@ -144,6 +154,20 @@ class SpoolRecorder(Recorder):
         self._is_forked = True
         self._rows = array("q")
         self._append = self._rows.frombytes
+
+
+def _checked(file: mmap.mmap) -> Callable[[bytes], object]:
+    """Append a row and its checksum, in one copy."""
+    write, checksum, number = file.write, zlib.crc32, _CHECKSUM.pack
+
+    def append(row: bytes) -> object:
+        return write(row + number(checksum(row)))
+
+    return append
+
+
+def _text_line(text: bytes) -> bytes:
+    return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
 def begin_spool(folder: Path) -> None:
@@ -170,15 +194,16 @@ def read_spool(folder: Path) -> pa.Table:
     """All parts as one run of the history schema, in the order of true time; empty if nothing was recorded.
 
     Can be read while its processes still write: each part up to an instant during the call.
-    Raises HistoryUnreadable for a spool of another version or of a machine with another byte order.
+    Raises HistoryUnreadable for a spool of another version or of a machine with another byte order, and for one that
+    was damaged: with the file and the offset.
     """
     try:
         about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HistoryUnreadable(f"{folder} is no recording of a run: {error}") from error
     if about != _FORMAT:
         raise HistoryUnreadable(f"{folder} was recorded by another version of lockref, or on another kind of machine")
-    parts = sorted({int(path.name.split(".")[0]) for path in folder.glob("*.rows")})
+    parts = sorted({int(path.name.split(".")[0]) for path in folder.glob("[0-9]*.rows")})
     return one_run([to_table([_Part(folder, part)]) for part in parts])
 
 
@@ -192,9 +217,12 @@ class _Part(Recorder):
         # Rows first: a text is written before the first row that names it.
         rows = _rows_of(folder, part)
         self.texts += _texts_of(folder, part)
-        if len(rows) and not _is_whole(rows[-1], len(self.texts)):
-            rows = rows[:-1]
-        self._whole = rows
+        unnamed = np.flatnonzero(rows[:, _TEXT_PLACES].max(axis=1, initial=-1) >= len(self.texts))
+        # The last row may name a text that its process had no time to write.
+        if len(unnamed) and unnamed[0] < len(rows) - 1:
+            texts = _files(folder, part, "texts")
+            raise _damaged(texts[-1] if texts else folder / f"{part}.0.texts", 0, "texts that events name are missing")
+        self._whole = rows[: len(rows) - len(unnamed)]
 
     def __len__(self) -> int:
         return len(self._whole)
@@ -213,43 +241,76 @@ def _number_after(folder: Path, part: int, kind: str) -> int:
 
 
 def last_event_ns(folder: Path, part: int) -> int | None:
-    """True time of the last event that a part holds; None if it holds none."""
+    """True time of the last event that a part holds; None if it holds none.
+
+    Raises HistoryUnreadable for a part that was damaged.
+    """
     rows = _rows_of(folder, part)
     return int(rows[-1, ROW_COLUMNS.index("at_ns")]) if len(rows) else None
 
 
 def _rows_of(folder: Path, part: int) -> np.ndarray:
-    """What was written of a part's rows; the last may be half a row."""
+    """What was written of a part's rows, without one that was being copied when its process was killed."""
     blocks = []
-    for path in _files(folder, part, "rows"):
-        size = path.stat().st_size // _ROW_BYTES
-        rows = np.fromfile(path, dtype=np.int64, count=size * len(ROW_COLUMNS)).reshape(-1, len(ROW_COLUMNS))
-        # No clock shows 0 in a run, and rows are written one after the other.
-        unwritten = np.flatnonzero(~rows.any(axis=1))
-        blocks.append(rows[: unwritten[0]] if len(unwritten) else rows)
-    if len(blocks) == 1:
-        return blocks[0]
+    files, length = _files(folder, part, "rows"), _FIRST_ROWS
+    for number, path in enumerate(files):
+        if path.name != f"{part}.{number}.rows":
+            raise _damaged(path, 0, "the file before it is missing")
+        blocks.append(_whole_rows(path, length, is_last=number == len(files) - 1))
+        length = min(_ROWS_MAX, 2 * length)
     return np.concatenate(blocks) if blocks else np.empty((0, len(ROW_COLUMNS)), dtype=np.int64)
+
+
+def _whole_rows(path: Path, length: int, *, is_last: bool) -> np.ndarray:
+    """The rows of one file, which is made for so many. Its process may be writing it."""
+    data = path.read_bytes()
+    # A file is made before it is written: one that is shorter holds nothing yet.
+    if len(data) != length * _ROW_BYTES and not (is_last and len(data) < length * _ROW_BYTES and not any(data)):
+        raise _damaged(path, len(data), f"the file ends there and not at byte {length * _ROW_BYTES}")
+    rows = np.frombuffer(data, dtype=np.int64, count=len(data) // 8 // _WORDS * _WORDS).reshape(-1, _WORDS)
+    # No clock shows 0 in a run, and rows are written one after the other.
+    is_written = rows.any(axis=1)
+    written = len(rows) if is_written.all() else int(np.argmin(is_written))
+    wrong = [number for number, row in enumerate(rows[:written]) if zlib.crc32(row[:-1]) != row[-1]]
+    if wrong and is_last and wrong[-1] == written - 1 and not is_written[written:].any():
+        written = wrong.pop()
+    if written < len(rows) and (not is_last or is_written[written + 1 :].any()):
+        wrong.append(written)
+    for number in wrong:
+        _require_row(path, number)
+    return rows[: min([written, *wrong]), :-1]
+
+
+def _require_row(path: Path, number: int) -> None:
+    """Look at a row again that was wrong though others stand behind it: it may have been written since.
+
+    Raises HistoryUnreadable if it is wrong still.
+    """
+    with path.open("rb") as file:
+        file.seek(number * _ROW_BYTES)
+        row = file.read(_ROW_BYTES)
+    if not any(row) or zlib.crc32(row[:-8]) != _CHECKSUM.unpack(row[-8:])[0]:
+        raise _damaged(path, number * _ROW_BYTES, "an event is missing, or does not agree with its checksum")
 
 
 def _texts_of(folder: Path, part: int) -> list[str]:
     texts: list[str] = []
-    for path in _files(folder, part, "texts"):
-        lines = path.read_bytes().partition(b"\0")[0].split(b"\n")
+    for number, path in enumerate(_files(folder, part, "texts")):
+        if path.name != f"{part}.{number}.texts":
+            raise _damaged(path, 0, "the file before it is missing")
+        offset = 0
         # What follows the last line end was being written.
-        texts += [json.loads(line) for line in lines[:-1]]
+        for line in path.read_bytes().partition(b"\0")[0].split(b"\n")[:-1]:
+            text = line[9:]
+            if line + b"\n" != _text_line(text):
+                raise _damaged(path, offset, "a text does not agree with its checksum")
+            texts.append(json.loads(text))
+            offset += len(line) + 1
     return texts
 
 
-_NEVER_ZERO = [ROW_COLUMNS.index(name) for name in ("at_ns", "wall_ns", "mono_ns", "request", "valid_until_ns")]
+def _damaged(path: Path, offset: int, what: str) -> HistoryUnreadable:
+    return HistoryUnreadable(f"{path} is damaged at byte {offset}: {what}; nothing in this recording can be trusted")
+
+
 _TEXT_PLACES = [ROW_COLUMNS.index(name) for name in TEXT_COLUMNS]
-
-
-def _is_whole(row: np.ndarray, texts: int) -> bool:
-    """False for a row whose writer was killed while it copied: words are missing that no row lacks."""
-    if not row[_NEVER_ZERO].all():
-        return False
-    codes = row[_TEXT_PLACES]
-    if codes.min() < 0 or codes.max() >= texts:
-        return False
-    return all(0 <= row[ROW_COLUMNS.index(name)] < len(members) for name, members in ENUM_COLUMNS.items())

@@ -139,7 +139,7 @@ def _faults(rows: list[dict[str, Any]], end_of_run: int) -> list[Interval]:
 def _detail(row: dict[str, Any]) -> dict[str, Any]:
     try:
         told = json.loads(row.get("detail") or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
 

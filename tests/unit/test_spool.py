@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -80,10 +82,11 @@ def test_a_row_that_was_being_copied_is_left_out(spool: Path) -> None:
         record(recorder, number)
     path = spool / "0.0.rows"
     whole = path.read_bytes()
-    row_bytes = 8 * len(ROW_COLUMNS)
+    row_bytes = 8 * (len(ROW_COLUMNS) + 1)
     last = whole[2 * row_bytes : 3 * row_bytes]
     unknown = np.frombuffer(last, dtype=np.int64).copy()
     unknown[ROW_COLUMNS.index("content")] = 10_000
+    unknown[-1] = zlib.crc32(unknown[:-1])
     for torn in (last[:64] + bytes(row_bytes - 64), bytes(64) + last[64:], unknown.tobytes()):
         path.write_bytes(whole[: 2 * row_bytes] + torn + whole[3 * row_bytes :])
         assert read_spool(spool)["request"].to_pylist() == [1, 2]
@@ -159,3 +162,58 @@ def test_a_spool_of_another_version_is_refused(spool: Path) -> None:
         read_spool(spool)
     remove_spool(spool)
     assert not spool.exists()
+
+
+def damaged_in_one_place(chance: random.Random, whole: dict[Path, bytes], written: dict[Path, int]) -> Path:
+    """Flip a bit of what was written, zero some bytes of it, or cut it off there; tells which file was struck."""
+    path = chance.choice(sorted(whole))
+    data, place = bytearray(whole[path]), chance.randrange(written[path])
+    kind = chance.choice(["flip", "flip", "zeros", "cut"])
+    if kind == "flip":
+        data[place] ^= 1 << chance.randrange(8)
+    elif kind == "zeros":
+        data[place : place + 200] = bytes(len(data[place : place + 200]))
+    else:
+        del data[place:]
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damage_is_told_with_its_file_or_costs_the_last_event_alone(spool: Path, seed: int) -> None:
+    """Bits, blocks and ends of rows, texts and `spool.json`: what can be read is what was recorded, or nothing is."""
+    recorder = SpoolRecorder(spool, 0)
+    for number in range(FIRST_ROWS + 20):
+        record(recorder, number % 50, at_ns=number + 1)
+    whole = {path: path.read_bytes() for path in spool.iterdir()}
+    written = {path: len(data.rstrip(b"\0")) for path, data in whole.items()}
+    table = read_spool(spool)
+    chance, refused = random.Random(seed), list[str]()
+    for _ in range(20):
+        path = damaged_in_one_place(chance, whole, written)
+        try:
+            found = read_spool(spool)
+        except HistoryUnreadable as error:
+            refused.append(str(error))
+        else:
+            assert len(found) >= len(table) - 9, "zeros at the end of a file look like rows that were not written"
+            assert found.equals(table.slice(0, len(found)))
+        path.write_bytes(whole[path])
+    assert len(refused) >= 12
+    assert all(str(spool) in message for message in refused)
+    assert read_spool(spool).equals(table)
+
+
+def test_an_event_that_was_overwritten_with_zeros_is_missed(spool: Path) -> None:
+    """The rows behind it show that it was there; a file that is gone is missed, too."""
+    recorder = SpoolRecorder(spool, 0)
+    for number in range(FIRST_ROWS + 3):
+        record(recorder, number)
+    path, row_bytes = spool / "0.0.rows", 8 * (len(ROW_COLUMNS) + 1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: 2 * row_bytes] + bytes(row_bytes) + whole[3 * row_bytes :])
+    with pytest.raises(HistoryUnreadable, match=f"0.0.rows is damaged at byte {2 * row_bytes}"):
+        read_spool(spool)
+    path.unlink()
+    with pytest.raises(HistoryUnreadable, match="the file before it is missing"):
+        read_spool(spool)

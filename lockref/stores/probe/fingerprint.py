@@ -98,7 +98,7 @@ def load(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"the fingerprint {path} cannot be read: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ConfigError(f"the fingerprint {path} is no JSON; `lockref probe URI --output FILE` writes one") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ConfigError(f"{path} is no fingerprint; `lockref probe URI --output FILE` writes one")

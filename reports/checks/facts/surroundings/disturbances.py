@@ -182,6 +182,6 @@ def find_disturbances(events: Events) -> Disturbances:
 def _read(text: str) -> dict[str, object]:
     try:
         said = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
