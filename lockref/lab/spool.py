@@ -269,7 +269,7 @@ def _whole_rows(path: Path, length: int, *, is_last: bool) -> np.ndarray:
         raise _damaged(path, len(data), f"the file ends there and not at byte {length * _ROW_BYTES}")
     rows = np.frombuffer(data, dtype=np.int64, count=len(data) // 8 // _WORDS * _WORDS).reshape(-1, _WORDS)
     # No clock shows 0 in a run, and rows are written one after the other.
-    is_written = rows.any(axis=1)
+    is_written: np.ndarray = np.any(rows, axis=1)
     written = len(rows) if is_written.all() else int(np.argmin(is_written))
     wrong = [number for number, row in enumerate(rows[:written]) if zlib.crc32(row[:-1]) != row[-1]]
     if wrong and is_last and wrong[-1] == written - 1 and not is_written[written:].any():
