@@ -99,9 +99,10 @@ def cli(ctx: click.Context, color: str, quiet: bool) -> None:
 
 def _fail(message: str, code: int) -> int:
     from lockref.cli.jobs.console import printable
+    from reports.formats.text import outgoing
 
     sys.stdout.flush()
-    click.echo(f"lockref: {printable(message, limit=4000, keep_newlines=True)}", err=True)
+    click.echo(outgoing(f"lockref: {printable(message, limit=4000, keep_newlines=True)}"), err=True)
     return code
 
 

@@ -28,6 +28,19 @@ def printable(text: str, limit: int) -> str:
     return shown if len(text) <= limit else shown + "…"
 
 
+_COMMAND = re.compile(r"^(\s*)(?=::|##\[)")
+"""How a line begins that a CI system takes for a command of the program whose output it reads."""
+
+
+def outgoing(text: str) -> str:
+    """Lines fit to leave the program: nothing invisible, no escape, no line that a CI system would obey.
+
+    Whoever prints may be trusted, a name within the text may not: this is the last filter of everything that is said.
+    """
+    lines = ("".join(_visible(character) for character in line) for line in text.split("\n"))
+    return "\n".join(_COMMAND.sub(r"\1\\", line) for line in lines)
+
+
 def _visible(character: str) -> str:
     # What is invisible (direction marks, joiners, tags) is not printable either.
     if character.isprintable():

@@ -11,6 +11,8 @@ from reports.comparison.comparison import Comparison
 from reports.formats.comparison import difference, heading, notices, told, unbroken
 from reports.formats.text import short
 from reports.html.fingerprint import BADGES
+from reports.html.markdown import plain
+from reports.html.render import presentable
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> Path:
@@ -20,7 +22,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
     write_atomically(folder / "comparison.md", comparison_markdown(comparison))
     environment = Environment(
         loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, finalize=presentable,
     )  # fmt: skip
     environment.filters.update(short=short, badge=lambda word: BADGES.get(word, "not_applicable"))
     text = environment.get_template("comparison.html.j2").render(
@@ -36,15 +38,15 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
 
 def comparison_markdown(comparison: Comparison) -> str:
     """The comparison as a Markdown table; what may be chance is said in words."""
-    headings = heading(comparison)
-    lines = [f"# {' beside '.join(headings)}", "", *(f"- {notice}" for notice in notices(comparison)), ""]
+    headings = [plain(name) for name in heading(comparison)]
+    lines = [f"# {' beside '.join(headings)}", "", *(f"- {plain(notice)}" for notice in notices(comparison)), ""]
     lines += [f"| | {' | '.join(headings)} |", f"|---|{'---|' * len(headings)}"]
     kept = unbroken(comparison)
     for row in comparison.rows:
         if row.name in kept:
             continue
         cells = [f"{told(row, cell)}{f'<br>{said}' if (said := difference(row, cell)) else ''}" for cell in row.cells]
-        lines.append(f"| {row.name} | {' | '.join(cells)} |")
+        lines.append(f"| {plain(row.name)} | {' | '.join(cells)} |")
     if kept:
         lines += ["", f"Broken in none of them: {', '.join(kept)}."]
     return "\n".join(line.replace("\n", " ") for line in lines) + "\n"

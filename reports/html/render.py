@@ -43,7 +43,7 @@ def page_text(sections: Sequence[Section], *, title: str) -> str:
         loader=PackageLoader("reports.html", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_presentable,
+        finalize=presentable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -53,7 +53,7 @@ def page_text(sections: Sequence[Section], *, title: str) -> str:
     return template.render(title=title, sections=sections, overview=overview(sections), data=data)
 
 
-def _presentable(value: object) -> object:
+def presentable(value: object) -> object:
     """What every expression of the template goes through: no text is endless or carries control characters."""
     return printable(value, TEXT_MAX) if isinstance(value, str) and not isinstance(value, Markup) else value
 

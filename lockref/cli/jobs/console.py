@@ -63,7 +63,14 @@ class Console:
         self._last_progress = 0.0
 
     def say(self, text: str = "", *, style: str = "") -> None:
-        """One paragraph of prose."""
+        """One paragraph of prose; `outgoing` filters it."""
+        self._put(told.outgoing(text), style)
+
+    def command(self, text: str) -> None:
+        """A line that the CI system shall obey; its maker has made foreign text in it harmless."""
+        self._put(text)
+
+    def _put(self, text: str, style: str = "") -> None:
         self._end_line()
         shown = click.style(text, **_STYLES[style]) if style and self._color else text  # type: ignore[arg-type]
         # Click would strip the colours that were asked for when nothing but a pipe reads them.
@@ -75,9 +82,15 @@ class Console:
 
         width = None if self._stream.isatty() else 120
         terminal = Terminal(width=width, no_color=not self._color, force_terminal=self._color)
-        with terminal.capture() as shown:
-            terminal.print(table)
-        self.say(shown.get().rstrip("\n"))
+        lines = [
+            "".join(
+                segment.style.render(told.outgoing(segment.text)) if self._color and segment.style
+                else told.outgoing(segment.text)
+                for segment in line
+            ).rstrip()
+            for line in terminal.render_lines(table, pad=False)
+        ]  # fmt: skip
+        self._put("\n".join(lines).rstrip("\n"))
 
     def progress(self, text: str, *, force: bool = False) -> None:
         """The state of a long job: refreshed in place on a terminal, a line every five seconds otherwise."""
@@ -88,6 +101,7 @@ class Console:
         if not force and now - self._last_progress < (0.2 if terminal else 5.0):
             return
         self._last_progress = now
+        text = told.outgoing(text)
         if terminal:
             _echo(f"\r\x1b[K{text}", sys.stderr, nl=False)
             self._line_open = True

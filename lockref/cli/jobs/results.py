@@ -165,7 +165,7 @@ def conclude(
     folder.describe(status="finished" if failed is None else "failed", verdict=document["verdict"], exit_code=code)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotation_lines(results, **gate(allowed)):
-            console.say(line)
+            console.command(line)
     if console.as_json:
         console.document(document)
     else:
