@@ -276,3 +276,12 @@ def test_a_session_sends_once_and_keeps_as_many_connections_as_asked_for():
         adapter = session.get_adapter(scheme)
         assert (adapter.max_retries.total, adapter._pool_maxsize) == (0, 37)
     session.close()
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_a_redirect_is_an_answer_and_is_not_followed(store, adapter, call):
+    """A2: to follow it would be a second request, perhaps to another host."""
+    adapter.answer = (307, {"Location": "http://127.0.0.1:9/elsewhere"}, b"")
+    reply = call(store)
+    assert (reply.outcome, reply.status) == (O.REJECTED, 307)
+    assert len(adapter.requests) == 1

@@ -20,6 +20,7 @@ from lockref.dynamodb.statuses import OUTCOMES
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_S
 from lockref.stores.clouds.aws import NO_ANSWER, aws_client, aws_session, explain, status_and_code
+from lockref.stores.clouds.grammar import code_word
 from lockref.stores.clouds.statuses import classify, reason_text
 from lockref.words import Outcome
 from scenarios.probe.calls import (
@@ -139,7 +140,7 @@ class DynamoDialect:
         if not isinstance(found, dict):
             # A success whose body is none of DynamoDB's.
             return Answer(outcome=Outcome.AMBIGUOUS, status=reply.status, reason="no JSON came back")
-        code = str(found.get("__type", "")).rpartition("#")[2][:60]
+        code = code_word(str(found.get("__type", "")).rpartition("#")[2])
         if code == "TransactionCanceledException":
             reasons = [str(each.get("Code", "")) for each in found.get("CancellationReasons") or []]
             # Servers that give no list of reasons name them in the message.
