@@ -11,8 +11,10 @@ from lockref.errors import (
     ReleaseFailed,
 )
 from lockref.locks.decisions import free_at_wall_ns
+from lockref.locks.fence import BLOCK
 from lockref.runtime import NS_PER_S
-from lockref.storage.lockfile import LockFile
+from lockref.storage.lockfile import LockFile, serialize
+from lockref.stores.port import Version
 from lockref.words import Outcome
 from tests.hardened_rig import (
     BELIEVABLE_NS,
@@ -24,6 +26,7 @@ from tests.hardened_rig import (
     lose_request,
     ok,
     refuse,
+    stale,
     throttle,
 )
 
@@ -350,3 +353,19 @@ def test_closing_that_has_undone_all_starts_no_task(rig):
     rig.lock.close()
     assert rig.store.record().expired
     assert rig.runtime.tasks == []
+
+
+def test_a_read_that_lags_does_not_end_the_undoing(rig):
+    """A8, H6: an earlier state of our own grant is no sign that its last write is gone; the next look undoes that."""
+    rig.lock.try_lock()
+    rig.store.rule_for_all = lose_request
+    with pytest.raises(ReleaseFailed):
+        rig.lock.unlock()
+    rig.store.rule_for_all = ok
+    earlier = serialize(LockFile(rig.lock.owner, 1, expired=False, nonce="earlier", fence=1, mark=BLOCK))
+    rig.store.script = [stale(earlier, Version("0"))]
+    cleanup = rig.lock.client.cleanup
+    assert not cleanup.undo(list(cleanup.orphans))
+    assert not rig.store.record().expired
+    assert cleanup.undo(list(cleanup.orphans))
+    assert rig.store.record().expired
