@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.words import ABSENT
 from reports.checks.classes import checks_tokens, class_table
 from reports.checks.clauses.answers import check_answers
 from reports.checks.clauses.belief import check_belief_exclusion
@@ -160,7 +159,7 @@ def _judge(case: Case) -> Judgement:
     # under which token, who gave it back, and which denials were right.
     holed = [(truth.has_holes, UNRECORDED)]
     unchained = [(_runs_without_chain(case), UNCHAINED)]
-    untimed = [(_runs_without_lease(case), UNTIMED), (_runs_without_end(case), ENDLESS)]
+    untimed = [(_runs_without_lease(case), UNTIMED), (truth.is_endless, ENDLESS)]
     tokenless = has_no_tokens(truth)
     safety = [
         Ruling(check_truth_exclusion(truth), excused=[*unchained, *unreadable], undecided=holed),
@@ -249,14 +248,6 @@ def _runs_without_lease(case: Case) -> Flags:
     if grants.lapses.all():
         return np.zeros(case.runs.count, dtype=np.bool_)
     return _runs_without(case, grants.run[grants.lapses]) & ~_runs_without(case, grants.run)
-
-
-def _runs_without_end(case: Case) -> Flags:
-    """Per run: some grants lapse by themselves, and nothing tells when any of them does."""
-    grants = case.truth.grants
-    lapsing = grants.run[grants.lapses]
-    known = grants.run[grants.lapses & (grants.valid_until_true_ns != ABSENT)]
-    return _runs_without(case, known) & ~_runs_without(case, lapsing)
 
 
 def _runs_of(ruling: Ruling, count: int) -> Flags:

@@ -151,7 +151,7 @@ JUDGE_MUTANTS = [
     ("facts.sources.truth", "last = np.where(until < 0, stop, until + 1)", "last = np.where(until < 0, stop, until)"),
     ("facts.sources.truth", "first = np.where(until < 0, start, after + 1)", "first = start"),
     ("clauses.loss_notice", "if is_hidden[one]:", "if False:"),
-    ("clauses.loss_notice", "owed = _claims_reports(case)[operations.run]", "owed = np.ones(len(operations.op), dtype=np.bool_)"),  # noqa: E501
+    ("clauses.loss_notice", "owed = case.runs.claim(LOSSES)[operations.run]", "owed = np.ones(len(operations.op), dtype=np.bool_)"),  # noqa: E501
     ("clauses.liveness", "(over > limit) & bounds.has_end", "(over >= limit) & bounds.has_end"),
     ("situations", "(within[0] - within[1] > landed)", "(within[0] - within[1] >= landed)"),
     ("clauses.fairness", "counts > allowed[run]", "counts >= allowed[run]"),

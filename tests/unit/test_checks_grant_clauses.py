@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from lockref.words import Op, Outcome
-from tests.histories import Held, History
+from tests.histories import TIMING, Held, History
 
 SECOND = 1_000_000_000
 
@@ -145,12 +145,41 @@ def test_a_rate_error_stretches_the_allowance():
     assert h.verdict("S5")["verdict"] == "held"
 
 
-def test_a_record_without_time_promises_the_runs_validity():
-    """S5 for a lock whose records carry no time: its validity counts from the sending."""
-    h = History(run={"validity_ns": 100})
-    h.granted("n1", call=0, applied=1, returned=2, valid_for=None)
-    h.granted("n2", call=0, applied=50, returned=51, valid_for=None)
-    assert h.verdict("S5")["verdict"] == "violated"
+def test_a_record_without_time_promises_what_its_lock_declares():
+    """S5, S7, L4: a lock that declares a lease is good for the run's validity; any other record promises no end."""
+
+    def story(claims: list[str]) -> History:
+        h = History(run={**TIMING, "claims": claims})
+        a = h.granted("n1", call=0, applied=1, returned=2, valid_for=None)
+        h.believes(a, 2, 300)
+        h.fails("n3", call=200, returned=210)
+        return h
+
+    early = story(["lease"])
+    early.granted("n2", call=40, applied=50, returned=51, valid_for=None)
+    assert early.verdict("S5")["verdict"] == "violated"
+    assert story(["lease"]).verdict("S7")["verdict"] == "violated"
+    assert story(["lease"]).verdict("L4")["verdict"] == "violated"
+    for claims in ([], ["no-lease"]):
+        assert story(claims).verdict("S7")["verdict"] == "held"
+        assert "no grant has an end" in story(claims).verdict("L4")["witness"]["reason"]
+
+
+def test_a_dead_holder_without_a_lease_is_told_unless_its_lock_declares_that():
+    """L1, L2: a record without an end keeps everybody out, and no lock but one that says so is let off."""
+
+    def story(claims: list[str], *, dies: bool) -> History:
+        h = History(run={**TIMING, "claims": claims, "end_ns": 900})
+        h.granted("n1", call=0, applied=1, returned=2, valid_for=None)
+        if dies:
+            h.fault("n1", 20, "crash", "begin")
+        h.fails("n2", call=30, returned=430)
+        return h
+
+    for clause in ("L1", "L2"):
+        assert story([], dies=True).verdict(clause)["verdict"] == "violated"
+        assert story(["no-lease"], dies=True).verdict(clause)["verdict"] != "violated"
+        assert story([], dies=False).verdict(clause)["verdict"] != "violated"
 
 
 # S6: ownership.

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lockref.words import ABSENT
+from lockref.claims import NO_LEASE
+from lockref.words import ABSENT, Outcome
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, rate_allowance
@@ -49,8 +50,17 @@ def _abandoned_ns(case: Case) -> Ints:
     inner = are_inner(operations, case.tenure_of_release, releases, row_count=case.events.count)
     outer = releases[~inner]
     outer = outer[operations.call_row[outer] > last_entered[given_back[outer]]]
+    # An unlock that raised has said that the record may stand: without a lease it is an operator's to remove.
+    outer = outer[~are_leaseless(case)[given_back[outer]] | (operations.outcome[outer] == Outcome.APPLIED)]
     until[given_back[outer]] = operations.return_at_ns[outer]
     return until
+
+
+def are_leaseless(case: Case) -> Flags:
+    """Per grant: its lock declares that it has no lease, and its record promises no end."""
+    grants = case.truth.grants
+    leaseless: Flags = case.runs.claim(NO_LEASE)[grants.run] & (grants.valid_until_true_ns == ABSENT)
+    return leaseless
 
 
 def _died_ns(case: Case) -> Ints:
@@ -114,7 +124,8 @@ class _Gaps:
         drift, allowance = bounds.drift_ns[grants.run], bounds.validity_ns[grants.run]
         valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
         span = np.where(valid >= FOREVER, 0, valid - grants.begin_lo_ns)
-        abandoned, died = _abandoned_ns(case), _died_ns(case)
+        # What a dead holder left is an operator's to remove where the lock has no lease, and says so.
+        abandoned, died = _abandoned_ns(case), np.where(are_leaseless(case), FOREVER, _died_ns(case))
         kept = _kept_ns(case, bounds, died, abandoned)
         given_up = np.minimum(np.minimum(abandoned, np.where(grants.lapses, kept, FOREVER)), FOREVER - allowance)
         lapse = np.minimum(valid, given_up + allowance) + 2 * drift + rate_allowance(truth.runs, grants.run, span)

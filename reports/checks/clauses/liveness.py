@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from lockref.claims import NO_LEASE
 from lockref.words import ABSENT, Op, Outcome
 from reports.checks.clauses.gaps import gap_rulings, runs_with
 from reports.checks.clauses.loss_notice import check_loss_notices, was_asked
@@ -35,6 +36,8 @@ from reports.checks.rulings import UNRECORDED, Ruling, Violations
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"
 NOBODY_DIED = "no node crashed"
+LEASELESS = "the lock declares that it has no lease: only an operator frees what a dead holder left"
+ENDLESS = "no grant has an end of validity, so no holder has a deadline by which it must be told of a loss"
 NOTHING_RELEASED = "no grant was released"
 CALLS_UNSEEN = "the record is of requests on the wire; which calls failed is not seen there"
 NOBODY_TO_TELL = "no client with a grant was asked whether it still held the lock, and no lock claims to report a loss"
@@ -62,7 +65,7 @@ def check_liveness(case: Case) -> list[Ruling]:
         ),
         Ruling(
             gaps["L2"].violations,
-            excused=[(~_had_crash(case), NOBODY_DIED), *untimed, *unread, *no_end],
+            excused=[(_have_no_lease(case), LEASELESS), (~_had_crash(case), NOBODY_DIED), *untimed, *unread, *no_end],
             undecided=gaps["L2"].undecided,
         ),
         Ruling(
@@ -70,7 +73,11 @@ def check_liveness(case: Case) -> list[Ruling]:
             excused=[(~_had_release(case), NOTHING_RELEASED), (~bounds.has_handover, NO_TIMING), *unread, *no_end],
             undecided=gaps["L3"].undecided,
         ),
-        Ruling(losses, excused=[(~was_asked(case), NOBODY_TO_TELL), *unread], undecided=[(hidden_losses, UNRECORDED)]),
+        Ruling(
+            losses,
+            excused=[(~was_asked(case), NOBODY_TO_TELL), (case.truth.is_endless, ENDLESS), *unread],
+            undecided=[(hidden_losses, UNRECORDED)],
+        ),
         Ruling(_check_calls_end(case, bounds), excused=[(~bounds.has_wait, NO_TIMING)]),
         Ruling(
             orphans,
@@ -78,6 +85,12 @@ def check_liveness(case: Case) -> list[Ruling]:
             undecided=[(hidden_ends, UNRECORDED)],
         ),
     ]
+
+
+def _have_no_lease(case: Case) -> Flags:
+    """Per run: its lock declares no lease, and no record of a grant promises an end."""
+    grants = case.truth.grants
+    return case.runs.claim(NO_LEASE) & ~runs_with(case, grants.run[grants.valid_until_true_ns != ABSENT])
 
 
 def _had_crash(case: Case) -> Flags:

@@ -59,7 +59,7 @@ def was_asked(case: Case) -> Flags:
         return asked
     rows = np.concatenate((events.rows(Kind.BELIEVED), events.rows(Kind.DISBELIEVED)))
     answered = operations.by_request[events.request_keys(rows)]
-    owed = _claims_reports(case)[operations.run]
+    owed = case.runs.claim(LOSSES)[operations.run]
     owed[answered[answered >= 0]] = True
     grant = operations.grant
     has_end = (grant >= 0) & (grants.valid_until_true_ns[np.maximum(grant, 0)] != ABSENT)
@@ -135,7 +135,7 @@ def _believed_too_late(case: Case) -> _Found:
 def _not_reported(case: Case, bounds: Bounds) -> _Found:
     """Tenures of locks that claim to report losses, lost and not reported by the deadline and one request timeout."""
     operations, grants = case.operations, case.truth.grants
-    claimed = _claims_reports(case)
+    claimed = case.runs.claim(LOSSES)
     acquires = np.flatnonzero(operations.is_granted & (operations.grant >= 0) & claimed[operations.run])
     if len(acquires) == 0:
         return _nothing(NOT_REPORTED)
@@ -174,7 +174,7 @@ def _let_go_without_cause(case: Case) -> tuple[_Found, Flags]:
     events, operations, grants = case.events, case.operations, case.truth.grants
     said = _first_rows(case, (Op.GUARD, Op.ACQUIRE))
     reported = _first_rows(case, (Op.NONE,))
-    reported = np.where(_claims_reports(case)[operations.run], reported, -1)
+    reported = np.where(case.runs.claim(LOSSES)[operations.run], reported, -1)
     row = np.where((said < 0) | ((reported >= 0) & (reported < said)), reported, said)
     asked = np.flatnonzero((row >= 0) & operations.is_granted & (operations.grant >= 0))
     if len(asked) == 0:
@@ -274,11 +274,6 @@ class _Record:
         rows = operations.call_row[calls]
         calls = calls[np.searchsorted(rows, operations.call_row[acquire]) : np.searchsorted(rows, until_row)]
         return bool(np.any((operations.op[calls] == Op.RELEASE) & (operations.task[calls] != operations.task[acquire])))
-
-
-def _claims_reports(case: Case) -> Flags:
-    """Per run: the lock claims to report every loss to its listener."""
-    return np.array([LOSSES in claims for claims in case.runs.lists("claims")], dtype=np.bool_)
 
 
 def _first_rows(case: Case, ops: tuple[Op, ...]) -> Ints:

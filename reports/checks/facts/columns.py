@@ -292,6 +292,10 @@ class Runs:
     def lists(self, name: str) -> list[list[str]]:
         return [list(values or ()) for values in self.table.column(name).to_pylist()]
 
+    def claim(self, word: str) -> Flags:
+        """Per run: its lock claims this, word by word (`lockref.claims`)."""
+        return np.array([word in claims for claims in self.lists("claims")], dtype=np.bool_)
+
     def maps(self, name: str) -> list[dict[str, str]]:
         """A column of maps; an empty one for null, and everywhere in a table that does not have the column."""
         if name not in self.table.column_names or self.table.column(name).null_count == self.count:

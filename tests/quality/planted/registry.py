@@ -39,6 +39,7 @@ CORRECT = (
     f"{HERE}.habits:VerifiesEachWrite",
     f"{HERE}.habits:CountsFromZero",
     f"{HERE}.habits:GivesNoTokens",
+    f"{HERE}.leaseless:CreateAndDeleteAsDeclared",
     f"{HERE}.forked:ForkSafeLock",
     "dynamodb",
     f"{HERE}.table_leases:PatientLease",
@@ -214,6 +215,10 @@ BUGS = (
     Bug("strangers:CheckThenPut", "M17", "e01", "S5 S3"),
     Bug("strangers:HiddenCheckThenPut", "M17", "u06", "S3 S4"),
     Bug("strangers:ExpiringTerraform", "M4", "e09", "S6"),
+    Bug("leaseless:CreateAndDelete", "L2", "b01", "L1 L2"),
+    Bug("leaseless:DeniesWithoutALook", "S7", "a05", "S7"),
+    Bug("leaseless:ForgetsToDelete", "S7", "a05", "S7"),
+    Bug("leaseless:BreaksTheLock", "M17 S5", "e06", "S3 S5"),
     Bug("watching:SameBytesAgain", "M14", "e07", "S3 S5"),
     # giving up
     Bug("stubborn:InsistsOnConflict", "L5 A5", "e29", "L5"),

@@ -8,6 +8,7 @@ same bytes again is no sign of life.
 
 from __future__ import annotations
 
+from lockref.claims import LEASE
 from lockref.provider import LockContext, RecordView
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import ReadReply, Version
@@ -23,8 +24,9 @@ def decode_watched(body: bytes) -> RecordView | None:
 
 
 class WatchingLock(PlainLock):
-    """Correct: records carry no time."""
+    """Correct: records carry no time, and are good for a validity from their sending."""
 
+    claims = (LEASE,)
     decode_record = staticmethod(decode_watched)
 
     def __init__(self, context: LockContext) -> None:

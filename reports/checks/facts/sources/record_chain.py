@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from lockref.claims import LEASE
 from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, Runs
 from reports.checks.facts.segments import is_first
@@ -162,18 +163,21 @@ class _Chain:
         )
 
     def _validity_end(self, row: Ints, sent_row: Ints) -> Ints:
-        """True time at which the promise in a record ends, by the clock of the node that made it.
+        """True time at which the promise in a record ends, by the clock of the node that made it; ABSENT for none.
 
-        The node's wall clock at sending places its stamp on the true axis. A
-        record without a stamp promises the run's validity from its sending.
+        The node's wall clock at sending places its stamp on the true axis; where that clock is unknown, the run's
+        validity from the sending counts. It also counts for a record without a stamp whose lock declares a lease, or
+        waits for an unchanged record (`watch_ns`). Any other record without a stamp promises no end.
         """
-        events = self._events
+        events, runs = self._events, self._runs
         stamp = events.integers("valid_until_ns")[row]
         sent = np.maximum(sent_row, 0)
         at, wall = events.integers("at_ns")[sent], events.integers("wall_ns")[sent]
-        validity = self._runs.integers("validity_ns")[events.run[row]]
+        is_leased = (runs.claim(LEASE) | (runs.integers("watch_ns") != ABSENT))[events.run[row]]
+        validity = runs.integers("validity_ns")[events.run[row]]
         has_stamp = (stamp != ABSENT) & (wall != ABSENT)
+        has_span = ~has_stamp & (is_leased | (stamp != ABSENT)) & (validity != ABSENT)
         stamp, wall = np.where(has_stamp, stamp, 0), np.where(has_stamp, wall, 0)
         span = np.clip(stamp, wall - FAR_NS, wall + FAR_NS) - wall
-        end = np.where(has_stamp, at + span, at + np.where(validity != ABSENT, validity, 0))
-        return np.where((sent_row >= 0) & (has_stamp | (validity != ABSENT)), end, ABSENT)
+        end = at + np.where(has_stamp, span, np.where(has_span, validity, 0))
+        return np.where((sent_row >= 0) & (has_stamp | has_span), end, ABSENT)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lockref.words import IF_ABSENT, Kind, Op, Outcome
+from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, Runs
 from reports.checks.facts.sources.assignment import Assignment
 from reports.checks.facts.sources.calls_alone import CallsAlone
@@ -68,6 +68,15 @@ class Truth:
         holed = np.zeros(self.runs.count, dtype=np.bool_)
         holed[self.changes.run[self.changes.is_hole]] = True
         return holed
+
+    @cached_property
+    def is_endless(self) -> Flags:
+        """Per run: some grants lapse by themselves, and nothing tells when any of them does."""
+        grants = self.grants
+        endless = np.zeros(self.runs.count, dtype=np.bool_)
+        endless[grants.run[grants.lapses]] = True
+        endless[grants.run[grants.lapses & (grants.valid_until_true_ns != ABSENT)]] = False
+        return endless
 
     def describe(self, position: int) -> dict[str, Any]:
         """The change at this position, for a witness."""
