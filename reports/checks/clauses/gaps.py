@@ -97,6 +97,7 @@ def _kept_ns(case: Case, bounds: Bounds, died: Ints, abandoned: Ints) -> Ints:
     written = case.truth.changes.at_hi_ns[grants.last]
     works = np.zeros(len(written), dtype=np.bool_)
     works[operations.grant[operations.grant >= 0]] = True
+    works |= are_leaseless(case)
     valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
     promised = np.where(valid >= FOREVER, FOREVER, valid - bounds.validity_ns[grants.run])
     kept: Ints = np.where(works, np.maximum(written, np.minimum(promised, np.minimum(died, abandoned))), written)
