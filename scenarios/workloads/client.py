@@ -4,7 +4,7 @@ A client is a (node, task). Around each call it writes CALL and RETURN; the
 number of the acquire's call is the *tenure*. What it believes is written at
 the instants where belief matters: right after the grant, at each guard before
 a protected write, and when the guard says no, the lock reports a loss or the
-release begins. The client never stops at an error: it records it and goes on,
+release begins (or ends, where the lock says so). The client never stops at an error: it records it and goes on,
 because what happens after an error is half of what goes wrong.
 """
 
@@ -71,6 +71,7 @@ class Client:
         omniscient observer listens.
     shares_provider: another client uses the same lock object, so that between
         its own tenures nobody can tell for whom `holds` speaks.
+    believes_through_unlock: the lock declares that its holder may use it until `unlock` has returned.
     on_fork: makes a child process with a copy of this client's lock; None where there is none to be had.
     stamp: when an event is, by all clocks.
     virtual_ns: true time where it passes only while somebody waits. It tells a
@@ -78,8 +79,9 @@ class Client:
     """
 
     __slots__ = (
-        "_given_back", "_lock", "_next_number", "_on_belief", "_on_fork", "_reads_first", "_record", "_resource",
-        "_shares_provider", "_stamp", "_virtual_ns", "node", "provider", "runtime", "task", "tenure",
+        "_believes_through_unlock", "_given_back", "_lock", "_next_number", "_on_belief", "_on_fork", "_reads_first",
+        "_record", "_resource", "_shares_provider", "_stamp", "_virtual_ns", "node", "provider", "runtime", "task",
+        "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +100,7 @@ class Client:
         on_belief: Callable[[Client], None] | None = None,
         on_fork: Callable[[Client], None] | None = None,
         shares_provider: bool = False,
+        believes_through_unlock: bool = False,
         virtual_ns: Callable[[], int] | None = None,
     ) -> None:
         self.node = node
@@ -114,6 +117,7 @@ class Client:
         self._on_belief = on_belief
         self._on_fork = on_fork
         self._shares_provider = shares_provider
+        self._believes_through_unlock = believes_through_unlock
         self._virtual_ns = virtual_ns
         # The tenure before, while no call is under way: a lock that still says yes speaks for it (M27).
         self._given_back: Tenure | None = None
@@ -223,12 +227,16 @@ class Client:
             self._resource.write(write, lambda: True)
 
     def release(self) -> None:
-        """Stop believing, then call `unlock`; also after a loss, as a `with` block would."""
-        self.disbelieve(_OP_RELEASE)
-        tenure, self.tenure = self.tenure, None
+        """Stop believing, then call `unlock`; also after a loss, as a `with` block would.
+
+        Where the lock declares that its holder may use it until `unlock` has returned, belief ends only then.
+        """
         if self._resource.keeps_lock:
+            self.disbelieve(_OP_RELEASE)
+            self.tenure = None
             self._resource.conclude(is_released=False)
             return
+        tenure = self._leave()
         number = self._next_number()
         self._event(_KIND_CALL, _OP_RELEASE, request=number)
         try:
@@ -239,21 +247,34 @@ class Client:
         else:
             self._event(_KIND_RETURN, _OP_RELEASE, _OUTCOME_APPLIED, number)
             self._resource.conclude(is_released=True)
-        self._given_back = tenure
+        self._has_left(tenure)
 
     def close(self) -> None:
         """Leave by closing the lock in place of unlocking it: perhaps that releases; in any case nobody uses it now.
 
         Where another task of the process may hold it, this client had nothing to give back, and no outcome is written.
         """
-        self.disbelieve(_OP_RELEASE)
-        tenure, self.tenure = self.tenure, None
+        tenure = self._leave()
         number = self._next_number()
         self._event(_KIND_CALL, _OP_RELEASE, request=number)
         with suppress(LockError):
             self.provider.close()
         outcome = Outcome.NONE if tenure is None else Outcome.AMBIGUOUS
         self._event(_KIND_RETURN, _OP_RELEASE, outcome, number)
+        self._has_left(tenure)
+
+    def _leave(self) -> Tenure | None:
+        """Before the call that gives the lock back. The observer asks during it only where belief lasts through it."""
+        tenure, self.tenure = self.tenure, None
+        if not self._believes_through_unlock:
+            self._disbelieve(tenure, _OP_RELEASE)
+        elif tenure is not None and tenure.believes:
+            self._given_back = tenure
+        return tenure
+
+    def _has_left(self, tenure: Tenure | None) -> None:
+        """After that call. A belief that lasted through it ends now."""
+        self._disbelieve(tenure, _OP_RELEASE)
         self._given_back = tenure
 
     def fork(self) -> None:
@@ -271,7 +292,9 @@ class Client:
 
     def disbelieve(self, why: Op) -> None:
         """The end of belief, written once in a tenure. why: what was asked when the lock said no, or the unlock."""
-        tenure = self.tenure
+        self._disbelieve(self.tenure, why)
+
+    def _disbelieve(self, tenure: Tenure | None, why: Op) -> None:
         if tenure is not None and tenure.believes:
             tenure.believes = False
             self._event(_KIND_DISBELIEVED, why, request=tenure.number, tenure=tenure)
@@ -280,7 +303,8 @@ class Client:
         """The omniscient observer asks, at an instant of somebody else's choosing.
 
         If the client has given the lock back already, it is asked about its former tenure. A yes then
-        extends that tenure's belief.
+        extends that tenure's belief. While it gives the lock back, it is asked only if its lock declares that
+        belief lasts through `unlock`.
         """
         tenure = self.tenure
         if tenure is None and not self._shares_provider:

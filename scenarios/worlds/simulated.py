@@ -204,7 +204,7 @@ class _Laboratory:
             ],
             left_behind=[each for each in parent.process.tasks if each is not forking],
         )
-        heir = around.client("main", provider)
+        heir = around.client("main", provider, claims=self.mixture.of(parent.name).claims)
         heir.inherit(tenure)
         mine.append(heir)
         self.clients.append((heir, child.process))

@@ -16,6 +16,7 @@ from lockref.history import Recorder, to_table
 from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
 from lockref.storage.lock import StorageLock
+from reports.checks import judge
 from scenarios.batch import simulate_in_chunks
 from scenarios.campaign import run_campaign
 from scenarios.definition.draw import draw_scenario
@@ -107,6 +108,16 @@ def test_a_paused_believer_is_asked_when_somebody_else_gains_the_lock() -> None:
     assert observed
     assert {row["node"] for row in observed} == {"n1"}
     assert all(row["at_ns"] in gained for row in observed)
+
+
+@pytest.mark.parametrize(
+    ("lock", "broken"), [("MayBeUsedDuringUnlock", {"S3"}), ("SaysYesDuringUnlock", set())], ids=lambda each: str(each)
+)
+def test_belief_lasts_through_unlock_where_the_lock_says_so(lock: str, broken: set[str]) -> None:
+    """S3, M27: while `unlock` runs, the holder of a lock that declares it is asked; that of any other lock is not."""
+    batch = simulate_many(load_scenario("e01"), load_provider(f"tests.quality.planted.release:{lock}"), [1])
+    verdicts = judge(batch.events, batch.runs).verdicts.to_pylist()
+    assert {row["clause"] for row in verdicts if row["verdict"] == "violated"} == broken
 
 
 def test_the_observer_leaves_the_dead_and_the_frozen_alone() -> None:

@@ -8,11 +8,12 @@ listener that passes reports on, the work, the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lockref.claims import BELIEF_THROUGH_UNLOCK
 from lockref.errors import LockError
 from lockref.history import Recorder, Stamp
 from lockref.lab.loading import ProviderSpec
@@ -72,9 +73,10 @@ class Surroundings:
         *,
         on_fork: Callable[[Client], None] | None = None,
         shares_provider: bool = False,
+        claims: Collection[str] = (),
         lock: str = "",
     ) -> Client:
-        """The client of one task. lock: "" is the process's only one."""
+        """The client of one task. lock: "" is the process's only one. claims: what its lock says of itself."""
         lock = lock or self.settings.key
         return Client(
             node=self.node,
@@ -90,6 +92,7 @@ class Surroundings:
             on_belief=self.on_belief,
             on_fork=on_fork,
             shares_provider=shares_provider,
+            believes_through_unlock=BELIEF_THROUGH_UNLOCK in claims,
             virtual_ns=self.virtual_ns,
         )
 
@@ -126,7 +129,9 @@ class ClientProcess:
         self._providers = [self.provider]
         tasks = tasks_of(self._behaviour)
         for task in tasks:
-            client = around.client(task, self.provider, on_fork=on_fork, shares_provider=len(tasks) > 1)
+            client = around.client(
+                task, self.provider, on_fork=on_fork, shares_provider=len(tasks) > 1, claims=spec.claims
+            )
             self.clients.append(client)
 
     def _make_several(self, spec: ProviderSpec, scenario: Scenario, profile: ClientProfile) -> LockProvider:
@@ -141,7 +146,7 @@ class ClientProcess:
         self.context = contexts[0]
         tasks = tasks_of(self._behaviour, len(locks))
         for task, provider, lock, hearing in zip(tasks, self._providers, locks, heard, strict=True):
-            client = around.client(task, provider, lock=lock)
+            client = around.client(task, provider, lock=lock, claims=spec.claims)
             hearing.append(client)
             self.clients.append(client)
         return self._providers[0]

@@ -124,6 +124,7 @@ BUGS = (
     Bug("release:ReleasesOnce", "M25 H7", "e15", "S7 L3"),
     Bug("release:NeverReleases", "S7 L3", "e01", "S7 L3"),
     Bug("release:BelievesAfterUnlock", "M27", "e01", "S3"),
+    Bug("release:MayBeUsedDuringUnlock", "M27", "e01", "S3"),
     Bug("release:BelievesWhileReleasing", "M27 U4 U5", "e14", "S3 S7"),
     Bug("release:BeatsAfterRelease", "M8", "e01", "S6"),
     Bug("release:HeartbeatNeverStops", "M8 M23", "e13", "S6"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from lockref.claims import BELIEF_THROUGH_UNLOCK
 from lockref.errors import LockLost, LockNotHeld, ReleaseFailed
 from lockref.locks.cleanup import Cleanup
 from lockref.locks.decisions import next_token
 from lockref.locks.tenure import Tenure
 from lockref.locks.values import Ending, Purpose, Stored
+from lockref.runtime import NS_PER_S
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Version, WriteReply
@@ -141,6 +143,32 @@ class BelievesWhileReleasing(StorageLock):
 
     def _believes(self) -> bool:
         return self._kept is not None and _is_before_its_deadline(self._kept)
+
+
+class SaysYesDuringUnlock(StorageLock):
+    """`unlock` is slow after its release has landed, and `holds` says yes until it has returned.
+
+    Nobody uses the lock by then, unless the lock declares that its holder may.
+    """
+
+    _leaving: Tenure[LockFile] | None = None
+
+    def holds(self) -> bool:
+        return super().holds() or (self._leaving is not None and _is_before_its_deadline(self._leaving))
+
+    def unlock(self) -> None:
+        self._leaving = self.tenure
+        try:
+            super().unlock()
+            self.runtime.sleep(3 * NS_PER_S)
+        finally:
+            self._leaving = None
+
+
+class MayBeUsedDuringUnlock(SaysYesDuringUnlock):
+    """The same lock declares that its holder may use it until `unlock` has returned: two may use it at once (S3)."""
+
+    claims = (*StorageLock.claims, BELIEF_THROUGH_UNLOCK)
 
 
 class _RemembersItsRelease(WritesApart):
