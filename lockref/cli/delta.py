@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from lockref.cli.options import AS_JSON, NEW_FOLDER, WRITER_RANGE, duration_option
+from lockref.cli.options import AS_JSON, NEW_FOLDER, WRITER_NUMBERS, duration_option
 
 PROTOCOLS = click.Choice(["lock", "shared-key", "rename-only", "optimistic"])
 
@@ -23,7 +23,13 @@ def command() -> None:
 @click.option(
     "--versions", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Versions of each table."
 )
-@click.option("--writers", type=WRITER_RANGE, default="1..20", show_default=True, help="One row for each number.")
+@click.option(
+    "--writers",
+    type=WRITER_NUMBERS,
+    default="1..20",
+    show_default=True,
+    help="One row for each number; 2,10 is a list.",
+)
 @duration_option("--commit", "commit_ns", default="1s", about="Duration of one commit under the lock.")
 @click.option("--from-run", metavar="RUN", help="Take the durations of commits from a run, instead of --commit.")
 @duration_option("--deadline", "deadline_ns", default="10s", about="Longest time from the queue to the commit.")
@@ -31,7 +37,7 @@ def command() -> None:
     "--order",
     default="fair",
     show_default=True,
-    metavar="fair|unfair|closed-loop|FILE",
+    metavar="fair|unfair|closed-loop|random-winner|FILE",
     help="Order of versions in the queue.",
 )
 @click.option(
@@ -74,7 +80,10 @@ def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **a
     lockref delta plan --tables 3 --versions 100 --writers 1..20 --commit 1s --deadline 10s
     lockref delta plan --order queue.txt --writers 3         # queue.txt: 1n 2n 3n 1a 1c
 
-    With `closed-loop` each writer always has a next version for its table. A FILE names tables and versions itself.
+    With `closed-loop` and `random-winner` each writer always has a next version for its table. With `random-winner` the
+    lock goes to any of the writers that wait. A FILE names tables and versions itself.
+
+    never: writers that ask and never get a version through. Such a number of writers is not recommended.
     """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.planning import plan_writers

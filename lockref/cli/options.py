@@ -99,6 +99,22 @@ class NumberRange(click.ParamType[Any]):
         return range(start, stop + 1)
 
 
+class NumberList(NumberRange):
+    """Ranges and numbers with commas between them, such as `2,10` or `1..4,10`: each number once, in rising order."""
+
+    name = "A..B|LIST"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        found = sorted(
+            {number for part in value.split(",") for number in super(NumberList, self).convert(part, param, ctx)}
+        )
+        if len(found) > self._count_max:
+            self.fail(f"{value!r} names {len(found):,} {self._noun}; at most {self._count_max:,}", param, ctx)
+        return found
+
+
 class Processes(click.ParamType[Any]):
     """A number of processes, or `auto`, which is None."""
 
@@ -114,7 +130,7 @@ class Processes(click.ParamType[Any]):
 
 
 SEED_RANGE = NumberRange("seeds", least=0, most=2**63 - 1, count_max=SEEDS_MAX)
-WRITER_RANGE = NumberRange("writers", least=1, most=10_000, count_max=1_000)
+WRITER_NUMBERS = NumberList("writers", least=1, most=10_000, count_max=1_000)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
 

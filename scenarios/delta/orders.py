@@ -9,6 +9,9 @@ from pathlib import Path
 from lockref.errors import ConfigError, Location, did_you_mean
 
 ORDERS = ("fair", "unfair")
+RANDOM_WINNER = "random-winner"
+CLOSED_LOOPS = ("closed-loop", RANDOM_WINNER)
+"""No queue: each writer has always a next version for its table. In the second, any writer that waits gets the lock."""
 VERSIONS_MAX = 1_000_000
 """Versions in one queue: beyond this an answer takes longer than a planner waits."""
 
@@ -40,8 +43,8 @@ def named_order(order: str, *, tables: int, versions: int) -> list[str]:
     path = Path(order)
     if not path.exists():
         raise ConfigError(
-            f"order {order!r} is neither {', '.join(ORDERS)}, closed-loop nor a file that exists."
-            + did_you_mean(order, [*ORDERS, "closed-loop"])
+            f"order {order!r} is neither {', '.join([*ORDERS, *CLOSED_LOOPS])} nor a file that exists."
+            + did_you_mean(order, [*ORDERS, *CLOSED_LOOPS])
         )
     return read_order(path)
 

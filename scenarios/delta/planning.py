@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lockref.runtime import NS_PER_S
 from reports.checks.verdicts import counted
 from scenarios.delta.orders import coalesced
-from scenarios.delta.queueing import Commit, Fleet, Outcome, Protocol, simulate
+from scenarios.delta.queueing import Commit, Fleet, Outcome, Protocol, Unfinished, simulate
 
 LATE_MAX = 10
 """Late versions that a row names; all of them are counted."""
@@ -34,9 +34,14 @@ class Row:
     wasted_share: float
     """`waiting_s` as a part of all writers' time until the last version."""
     missed_deadline: int
-    """Versions that landed later than the deadline after a writer took them from the queue."""
+    """Versions that landed later than the deadline after a writer took them from the queue, or that were older than
+    that and had not landed when the run ended."""
     writers_late: int
     """Writers with at least one such version."""
+    never_served: int
+    """Writers that asked, and of which no version landed (`Outcome.never_served`)."""
+    drought_s: float
+    """The longest time that one writer waited in vain, also until the end of the run (`Outcome.drought_ns`)."""
     failed: int
     """Versions given up after the last attempt."""
     attempts: int
@@ -53,7 +58,8 @@ class Plan:
     """The answer: a row for each number of writers, the best of them, and sentences."""
 
     rows: list[Row]
-    best_writers: int
+    best_writers: int | None
+    """None: each of these numbers leaves a writer that is never served."""
     advice: list[str]
 
 
@@ -62,15 +68,22 @@ def plan(fleet: Fleet, order: Sequence[str], writers: Iterable[int], *, deadline
 
     deadline_ns: how long a version may take, from the queue to its commit.
 
-    The best number misses the fewest versions; of those that miss equally many it ends first; of those that end
-    together it has the fewest writers.
+    The best number serves every writer and misses the fewest versions; of those that miss equally many it ends first;
+    of those that end together it has the fewest writers.
     """
     rows = [
         _row(replace(fleet, writers=number), order, deadline_ns=deadline_ns, is_closed_loop=is_closed_loop)
         for number in writers
     ]
-    best = min(rows, key=lambda row: (row.missed_deadline + row.failed, row.makespan_s, row.writers))
+    best = min(
+        (row for row in rows if not row.never_served),
+        key=lambda row: (row.missed_deadline + row.failed, row.makespan_s, row.writers),
+        default=None,
+    )
     rows = [replace(row, advice=_row_advice(row, best)) for row in rows]
+    if best is None:
+        least = min(rows, key=lambda row: (row.never_served, row.writers))
+        return Plan(rows, None, [f"No number of writers among these serves every writer. {_starved(least)}"])
     advice = list(_advice(replace(fleet, writers=best.writers), order, rows, best, deadline_ns, is_closed_loop))
     return Plan(rows, best.writers, advice)
 
@@ -78,7 +91,10 @@ def plan(fleet: Fleet, order: Sequence[str], writers: Iterable[int], *, deadline
 def _row(fleet: Fleet, order: Sequence[str], *, deadline_ns: int, is_closed_loop: bool) -> Row:
     outcome = simulate(fleet, order, is_closed_loop=is_closed_loop)
     waits = sorted(commit.waited_ns for commit in outcome.commits)
-    late = [commit for commit in outcome.commits if commit.age_ns > deadline_ns]
+    late = [
+        *((commit.writer, _told(commit)) for commit in outcome.commits if commit.age_ns > deadline_ns),
+        *((work.writer, _told_waiting(work)) for work in outcome.unfinished if work.age_ns > deadline_ns),
+    ]
     makespan_ns = outcome.makespan_ns
     return Row(
         writers=fleet.writers,
@@ -91,13 +107,15 @@ def _row(fleet: Fleet, order: Sequence[str], *, deadline_ns: int, is_closed_loop
         waiting_s=outcome.waiting_ns / NS_PER_S,
         wasted_share=_wasted_share(outcome, fleet.writers),
         missed_deadline=len(late),
-        writers_late=len({commit.writer for commit in late}),
+        writers_late=len({writer for writer, _ in late}),
+        never_served=outcome.never_served,
+        drought_s=outcome.drought_ns / NS_PER_S,
         failed=outcome.failed,
         attempts=outcome.attempts,
         failed_polls=outcome.failed_polls,
         gets=outcome.gets,
         checkpoints=outcome.checkpoints,
-        late=[_told(commit) for commit in late[:LATE_MAX]],
+        late=[told for _, told in late[:LATE_MAX]],
         advice="",
     )
 
@@ -118,7 +136,22 @@ def _told(commit: Commit) -> str:
     )
 
 
-def _row_advice(row: Row, best: Row) -> str:
+def _told_waiting(work: Unfinished) -> str:
+    return (
+        f"writer {work.writer + 1}, {work.table}: a version was not committed at the end, "
+        f"{work.age_ns / NS_PER_S:g} s after it was taken from the queue"
+    )
+
+
+def _starved(row: Row) -> str:
+    never = f"{row.never_served:,} {'is' if row.never_served == 1 else 'are'} never served"
+    return f"With {counted(row.writers, 'writer')}, {never}; the longest drought is {row.drought_s:.2f} s."
+
+
+def _row_advice(row: Row, best: Row | None) -> str:
+    if row.never_served:
+        return f"{_does(row.never_served, 'writer', 'is', 'are')} never served."
+    assert best is not None, "this row serves every writer, so there is a best one"
     if row.writers == best.writers:
         return "The best of these."
     if row.failed:
@@ -152,6 +185,9 @@ def _advice(
         first = min(missing, key=lambda row: row.writers)
         late = _does(first.missed_deadline, "version", "misses", "miss")
         yield f"With {counted(first.writers, 'writer')}, {late} the deadline: {first.late[0]}."
+    starving = [row for row in rows if row.never_served]
+    if starving:
+        yield _starved(min(starving, key=lambda row: row.writers))
     if is_closed_loop:
         return
     tables = Counter(order)
@@ -203,7 +239,19 @@ def _in_turn(order: Sequence[str]) -> list[str]:
 
 def as_text(plan: Plan) -> str:
     """The plan as a table for a terminal, and its sentences."""
-    head = ("writers", "time s", "versions/s", "wait p50 s", "p99 s", "waiting s", "wasted", "late", "given up")
+    head = (
+        "writers",
+        "time s",
+        "versions/s",
+        "wait p50 s",
+        "p99 s",
+        "waiting s",
+        "wasted",
+        "late",
+        "never",
+        "drought s",
+        "given up",
+    )
     cells = [
         (
             f"{row.writers}",
@@ -214,6 +262,8 @@ def as_text(plan: Plan) -> str:
             f"{row.waiting_s:.2f}",
             f"{row.wasted_share:.0%}",
             f"{row.missed_deadline}",
+            f"{row.never_served}",
+            f"{row.drought_s:.2f}",
             f"{row.failed}",
         )
         for row in plan.rows

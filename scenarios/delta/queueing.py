@@ -110,6 +110,16 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A version that a writer still had in hand when the run ended. Only a closed loop ends so."""
+
+    writer: int
+    table: str
+    age_ns: int
+    """From the queue to the end of the run: what a deadline is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What came of one fleet and one queue."""
 
@@ -124,6 +134,14 @@ class Outcome:
     gets: int
     checkpoints: int
     """Checkpoints written."""
+    unfinished: list[Unfinished]
+    """In the order of their writers."""
+    never_served: int
+    """Writers that asked, and of which no version landed: they gave all up, or still wait or try again at the end. A
+    writer whose first attempt is under way at the end is none of them."""
+    drought_ns: int
+    """The longest time that one writer was blocked, or worked on attempts that lost, before a version of it landed or
+    the run ended. Versions that it gave up in between do not end the drought."""
 
     @property
     def makespan_ns(self) -> int:
@@ -184,6 +202,10 @@ class _Simulation:
         self._commits: list[Commit] = []
         self._waiting_ns = self._failed = self._attempts = self._failed_polls = self._gets = self._checkpoints = 0
         self._blocked: dict[int, _Work] = {}
+        self._in_hand: dict[int, _Work] = {}
+        self._dry_ns: dict[int, int] = {}
+        """Of each writer that gave up: what it waited in vain since a version of it landed."""
+        self._drought_ns = 0
 
     def run(self) -> Outcome:
         for writer in range(self._fleet.writers):
@@ -203,7 +225,24 @@ class _Simulation:
             self._failed_polls,
             self._gets,
             self._checkpoints,
+            [Unfinished(writer, work.table, now_ns - work.taken_ns) for writer, work in sorted(self._in_hand.items())],
+            self._never_served(now_ns),
+            self._drought_ns,
         )
+
+    def _never_served(self, now_ns: int) -> int:
+        """How many writers came to nothing. The waits that the end of the run cut count as droughts, too."""
+        in_vain = set(self._dry_ns)
+        for writer, work in self._in_hand.items():
+            if writer in self._blocked or work.attempts > 1:
+                in_vain.add(writer)
+                self._dry(writer, now_ns - work.asked_ns)
+        return len(in_vain - {commit.writer for commit in self._commits})
+
+    def _dry(self, writer: int, waited_ns: int) -> None:
+        """The writer waited in vain once more."""
+        self._dry_ns[writer] = self._dry_ns.get(writer, 0) + waited_ns
+        self._drought_ns = max(self._drought_ns, self._dry_ns[writer])
 
     def _is_over(self) -> bool:
         return self._is_closed_loop and len(self._commits) >= len(self._order)
@@ -223,7 +262,7 @@ class _Simulation:
             self._next += 1
         else:
             return
-        work = _Work(writer, table, now_ns)
+        work = self._in_hand[writer] = _Work(writer, table, now_ns)
         think_ns = fleet.think_ns
         if fleet.is_think_random and think_ns:
             think_ns = round(self._draw_think.expovariate(1 / think_ns))
@@ -300,6 +339,8 @@ class _Simulation:
             commit = Commit(work.writer, work.table, table.version, work.taken_ns, work.asked_ns, work.began_ns, now_ns)
             self._commits.append(commit)
             self._waiting_ns += commit.waited_ns
+            self._dry(work.writer, commit.waited_ns)
+            del self._dry_ns[work.writer], self._in_hand[work.writer]
             if not self._is_over():
                 self._at(now_ns + self._fleet.gap_ns, _RELEASED, work)
             return
@@ -307,6 +348,8 @@ class _Simulation:
         if is_given_up:
             self._failed += 1
             self._waiting_ns += now_ns - work.asked_ns
+            self._dry(work.writer, now_ns - work.asked_ns)
+            del self._in_hand[work.writer]
         if self._fleet.protocol is Protocol.RENAME_ONLY:
             self._pass_on(work.table, now_ns)
         if is_given_up:

@@ -79,6 +79,46 @@ def test_a_closed_loop_ends_and_waiting_writers_count(capsys: pytest.CaptureFixt
     assert (row["versions"], row["waiting_s"] >= 2 * row["makespan_s"]) == (100, True)
 
 
+def test_writers_that_are_never_served_are_told_and_not_recommended(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who released asks again before anybody polls. So of one table one writer is served, whatever their number."""
+    options = ["--order", "closed-loop", "--tables", "1", "--poll", "1s"]
+    plan = planned(capsys, *options, "--writers", "1,2,10")
+    assert plan["best_writers"] == 1
+    assert [row["never_served"] for row in plan["rows"]] == [0, 1, 9]
+    assert (
+        [row["missed_deadline"] for row in plan["rows"]] == [row["writers_late"] for row in plan["rows"]] == [0, 1, 9]
+    )
+    assert [row["drought_s"] >= 100 for row in plan["rows"]] == [False, True, True]
+    assert "a version was not committed at the end" in plan["rows"][2]["late"][0]
+    assert plan["rows"][2]["advice"] == "9 writers are never served."
+    assert any(line.startswith("With 2 writers, 1 is never served") for line in plan["advice"])
+    plan = planned(capsys, *options, "--writers", "2..3")
+    assert plan["best_writers"] is None
+    assert plan["advice"][0].startswith("No number of writers among these serves every writer.")
+    patient = planned(capsys, *options, "--writers", "2", "--deadline", "1h")["rows"][0]
+    assert (patient["never_served"], patient["missed_deadline"]) == (1, 0)
+
+
+def test_a_random_winner_is_an_order(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten writers, ten versions: some get none. With an ideal queue each of them gets one."""
+    options = ["--tables", "1", "--versions", "10", "--writers", "10"]
+    never = [
+        planned(capsys, "--order", "random-winner", *options, "--seed", f"{seed}")["rows"][0]["never_served"]
+        for seed in range(30)
+    ]
+    assert 3 < sum(never) / len(never) < 4
+    row = planned(capsys, "--order", "closed-loop", *options)["rows"][0]
+    assert (row["never_served"], row["drought_s"]) == (0, 9)
+    assert run(["delta", "plan", "--order", "random-winner", "--poll", "1s"]) == 2
+    assert "leave --poll out" in capsys.readouterr().err
+
+
+def test_writers_as_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers and ranges, each number once."""
+    rows = planned(capsys, "--versions", "2", "--writers", "10,2,1..3")["rows"]
+    assert [row["writers"] for row in rows] == [1, 2, 3, 10]
+
+
 def test_commit_times_from_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     """The times under the lock of a recorded run take the place of --commit; each commit draws one of them."""
     assert run(["sim", "contention", "--provider", "hardened", "--seeds", "1..1"]) == 0
@@ -97,6 +137,8 @@ def test_commit_times_from_a_run(capsys: pytest.CaptureFixture[str]) -> None:
         (["--writers", "0..5"], "writers are from 1"),
         (["--writers", "5..1"], "empty"),
         (["--writers", "x"], "no range of writers"),
+        (["--writers", "2,"], "no range of writers"),
+        (["--writers", "1..900,1001..1900"], "at most 1,000"),
         (["--commit", "1"], "--commit"),
         (["--commit", "0s"], "--commit"),
         (["--deadline", "-1s"], "--deadline"),

@@ -98,6 +98,18 @@ def test_w5_without_think_time_one_writer_takes_all() -> None:
     outcome = ran(10, "n" * 100, is_closed_loop=True, **POLLING)
     assert {commit.writer for commit in outcome.commits} == {0}
     assert outcome.waiting_ns == 9 * 100 * S
+    assert (outcome.never_served, outcome.drought_ns) == (9, 100 * S)
+    assert [(work.writer, work.age_ns) for work in outcome.unfinished] == [(writer, 100 * S) for writer in range(1, 10)]
+
+
+def test_a_writer_that_gives_up_and_tries_again_is_never_served() -> None:
+    """Attempts given up do not end a drought, and a queue that ends leaves nobody with a version in hand."""
+    outcome = ran(2, "n" * 100, is_closed_loop=True, protocol=Protocol.OPTIMISTIC, attempts=16)
+    assert (outcome.failed, outcome.never_served, outcome.drought_ns) == (6, 1, 100 * S)
+    outcome = ran(1000, "n" * 1000, protocol=Protocol.OPTIMISTIC, attempts=16)
+    assert (outcome.failed, outcome.never_served, outcome.unfinished) == (984, 984, [])
+    outcome = ran(10, "n" * 10)
+    assert (outcome.never_served, outcome.drought_ns, outcome.unfinished) == (0, 9 * S, [])
 
 
 @pytest.mark.parametrize(

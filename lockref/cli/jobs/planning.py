@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from lockref.errors import ConfigError
 from scenarios.delta.measured import hold_times_ns
-from scenarios.delta.orders import coalesced, named_order
+from scenarios.delta.orders import CLOSED_LOOPS, RANDOM_WINNER, coalesced, named_order
 from scenarios.delta.planning import as_text, plan
 from scenarios.delta.queueing import Fleet, Grants, Protocol
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
-
-CLOSED_LOOP = "closed-loop"
 
 
 def plan_writers(
@@ -21,7 +21,7 @@ def plan_writers(
     *,
     tables: int,
     versions: int,
-    writers: range,
+    writers: Sequence[int],
     commit_ns: int,
     from_run: str | None,
     deadline_ns: int,
@@ -38,9 +38,11 @@ def plan_writers(
 ) -> int:
     """Say how each number of writers does. The options of `lockref delta plan`, by their names.
 
-    Errors: ConfigError for a queue or a run that cannot be read.
+    Errors: ConfigError for a queue or a run that cannot be read, and for polls where the winner is drawn.
     """
-    is_closed_loop = order == CLOSED_LOOP
+    if order == RANDOM_WINNER and poll_ns:
+        raise ConfigError(f"--order {RANDOM_WINNER} draws the next holder; leave --poll out, or take closed-loop")
+    is_closed_loop = order in CLOSED_LOOPS
     queue = named_order("fair" if is_closed_loop else order, tables=tables, versions=versions)
     fleet = Fleet(
         writers=1,
@@ -50,7 +52,7 @@ def plan_writers(
         think_ns=think_ns or 0,
         is_think_random=is_closed_loop,
         protocol=Protocol(protocol),
-        grants=Grants.POLLING if poll_ns else Grants.FIRST,
+        grants=_grants(order, poll_ns),
         poll_ns=poll_ns or 0,
         are_phases_random=bool(poll_ns),
         attempts=attempts or None,
@@ -62,3 +64,10 @@ def plan_writers(
     if console.as_json:
         console.document(asdict(answer))
     return 0
+
+
+def _grants(order: str, poll_ns: int | None) -> Grants:
+    """How the next holder is found, under this order and period of polls."""
+    if order == RANDOM_WINNER:
+        return Grants.RANDOM
+    return Grants.POLLING if poll_ns else Grants.FIRST
