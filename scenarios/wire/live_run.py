@@ -82,7 +82,11 @@ class LiveRun:
             protects=settings.protects,
             runtime=self._runtime,
             clock_offsets_ns=offsets_ns,
+            learned=self._describe,
         )
+        self._backend = str(address)
+        self._describing = self._runtime.mutex()
+        self._told_ns = 0
         self._plan = plan
         places = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lockref-wire-")))
         now_s = self._runtime.wall_ns() // NS_PER_S
@@ -128,7 +132,7 @@ class LiveRun:
 
     def contend(self) -> None:
         """Start the programs and let them work until they end, the time is over, or Ctrl-C comes."""
-        write_runs(self._folder, runs_table([self._row("")]))
+        self._describe()
         try:
             for name, program in self._programs.items():
                 interrupts.raise_if_heard()
@@ -146,6 +150,12 @@ class LiveRun:
             self._struck[name].end()
             program.stop()
 
+    def _describe(self) -> None:
+        """Write what is known of the run so far. A process that is killed leaves its readers no more than this."""
+        with self._describing:
+            self._told_ns = self._wire.promised_ns
+            write_runs(self._folder, runs_table([self._row()]))
+
     def _await_end(self) -> None:
         deadline_ns = self._begin_ns + self._settings.lasting_ns
         while self._is_busy():
@@ -155,7 +165,13 @@ class LiveRun:
                 self._is_cut_off = True
                 self._ask_to_end()
                 return
+            self._look()
             self._runtime.sleep(_LOOK_EVERY_NS)
+
+    def _look(self) -> None:
+        """Keep the description of the run up to date, unless nothing new is known."""
+        if self._wire.promised_ns > self._told_ns:
+            self._describe()
 
     def _is_busy(self) -> bool:
         return any(program.is_running for program in self._programs.values()) or self._is_restarting()
@@ -192,14 +208,14 @@ class LiveRun:
 
     # What there is to tell.
 
-    def history(self, backend: str) -> tuple[pa.Table, pa.Table]:
+    def history(self) -> tuple[pa.Table, pa.Table]:
         """The events and the row that describes them."""
         self._stack.close()
         self._raise_failure()
         self._wire.settle()
         events = read_spool(self._folder / SPOOL)
         events = events.filter(pc.less_equal(events["at_ns"], self._end_ns))
-        row = self._row(backend)
+        row = self._row()
         faults = events.filter(pc.equal(events["kind"], Kind.FAULT.name.lower()))["at_ns"]
         row.update(
             faults_end_ns=pc.max(faults).as_py() if len(faults) else self._begin_ns,
@@ -211,7 +227,7 @@ class LiveRun:
         )
         return events, runs_table([row])
 
-    def _row(self, backend: str) -> dict[str, object]:
+    def _row(self) -> dict[str, object]:
         settings = self._settings
         kinds = dict.fromkeys(fault.kind for fault in self._plan.faults)
         return {
@@ -220,7 +236,7 @@ class LiveRun:
             "scenario": settings.plan.name if settings.plan else "wire",
             "provider": self._program,
             "world": "real",
-            "backend": backend,
+            "backend": self._backend,
             "clients": settings.clients,
             "validity_ns": settings.validity_ns or self._wire.promised_ns or None,
             "poll_interval_ns": settings.handover_ns,
@@ -228,7 +244,7 @@ class LiveRun:
             "drift_bound_ns": settings.drift_bound_ns,
             "is_cut_off": True,
             "must_happen": ["grant", *(f"fault:{kind}" for kind in kinds)],
-            "lock_protocols": dict.fromkeys(self._wire.locks or (NO_LOCK,), PROTOCOL),
+            "lock_protocols": dict.fromkeys(tuple(self._wire.locks) or (NO_LOCK,), PROTOCOL),
         }
 
     @property

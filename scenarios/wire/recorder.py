@@ -52,6 +52,7 @@ class WireRecorder:
 
     decode: reads a body as a lock record. protects: which objects a lock protects, see `Protection`.
     clock_offsets_ns: by client, its wall clock minus ours.
+    learned: called when an object is first seen to be a lock, before any event tells of that lock.
     failure: the first error of a decoder; nothing is decoded after it.
     requests: by client, how many it has sent. clocks_off_ns: by client, how far the date of its requests was from the
     time that its clock was to show, at best; only of clients that date their requests. unfollowed: objects whose new
@@ -68,7 +69,9 @@ class WireRecorder:
         protects: tuple[str, ...],
         runtime: Runtime,
         clock_offsets_ns: Mapping[str, int],
+        learned: Callable[[], None] = lambda: None,
     ) -> None:
+        self._learned = learned
         self._record = recorder.event
         self.dialect = dialect
         self._decode = decode
@@ -257,8 +260,9 @@ class WireRecorder:
             self.clocks_off_ns[asked.client] = min(off_ns, self.clocks_off_ns.get(asked.client, off_ns))
 
     def _note_lock(self, key: str, view: LockView | None) -> None:
-        if view is not None:
-            self.locks.setdefault(key)
+        if view is not None and key not in self.locks:
+            self.locks[key] = None
+            self._learned()
 
     def _learn(self, asked: Asked, reply: ObjectReply) -> None:
         request, mine = asked.request, (asked.client, asked.request.key)

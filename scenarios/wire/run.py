@@ -76,7 +76,7 @@ def run_wire(
         progress(f"{settings.clients} x {Path(argv[0]).name}, at most {settings.lasting_ns / NS_PER_S:g} s on {server}")
         stack.enter_context(closing(run))
         run.contend()
-        events, runs = run.history(str(address))
+        events, runs = run.history()
     summary = Summary.of(judge(events, runs), events, runs)
     summary.doubts += run.doubts()
     scenario = settings.plan.name if settings.plan else "wire"
