@@ -97,6 +97,7 @@ RUNS_SCHEMA = pa.schema(
         pa.field("watch_ns", pa.int64()),
         pa.field("host_late_ns", pa.int64()),
         pa.field("think_ns", pa.int64()),
+        pa.field("fault_effects", pa.map_(pa.string(), pa.int64())),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -118,6 +119,8 @@ seen one unchanged record before it takes over; null where records say themselve
 `host_late_ns`: of a real run, by how much the machine woke a thread too late at its worst; null where nobody measured.
 `think_ns`: how long
 clients pause at most between two calls; a client that asks again so soon went on waiting.
+`fault_effects`: the id of each fault of the plan to how often it changed something; null where nobody counted. A fault
+strikes by its plan (FAULT rows), and may change nothing: the answer that it loses is that of a refused write.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns

@@ -21,18 +21,22 @@ from reports.checks.clauses.answers import grants_end, meets_another_grant
 from reports.checks.clauses.takeover import are_resumed
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
-from reports.checks.facts.columns import Events, Ints
+from reports.checks.facts.columns import Events, Flags, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
 from reports.checks.facts.sources.grants import END_DELETED, END_TAKEN_OVER, RELEASED, given_back
 from reports.checks.facts.sources.truth import Truth
-from reports.checks.facts.surroundings.disturbances import CLOCK_KINDS, PAUSE_KINDS, Disturbances
+from reports.checks.facts.surroundings.disturbances import (
+    FAULT_SITUATIONS,
+    IDLE,
+    PAUSE_KINDS,
+    STRUCK,
+    Disturbances,
+)
 from reports.checks.facts.tenures import Tenures
 from reports.checks.facts.waits import while_holding
 from reports.checks.verdicts import COMMIT, GRANT
-
-STRUCK: Final = "fault"
 
 SITUATIONS: Final[dict[str, str]] = {
     GRANT: "a client became owner",
@@ -59,12 +63,20 @@ SITUATIONS: Final[dict[str, str]] = {
     "effect": "the resource accepted a protected write",
     COMMIT: "a commit to a Delta log was acknowledged",
     "expired_while_believed": "a client believed at an instant at which its grant was over or lapsed",
-    "partition": "the network was cut",
-    "clock_fault": "a clock was disturbed",
-    "crash": "a process ended at once",
-    STRUCK: "a fault struck, of whatever kind",
+    "partition": "the network was cut, and a message was lost by that",
+    "clock_fault": "a clock was disturbed while its process ran",
+    "crash": "a running process ended at once",
+    STRUCK: "a fault struck, of whatever kind, and changed something",
 }
-"""Situation to what it means. Kinds of faults that fired are counted besides, as `fault:<kind>`."""
+"""Situation to what it means. Faults that struck and changed something are counted besides, as `fault:<kind>`."""
+
+NEED_CALLS: Final = frozenset(
+    {
+        "clients_served", "handoff", "denied", "reentry", "fork", "unknown_outcome", "paused_holder_resumed",
+        "expired_while_believed", COMMIT, "rejected_write",
+    }
+)  # fmt: skip
+"""Situations that only a record of calls and their answers shows. Requests alone do not show them."""
 
 REACH_SCHEMA: Final = pa.schema(
     [
@@ -73,7 +85,9 @@ REACH_SCHEMA: Final = pa.schema(
         pa.field("count", pa.int64(), nullable=False),
     ]
 )
-"""Every run with every situation of `SITUATIONS`, zeros included; `fault:` rows only where they happened."""
+"""Every run with every situation of `SITUATIONS`, zeros included; `fault:` and `idle:` rows only where they happened.
+
+`idle:<kind>` counts the strikes of a kind that changed nothing."""
 
 
 def reach_table(case: Case) -> pa.Table:
@@ -92,6 +106,7 @@ def reach_table(case: Case) -> pa.Table:
         ended = grants.end_lo_ns[effect_grant]
         is_late = (effects.grant >= 0) & (ended != ABSENT) & (ended <= effects.at_ns)
     lost = _lost_replies(events, truth)
+    mattered = disturbances.strikes_that_mattered(case.runs)
     reached: dict[str, Ints] = {
         "grant": _granted_runs(truth, operations),
         "clients_served": _clients_served(case),
@@ -135,10 +150,10 @@ def reach_table(case: Case) -> pa.Table:
         "effect": effects.run[effects.is_accepted],
         COMMIT: case.commits.returns.run[case.commits.returns.is_acknowledged],
         "expired_while_believed": _beliefs_beyond(case),
-        "partition": disturbances.run[disturbances.are(frozenset({"partition"}), "begin")],
-        "clock_fault": disturbances.run[disturbances.are(CLOCK_KINDS, "begin", "fired")],
-        "crash": disturbances.run[disturbances.are(frozenset({"crash"}), "begin")],
-        STRUCK: disturbances.run[disturbances.are(frozenset(disturbances.kinds), "begin", "fired")],
+        **{
+            name: disturbances.run[mattered & disturbances.are(kinds or frozenset(disturbances.kinds))]
+            for name, kinds in FAULT_SITUATIONS.items()
+        },
     }
     assert sorted(reached) == sorted(SITUATIONS), "a situation is described but not counted, or the reverse"
     number = truth.runs.number
@@ -154,15 +169,17 @@ def reach_table(case: Case) -> pa.Table:
         ],
         schema=REACH_SCHEMA,
     )
-    return pa.concat_tables([fixed, _fault_rows(truth, disturbances)])
+    idle = disturbances.are(frozenset(disturbances.kinds), "begin", "fired") & ~mattered
+    return pa.concat_tables(
+        [fixed, _fault_rows(truth, disturbances, mattered, "fault:"), _fault_rows(truth, disturbances, idle, IDLE)]
+    )
 
 
-def _fault_rows(truth: Truth, disturbances: Disturbances) -> pa.Table:
-    struck = disturbances.are(frozenset(disturbances.kinds), "begin", "fired")
+def _fault_rows(truth: Truth, disturbances: Disturbances, struck: Flags, prefix: str) -> pa.Table:
     pairs, counts = np.unique(
         np.stack((disturbances.run[struck], disturbances.kind[struck]), axis=1), axis=0, return_counts=True
     )
-    names = [f"fault:{disturbances.kinds[int(kind)]}" for kind in pairs[:, 1]]
+    names = [f"{prefix}{disturbances.kinds[int(kind)]}" for kind in pairs[:, 1]]
     return pa.table(
         [pa.array(truth.runs.number[pairs[:, 0]]), pa.array(names, pa.string()), pa.array(counts.astype(np.int64))],
         schema=REACH_SCHEMA,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reports.checks.demands import parse_demand
+from reports.checks.facts.surroundings.disturbances import FAULT_SITUATIONS, IDLE, STRUCK
 from reports.checks.measures.outages import is_lost, outage_doubts, outage_notices
 from reports.checks.measures.turnout import turnout_doubts, turnout_notices
 from reports.checks.spec import (
@@ -91,7 +92,28 @@ class Counts:
             damage.append(f"{counted(rest, 'more run')} not judged because of a damaged record")
         unsafe = [f"unsafe timing, which the scenario asks for: {timing}" for timing in self.unsafe]
         cut = [f"{counted(self.cut_off, 'run')} ended early: judged up to there"] if self.cut_off else []
-        return [*unsafe, *damage, *cut, *outage_notices(self.answers), *turnout_notices(self.speeds)]
+        return [
+            *unsafe,
+            *damage,
+            *cut,
+            *self._idle_faults(),
+            *outage_notices(self.answers),
+            *turnout_notices(self.speeds),
+        ]
+
+    def _idle_faults(self) -> list[str]:
+        """Kinds of faults that struck and never changed anything. Where one is demanded, the doubt tells of it."""
+        found = []
+        for party, situations in sorted(self.reached.items()):
+            where = f" in {' with '.join(filter(None, party))}" if len(self.reached) > 1 and any(party) else ""
+            demanded = self.unreached.get(party, {})
+            told = {kind for name in demanded for kind in _idle_kinds(name, situations)}
+            found += [
+                f"{kind} struck {situations[IDLE + kind][1]:,}×, which changed nothing{where}"
+                for kind in _idle_kinds(STRUCK, situations)
+                if kind not in told and f"fault:{kind}" not in situations
+            ]
+        return found
 
     @property
     def judged(self) -> set[str]:
@@ -259,7 +281,8 @@ def _doubts(counts: Counts) -> list[str]:
         if GRANT in missing and not missing[GRANT].found:
             doubts.append(f"no client was ever granted the lock{where}")
         if never:
-            doubts.append(f"never happened{where}: {', '.join(never)}")
+            told = [name + _why_idle(name, counts.reached.get(party, {})) for name in never]
+            doubts.append(f"never happened{where}: {', '.join(told)}")
         if few := [scarce(name, shortfall) for name, shortfall in missing.items() if shortfall.found]:
             doubts.append(f"only {', '.join(few)}{where}")
     return doubts + turnout_doubts(counts.speeds) + counts.doubts
@@ -274,6 +297,19 @@ def scarce(situation: str, shortfall: Shortfall) -> str:
     what = counted(shortfall.found, noun) if noun else f"{shortfall.found:,} times {situation}"
     served = " served" if situation == "clients_served" else ""
     return f"{what}{served} (at least {shortfall.least:,} asked for)"
+
+
+def _idle_kinds(situation: str, situations: Mapping[str, Occurred]) -> list[str]:
+    """The kinds of faults that could have brought a situation about, and struck without changing anything."""
+    struck = [name.removeprefix(IDLE) for name in situations if name.startswith(IDLE)]
+    kinds = FAULT_SITUATIONS.get(situation, frozenset({situation.removeprefix("fault:")}))
+    return sorted(kind for kind in struck if kinds is None or kind in kinds)
+
+
+def _why_idle(situation: str, situations: Mapping[str, Occurred]) -> str:
+    """Why a situation that a fault should have brought about did not come about, though the fault struck."""
+    told = [f"{kind} struck {situations[IDLE + kind][1]:,}×" for kind in _idle_kinds(situation, situations)]
+    return f" ({', '.join(told)}, which changed nothing)" if told else ""
 
 
 def _undecided(counts: Counts) -> list[str]:

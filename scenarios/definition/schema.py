@@ -379,17 +379,21 @@ class Scenario(Model):
         )
 
     def demanded_of(self, spec: ProviderSpec, *, clients: int, duration_ns: int) -> list[str]:
-        """What a run of this lock, of so many clients and such a length, must show, as the runs table says it.
+        """What a run of this lock, of so many clients and such a length, must show, as the runs table says it."""
+        least, unasked = self.demanded(clients=clients, duration_ns=duration_ns), self.unasked_of(spec)
+        return [demand_text(situation, count) for situation, count in least.items() if situation not in unasked]
+
+    def demanded(self, *, clients: int, duration_ns: int) -> dict[str, int]:
+        """How often each situation must come about at least in a run of so many clients and such a length.
 
         A situation that is named twice must come about as often as it is asked for most.
         """
-        unasked = self.unasked_of(spec)
         least: dict[str, int] = {}
         for demand in self.must_happen:
             for situation, floor in ({demand: 1} if isinstance(demand, str) else demand).items():
                 count = floor if isinstance(floor, int) else floor.count(clients=clients, duration_ns=duration_ns)
                 least[situation] = max(count, least.get(situation, 1))
-        return [demand_text(situation, count) for situation, count in least.items() if situation not in unasked]
+        return least
 
     def owed_by(self, seeds: int) -> Scenario:
         """The same, without what is not asked of a campaign of so few seeds."""

@@ -18,6 +18,7 @@ from scenarios.injection.carriage import Carriage
 from scenarios.injection.feasible import restarted_clients
 from scenarios.injection.http_messages import BadMessage
 from scenarios.injection.real_time import HealedNetwork, HostRecorder, RealNode, RealStore, RealTimeline
+from sim.faults.fault import RequestFault
 from sim.faults.injector import Injector
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
@@ -69,7 +70,10 @@ class PlanAtWork:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failures: list[BaseException] = []
         # A fault may strike requests of these clients after they have left, so they are followed to their end.
-        self._is_followed = any(isinstance(fault, Partition) for fault in plan.faults)
+        self._is_followed = any(
+            isinstance(fault, Partition) or (isinstance(fault, RequestFault) and fault.asks_whether_applied)
+            for fault in plan.faults
+        )
         self._watched = frozenset(
             fault.when.client
             for fault in plan.faults

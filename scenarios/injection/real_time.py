@@ -71,6 +71,11 @@ class HostRecorder:
 class Handle(Protocol):
     """The processes of one client, as faults strike them."""
 
+    @property
+    def is_running(self) -> bool:
+        """True if there is a process that a fault can stop or kill."""
+        ...
+
     def hold(self, for_ns: int) -> Callable[[bool], None] | None:
         """Stop the present process; None if there is none.
 
@@ -120,6 +125,11 @@ class RealNode:
         self._timeline = timeline
         self._restarts = restarts
         self._held_until_ns = 0
+
+    @property
+    def is_running(self) -> bool:
+        """True while the present process has not ended."""
+        return self.is_up and self._present().is_running
 
     def pause(self, for_ns: int, _task: object = None, *, on_held: Callable[[], None] | None = None) -> None:
         """Stop the process, all of it. Overlapping pauses last to the latest end."""

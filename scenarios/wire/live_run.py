@@ -19,6 +19,8 @@ from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.uri import StoreAddress
 from lockref.words import Kind
+from reports.checks.demands import demand_text
+from reports.checks.situations import NEED_CALLS
 from reports.history_files import write_runs
 from scenarios import interrupts
 from scenarios.backends.server_process import RestartableServer
@@ -34,6 +36,7 @@ from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.settings import WireSettings
 from scenarios.worlds.host_watch import HostWatch
 from sim.faults.clocks import Offset
+from sim.faults.counts import fault_effects
 from sim.faults.plan import FaultPlan
 
 PROTOCOL: Final = "wire"
@@ -229,7 +232,7 @@ class LiveRun:
 
     def _row(self) -> dict[str, object]:
         settings = self._settings
-        kinds = dict.fromkeys(fault.kind for fault in self._plan.faults)
+        demanded = {"grant": 1, **{f"fault:{fault.kind}": 1 for fault in self._plan.faults}, **self._demanded()}
         return {
             "run": 0,
             "seed": settings.seed,
@@ -243,9 +246,17 @@ class LiveRun:
             "request_timeout_ns": 0,
             "drift_bound_ns": settings.drift_bound_ns,
             "is_cut_off": True,
-            "must_happen": ["grant", *(f"fault:{kind}" for kind in kinds)],
+            "must_happen": [demand_text(name, count) for name, count in demanded.items() if name not in NEED_CALLS],
+            "fault_effects": fault_effects(self._endpoints.work.counts()),
             "lock_protocols": dict.fromkeys(tuple(self._wire.locks) or (NO_LOCK,), PROTOCOL),
         }
+
+    def _demanded(self) -> dict[str, int]:
+        """What the scenario of the plan says must happen, and how often at least."""
+        settings = self._settings
+        if settings.plan is None:
+            return {}
+        return settings.plan.demanded(clients=settings.clients, duration_ns=settings.lasting_ns)
 
     @property
     def fired(self) -> dict[str, int]:
@@ -293,6 +304,8 @@ class LiveRun:
         endings = self._endings()
         if endings:
             found.append(f"processes ended by themselves{endings}")
+        if unasked := [name for name in self._demanded() if name in NEED_CALLS]:
+            found.append(f"not asked here, because requests do not show the calls of a program: {', '.join(unasked)}")
         work = self._endpoints.work
         found += self._endpoints.strikes.told(work.plan, work.counts())
         return found

@@ -45,5 +45,8 @@ class Strikes:
             requests = self._told.get(fault.id, [])
             what = f": {'; '.join(requests[:TOLD_MAX])}" if requests else ""
             more = f" and {len(requests) - TOLD_MAX} more" if len(requests) > TOLD_MAX else ""
-            nothing = "" if mattered else ", which changed nothing"
+            idle = max(0, fired - mattered)
+            nothing = f", {idle} of them without changing anything" if idle else ""
+            if not mattered:
+                nothing = ", which changed nothing"
             yield f"{name} struck {fired}×{nothing}{what}{more}"

@@ -46,7 +46,7 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from lockref.words import ABSENT, Kind, Outcome
-from reports.checks.situations import STRUCK
+from reports.checks.facts.surroundings.disturbances import STRUCK
 from reports.history_files import write_runs
 from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.draw import Draws, draw_scenario
@@ -65,6 +65,7 @@ from scenarios.worlds.mixture import Mixture, node_options
 from scenarios.worlds.processes.companions import Companions
 from scenarios.worlds.processes.workers import LostWorker, Reports, Workers
 from scenarios.worlds.threads import LOG_TIMEOUT_NS, ClientThreads, Job
+from sim.faults.counts import fault_effects
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
@@ -174,6 +175,8 @@ def run_real(
             _settle(places, {table_of(scenario.workload, name, key) for name in names}, recorder, spool)
         end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
         events = read_spool(spool)
+    if injection is not None:
+        row["fault_effects"] = fault_effects(injection.work.counts())
     outcome = _outcome(row, events, reports, end_ns)
     return outcome if injection is None else replace(outcome, plan=plan, fault_counts=injection.work.counts())
 

@@ -41,6 +41,7 @@ from scenarios.worlds.forking import inherited
 from scenarios.worlds.mixture import Mixture, node_options
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
+from sim.faults.counts import fault_effects
 from sim.faults.plan import FaultPlan
 from sim.kernel.kernel import Budget
 from sim.kernel.schedules import RandomTies, Schedule
@@ -335,6 +336,7 @@ def run_simulated(
         "is_cut_off": is_cut_off,
         "digest": world.recorder.digest(),
         "event_count": len(world.recorder),
+        "fault_effects": fault_effects(world.fault_counts),
     }
     return RunOutcome(
         seed=seed,

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from lockref.runtime import NS_PER_S
 from sim.faults.fault import WRITE_OPS, Cut, Fault, Interference, RequestFault, Treatment
-from sim.faults.network import has_landed
+from sim.faults.network import has_landed, hides_something
 from sim.faults.quantities import Count, Duration, InFile
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class Error(RequestFault):
     cut: Literal["c1", "c2"] | None = None
 
     @property
+    def is_late(self) -> bool:
+        return self.strikes_at == "c2"
+
+    @property
     def strikes_at(self) -> Cut:
         """The cut that counts."""
         if self.cut is not None:
@@ -50,7 +54,8 @@ class Error(RequestFault):
     def refusal(self, armed: ArmedFault[Fault], in_flight: InFlight, cut: Cut) -> Refusal | None:
         if self.strikes_at != cut:
             return None
-        armed.fire(has_mattered=not in_flight.is_over)
+        # At c1 the request is not applied because of the fault; at c2 the fault hides what the request did.
+        armed.fire(has_mattered=hides_something(in_flight) if cut == "c2" else not in_flight.is_over)
         if isinstance(self.status, int):
             return self.status, f"status {self.status} (injected)"
         return None, self.status

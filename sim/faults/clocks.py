@@ -39,6 +39,10 @@ class ClockFault(StateFault):
 
     client: NodeName
 
+    def _matters(self, armed: ArmedFault[Fault], node: Node, for_ns: int | None) -> None:
+        """Count that it changed something, once a process is there that can read the clock. for_ns: None for good."""
+        node.when_running(armed.has_mattered, until_ns=None if for_ns is None else armed.now_ns + armed.clipped(for_ns))
+
 
 class Drift(ClockFault):
     """Both clocks run too fast or too slow by `rate`, for good or for `for`."""
@@ -50,7 +54,7 @@ class Drift(ClockFault):
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         node, rate_ppm = around.nodes[self.client], self.rate_ppm
         if rate_ppm:
-            armed.has_mattered()
+            self._matters(armed, node, self.for_ns)
         around.rates_ppm.setdefault(node.name, []).append(rate_ppm)
         _set_rate(node, around)
         if self.for_ns is not None:
@@ -79,7 +83,7 @@ class Offset(ClockFault):
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         node, by_ns = around.nodes[self.client], self.by_ns
         if by_ns:
-            armed.has_mattered()
+            self._matters(armed, node, self.for_ns)
         _step_wall(node, around, by_ns)
         if self.for_ns is not None:
             armed.end_after(armed.clipped(self.for_ns), lambda: _step_wall(node, around, -by_ns))
@@ -96,9 +100,10 @@ class Step(ClockFault):
     by_ns: Shift
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
+        node = around.nodes[self.client]
         if self.by_ns:
-            armed.has_mattered()
-        _step_wall(around.nodes[self.client], around, self.by_ns)
+            self._matters(armed, node, None)
+        _step_wall(node, around, self.by_ns)
 
     @classmethod
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
@@ -115,10 +120,10 @@ class Freeze(ClockFault):
     for_ns: Duration
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
-        for_ns = armed.clipped(self.for_ns)
+        node, for_ns = around.nodes[self.client], armed.clipped(self.for_ns)
         if for_ns:
-            armed.has_mattered()
-        freeze_clock(around.nodes[self.client], around, for_ns)
+            self._matters(armed, node, for_ns)
+        freeze_clock(node, around, for_ns)
         armed.end_after(for_ns)
 
     @classmethod
@@ -145,7 +150,7 @@ class Slew(ClockFault):
         rate_ppm = self.rate_ppm if self.by_ns > 0 else -self.rate_ppm
         if not self.by_ns:
             return
-        armed.has_mattered()
+        self._matters(armed, node, None)
         around.rates_ppm.setdefault(node.name, []).append(rate_ppm)
         _set_rate(node, around)
         for_ns = armed.clipped(abs(self.by_ns) * PPM // self.rate_ppm)

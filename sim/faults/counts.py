@@ -14,7 +14,7 @@ is the first to go when a failure is shrunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lockref.history import detail
@@ -93,6 +93,11 @@ class ArmedFault(Generic[F_co]):
     def clipped(self, for_ns: int) -> int:
         """A length from now, cut short by the healing."""
         return self._counts.clipped(self._counts.now_ns, for_ns)
+
+
+def fault_effects(counts: Mapping[str, tuple[int, int, int]]) -> dict[str, int] | None:
+    """What a run's row says of its faults: by id, how often each changed something; None of a run without faults."""
+    return {fault: mattered for fault, (_, _, mattered) in counts.items()} or None
 
 
 class FaultCounts:

@@ -60,6 +60,8 @@ RequestOp = Literal["acquire", "renew", "release", "read", "write", "delete"]
 OPS: tuple[RequestOp, ...] = ("acquire", "renew", "release", "read", "write")
 """What a swarm's filters and triggers choose from."""
 WRITE_OPS: tuple[RequestOp, ...] = ("acquire", "renew", "release")
+CHANGING_OPS: frozenset[str] = frozenset({*WRITE_OPS, "write", "delete"})
+"""Requests that change something where they are applied."""
 
 DEFINED: dict[str, type[Fault]] = {}
 """Every kind whose module was imported so far; `sim.faults.plan.FAULT_TYPES` is all of them."""
@@ -218,7 +220,8 @@ class RequestFault(Fault):
     client, op, service: None passes any. at_ns: the filter opens then (None:
     from the start); for_ns: and closes after that long (None: never). nth: only
     the n-th request that passes, and `times` - 1 after it. probability: of each
-    request that got so far.
+    request that got so far. applied: only requests that the service applied
+    pass, and are counted; for faults that strike on the way back (`is_late`).
 
     Of several faults of one kind, the first in the plan that lets a request
     pass strikes it. Faults of different kinds strike it all, in order of `rank`.
@@ -239,6 +242,7 @@ class RequestFault(Fault):
     nth: Ordinal | None = None
     times: Count | None = None
     probability: Probability = 1.0
+    applied: bool = False
 
     @model_validator(mode="after")
     def _strikes_in_one_way(self) -> RequestFault:
@@ -246,9 +250,23 @@ class RequestFault(Fault):
             self.at_ns is not None or self.for_ns is not None or self.nth is not None or self.times is not None
         ):
             raise ValueError("has 'when', which names one request; 'at_ns', 'for_ns', 'nth' and 'times' do not apply")
-        if self.when is not None and self.when.applied:
-            raise ValueError("strikes a request on its way, when nobody knows whether it will be applied")
+        if self.when is not None and self.applied:
+            raise ValueError("has 'when', which names one request; write 'applied' in it")
+        if self.asks_whether_applied and not self.is_late:
+            raise ValueError(
+                "has 'applied', and strikes a request on its way, when nobody knows whether it will be applied"
+            )
         return self
+
+    @property
+    def asks_whether_applied(self) -> bool:
+        """True if only requests that the service applied are meant: whom it strikes is known at c2."""
+        return self.applied or (self.when is not None and self.when.applied)
+
+    @property
+    def is_late(self) -> bool:
+        """True if it acts on the way back only, so that it can ask whether the request was applied."""
+        return False
 
     @classmethod
     def draw(cls, drawing: Drawing) -> dict[str, Any] | None:

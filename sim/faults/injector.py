@@ -43,10 +43,13 @@ class Injector:
         self._triggers: dict[str, list[ArmedFault[StateFault]]] = {cut: [] for cut in CUTS}
         # In the order in which they act. The sort is stable: of one kind, the first in the plan comes first.
         # Each with the instants from which and before which it is open, because every request asks for them.
-        self._requests = [
+        requests = [
             (*_window_of(armed.fault, plan.heal_ns), armed)
             for armed in sorted(filter(_strikes_requests, self.armed), key=lambda armed: armed.fault.rank)
         ]
+        self._requests = [each for each in requests if not each[2].fault.asks_whether_applied]
+        # Whom these strike is known once the service has acted.
+        self._late = [each for each in requests if each[2].fault.asks_whether_applied]
         # Requests so far by (client, op, service), each part also as None for "any".
         self._ordinals: dict[tuple[str, str | None, str | None], int] = {}
         # Only triggers and probabilities need the place of a request in its client's life.
@@ -143,9 +146,20 @@ class Injector:
             for armed in in_flight.struck.values():
                 armed.fault.on_applied(armed, in_flight, reply)
         in_flight.is_applied = reply.outcome is _APPLIED
+        if self._late and in_flight.is_applied:
+            self._strike_applied(in_flight)
         if self._triggers["c2"]:
             self._reach("c2", in_flight)
         return self._refusal(in_flight, "c2") if in_flight.struck else None
+
+    def _strike_applied(self, in_flight: InFlight) -> None:
+        """The faults that ask for a request that was applied strike it, each in its place by rank."""
+        now_ns, struck = self._around.kernel.now_ns, in_flight.struck
+        for begin_ns, end_ns, armed in self._late:
+            if begin_ns <= now_ns < end_ns and self._is_struck(armed, in_flight) and armed.kind not in struck:
+                struck[armed.kind] = armed
+                armed.fault.on_send(armed, in_flight)
+        in_flight.struck = dict(sorted(struck.items(), key=lambda item: item[1].fault.rank))
 
     def at_c3(self, in_flight: InFlight) -> None:
         """The reply has left, or was lost on leaving."""

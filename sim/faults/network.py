@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from lockref.words import Outcome
-from sim.faults.fault import Fault, Interference, RequestFault, StateFault, Treatment
+from sim.faults.fault import CHANGING_OPS, Fault, Interference, RequestFault, StateFault, Treatment
 from sim.faults.quantities import Duration, Groups
 
 if TYPE_CHECKING:
@@ -87,6 +87,10 @@ class Delay(RequestFault):
     by_ns: Duration
     direction: Literal["request", "reply"] = "request"
 
+    @property
+    def is_late(self) -> bool:
+        return self.direction == "reply"
+
     def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
         armed.fire(has_mattered=self.by_ns > 0, lasts_ns=self.by_ns)
         if self.direction == "request":
@@ -121,6 +125,10 @@ class Drip(RequestFault):
     kind: Literal["drip"] = "drip"
     rank: ClassVar[int] = 15
     over_ns: Duration
+
+    @property
+    def is_late(self) -> bool:
+        return True
 
     def on_send(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
         armed.fire(has_mattered=self.over_ns > 0, lasts_ns=self.over_ns)
@@ -174,8 +182,12 @@ class LoseReply(RequestFault):
     kind: Literal["lose_reply"] = "lose_reply"
     rank: ClassVar[int] = 70
 
+    @property
+    def is_late(self) -> bool:
+        return True
+
     def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
-        armed.fire(has_mattered=not in_flight.is_over)
+        armed.fire(has_mattered=hides_something(in_flight))
         return True
 
     def interference(self) -> Interference:
@@ -194,6 +206,10 @@ class ReorderReplies(RequestFault):
     # A process seldom has two requests of one kind under way at once, so one kind alone has nobody to overtake.
     is_op_a_form: ClassVar[bool] = False
     within_ns: Duration
+
+    @property
+    def is_late(self) -> bool:
+        return True
 
     def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
         if armed.notes is None:
@@ -229,6 +245,15 @@ class _Answers:
 
     begin_ns: int
     left: list[InFlight] = field(default_factory=list)
+
+
+def hides_something(in_flight: InFlight) -> bool:
+    """True if a caller that does not hear the answer misses what the request did.
+
+    A caller that has gone on misses nothing. The answer to a refused write hides no write: the fault that was planned
+    is one of a write that took effect.
+    """
+    return not in_flight.is_over and (in_flight.is_applied or in_flight.op not in CHANGING_OPS)
 
 
 def has_landed(reply: Reply) -> bool:

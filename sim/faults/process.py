@@ -53,7 +53,7 @@ class Suspend(StateFault):
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         node, for_ns = around.nodes[self.client], armed.clipped(self.for_ns)
-        if for_ns and any(task.is_alive() for task in node.process.tasks):
+        if for_ns and node.is_running:
             # A suspend moves timers instead of holding tasks up, so no task reports that it was held.
             armed.has_mattered()
         freeze_clock(node, around, for_ns)
@@ -73,7 +73,7 @@ class Crash(StateFault):
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         node = around.nodes[self.client]
-        if node.is_up:
+        if node.is_running:
             armed.has_mattered()
         if self.restart_after_ns is not None:
             kernel = around.kernel

@@ -251,6 +251,7 @@ class Node:
         # whom to tell when a task is really held up.
         self._holds: dict[HeldTasks | None, tuple[int, OnHeld | None]] = {}
         self._requests: dict[str, int] = {}
+        self._awaiting: list[tuple[Callable[[], None], int | None]] = []
         self.process = self._new_process()
 
     @property
@@ -265,6 +266,21 @@ class Node:
     def is_up(self) -> bool:
         """True unless the present process has crashed."""
         return not self.process.has_crashed
+
+    @property
+    def is_running(self) -> bool:
+        """True while a task of the present process has not ended."""
+        return self.is_up and any(task.is_alive() for task in self.process.tasks)
+
+    def when_running(self, call: Callable[[], None], *, until_ns: int | None = None) -> None:
+        """Call now if the present process runs, else when a process begins, if that is before `until_ns` of true time.
+
+        For what matters to nobody as long as nothing runs here, such as a wrong clock.
+        """
+        if self.is_running:
+            call()
+        else:
+            self._awaiting.append((call, until_ns))
 
     def _new_process(self) -> Process:
         assert self._incarnations == 0 or self.process.is_dead, "a machine runs one process at a time"
@@ -284,6 +300,10 @@ class Node:
         """
         if self._work is None:
             self._work = (work, name, is_awaited)
+        awaiting, self._awaiting = self._awaiting, []
+        for call, until_ns in awaiting:
+            if until_ns is None or self._kernel.now_ns < until_ns:
+                call()
         return self.process.spawn(work, name=name, is_daemon=not is_awaited, is_clients=True)
 
     def crash(self) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from lockref.errors import ConfigError
 from lockref.lab.contract import OneRecord
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Version
 from lockref.words import Kind, Outcome
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.clocks import SLEW_PPM_MAX, Drift, Freeze, Offset, Slew, Step
-from sim.faults.fault import Fault, Trigger
+from sim.faults.fault import Fault, RequestFault, Trigger
 from sim.faults.generators import Drawing, Shape
-from sim.faults.network import Delay, Duplicate, LoseReply, LoseRequest, Partition, ReorderReplies
-from sim.faults.plan import FaultPlan
+from sim.faults.network import Delay, Drip, Duplicate, LoseReply, LoseRequest, Partition, ReorderReplies
+from sim.faults.plan import FaultPlan, parse_fault
 from sim.faults.process import Crash, Pause, Suspend
-from sim.faults.stores import DeleteObject, IgnoreConditions, StaleRead
+from sim.faults.stores import CorruptObject, DeleteObject, IgnoreConditions, StaleRead
 from sim.kernel.clocks import PPM, WALL_EPOCH_NS
 from sim.kernel.streams import stream
 from sim.machine.network import NetworkModel
@@ -210,8 +211,8 @@ def test_a_clock_that_is_wrong_from_the_start_is_wrong_before_the_run() -> None:
     scene = Scene(FaultPlan.of(Offset(id="f", client="n1", at_ns=0, by_ns=S)))
     shown = [scene.world.node(name).process.runtime.wall_ns() - WALL_EPOCH_NS for name in ("n1", "n2")]
     assert shown == [S, 0]
-    scene.run()
-    assert scene.counts() == (1, 1, 1)
+    # No process was started, so the wrong clock has changed nothing.
+    assert scene.run().counts() == (1, 1, 0)
     assert scene.world.node("n1").process.runtime.wall_ns() - WALL_EPOCH_NS == S
 
 
@@ -222,3 +223,101 @@ def test_a_drift_that_is_drawn_stays_within_the_allowance() -> None:
     moved = [abs(fields["rate_ppm"]) * fields["for_ns"] // PPM for fields in drawn if fields is not None]
     assert len(moved) > 50
     assert max(moved) <= 5 * MS
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Crash(id="f", client="n2", at_ns=500 * MS),
+        Pause(id="f", client="n2", at_ns=500 * MS, for_ns=S),
+        Drift(id="f", client="n2", at_ns=500 * MS, rate_ppm=1000),
+        Offset(id="f", client="n2", at_ns=500 * MS, by_ns=S),
+        Step(id="f", client="n2", at_ns=500 * MS, by_ns=S),
+        Slew(id="f", client="n2", at_ns=500 * MS, by_ns=S),
+        Freeze(id="f", client="n2", at_ns=500 * MS, for_ns=S),
+        Partition(id="f", at_ns=500 * MS, for_ns=S, groups=(("n2",), ("store",))),
+        DeleteObject(id="f", at_ns=0),
+        CorruptObject(id="f", at_ns=0),
+    ],
+    ids=lambda fault: fault.kind,
+)
+def test_a_fault_of_what_is_not_there_has_not_mattered(fault: Fault) -> None:
+    """n2 has ended before, and there is no lock record yet: nobody and nothing is struck."""
+    assert one_write(fault).counts() == (1, 1, 0)
+
+
+def test_a_wrong_clock_matters_once_a_process_reads_it() -> None:
+    """offset: n2 is down when its clock is set, and a process that starts later reads the wrong clock."""
+    crash = Crash(id="e", client="n3", at_ns=500 * MS, restart_after_ns=500 * MS)
+    for_good = Offset(id="f", client="n3", at_ns=600 * MS, by_ns=S)
+    assert one_write(crash, for_good).counts("f") == (1, 1, 1)
+    over_before = for_good.model_copy(update={"for_ns": 100 * MS})
+    assert one_write(crash, over_before).counts("f") == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "fault", [LoseReply(id="f", client="n2"), Error(id="f", client="n2", status=500, cut="c2")], ids=lambda f: f.kind
+)
+def test_the_lost_answer_to_a_refused_write_has_not_mattered(fault: RequestFault) -> None:
+    """lose_reply, error at c2: n1 has created the object, so n2's create changes nothing, and its answer hides nothing.
+
+    With `applied` the fault lets the refused create pass, and strikes the write that takes effect.
+    """
+
+    def run(fault: RequestFault) -> Scene:
+        scene = Scene(FaultPlan.of(fault))
+        scene.client("n1", lambda _node, store: scene.note("n1", store.put_if_absent(KEY, body("a")).outcome))
+
+        def second(node, store):
+            node.runtime.sleep(200 * MS)
+            scene.note("create", store.put_if_absent(KEY, body("b")).outcome)
+            scene.note("put", store.put(KEY, body("b")).outcome)
+
+        scene.client("n2", second)
+        return scene.run()
+
+    first_only = fault.model_copy(update={"nth": 1})
+    refused = run(first_only)
+    assert refused.counts() == (1, 1, 0)
+    assert [entry[:2] for entry in refused.log[1:]] == [("create", Outcome.AMBIGUOUS), ("put", Outcome.APPLIED)]
+    struck = run(first_only.model_copy(update={"applied": True}))
+    assert struck.counts() == (1, 1, 1)
+    assert [entry[:2] for entry in struck.log[1:]] == [
+        ("create", Outcome.PRECONDITION_FAILED),
+        ("put", Outcome.AMBIGUOUS),
+    ]
+    in_a_trigger = type(fault).model_validate(
+        {**fault.model_dump(exclude={"client"}), "when": Trigger(client="n2", cut="c2", applied=True)}
+    )
+    assert run(in_a_trigger).log == struck.log
+
+
+def test_what_strikes_on_the_way_there_cannot_ask_whether_it_was_applied() -> None:
+    """applied: only faults on the way back may ask, and each of those may."""
+    late: list[dict[str, object]] = [
+        {"kind": "lose_reply"}, {"kind": "error", "status": 500, "cut": "c2"}, {"kind": "drip", "over_ns": 1},
+        {"kind": "delay", "by_ns": 1, "direction": "reply"}, {"kind": "reorder_replies", "within_ns": 1},
+    ]  # fmt: skip
+    for fields in late:
+        assert parse_fault({"id": "f", "applied": True, **fields}).is_late  # type: ignore[attr-defined]
+    early: list[dict[str, object]] = [
+        {"kind": "lose_request"}, {"kind": "error", "status": 500}, {"kind": "delay", "by_ns": 1},
+        {"kind": "ghost_write", "by_ns": 1}, {"kind": "duplicate"}, {"kind": "hidden_retry"},
+        {"kind": "stale_read", "lag_ns": 1}, {"kind": "ignore_conditions"}, {"kind": "throttle", "reads": 1},
+    ]  # fmt: skip
+    for fields in early:
+        with pytest.raises(ConfigError, match="nobody knows whether it will be applied"):
+            parse_fault({"id": "f", "applied": True, **fields})
+
+
+@pytest.mark.parametrize("fault", [Delay(id="f", by_ns=50 * MS, direction="reply"), Drip(id="f", over_ns=50 * MS)])
+def test_only_the_answer_to_an_applied_request_is_held_up(fault: RequestFault) -> None:
+    """delay of the reply, drip, with `applied`: the refused create is answered after 20 ms, the write after 70 ms."""
+    scene = Scene(FaultPlan.of(fault.model_copy(update={"applied": True, "client": "n1"})))
+
+    def script(_node, store):
+        scene.note(store.put(KEY, body("a")).outcome)
+        scene.note(store.put_if_absent(KEY, body("a")).outcome)
+
+    scene.client("n1", script)
+    assert scene.run().log == [(Outcome.APPLIED, 70), (Outcome.PRECONDITION_FAILED, 90)]

@@ -61,6 +61,26 @@ def test_situations_are_counted_from_the_history():
     }  # fmt: skip
 
 
+def test_a_fault_that_changed_nothing_did_not_happen():
+    """Situations: a run says how often each fault changed something; what only struck satisfies no demand."""
+    h = timed(must_happen=["partition"], fault_effects={"x": 0, "y": 1, "z": 0})
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.fault("", 10, "partition", "begin", "x")
+    for at in (11, 12, 13):
+        h.fault("n1", at, "lose_reply", "fired", "y")
+    h.fault("n1", 14, "step", "begin", "z")
+    # Nobody counted this one: it is taken to have changed something.
+    h.fault("n1", 15, "crash", "begin", "unknown")
+    counted = reached(h)
+    assert {name: count for name, count in counted.items() if "grant" not in name and name != "clients_served"} == {
+        "crash": 1, "fault": 2, "fault:crash": 1, "fault:lose_reply": 1,
+        "idle:partition": 1, "idle:lose_reply": 2, "idle:step": 1,
+    }  # fmt: skip
+    counts = summarised(h)
+    assert decide(counts).reasons == ("never happened: partition (partition struck 1×, which changed nothing)",)
+    assert counts.notices == ["step struck 1×, which changed nothing"]
+
+
 def test_a_demanded_situation_must_be_reached_by_some_run():
     """Situations: the batch counts, not the run; what no run reached makes it inconclusive, by name."""
     calm, contended = timed(must_happen=["denied"]), timed(must_happen=["denied"])

@@ -334,7 +334,10 @@ def test_a_fault_that_changed_nothing_says_so() -> None:
     """How often it struck and not how often it might have; what it struck without effect is told."""
     plan = FaultPlan(faults=(LoseReply(id="lose-1"), Delay(id="late", by_ns=1)))
     told = list(Strikes().told(plan, {"lose-1": (5, 2, 0), "late": (4, 3, 1)}))
-    assert told == ["lose-1 (lose_reply) struck 2×, which changed nothing", "late (delay) struck 3×"]
+    assert told == [
+        "lose-1 (lose_reply) struck 2×, which changed nothing",
+        "late (delay) struck 3×, 2 of them without changing anything",
+    ]
 
 
 def test_nobody_is_started_after_the_run() -> None:

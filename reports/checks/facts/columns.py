@@ -296,7 +296,7 @@ class Runs:
         """Per run: its lock claims this, word by word (`lockref.claims`)."""
         return np.array([word in claims for claims in self.lists("claims")], dtype=np.bool_)
 
-    def maps(self, name: str) -> list[dict[str, str]]:
+    def maps(self, name: str) -> list[dict[str, Any]]:
         """A column of maps; an empty one for null, and everywhere in a table that does not have the column."""
         if name not in self.table.column_names or self.table.column(name).null_count == self.count:
             return []

@@ -46,6 +46,11 @@ class StruckProgram:
         with self._mutex:
             self._is_over = True
 
+    @property
+    def is_running(self) -> bool:
+        """See `Handle`."""
+        return self._program.is_running
+
     def hold(self, _for_ns: int) -> Callable[[bool], None] | None:
         """SIGSTOP to the process and its group."""
         if not self._program.signal(signal.SIGSTOP):

@@ -49,6 +49,11 @@ class StruckProcesses:
         self._is_preparing = False
         self._is_awaited = False
 
+    @property
+    def is_running(self) -> bool:
+        """See `Handle`."""
+        return self._number is not None and self._workers.pid(self._number) != 0
+
     def hold(self, for_ns: int) -> Callable[[bool], None] | None:
         """SIGSTOP, with a waker beside the process that lets it go on if we cannot."""
         pid = 0 if self._number is None else self._workers.pid(self._number)

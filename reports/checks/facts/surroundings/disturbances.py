@@ -9,20 +9,36 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from lockref.words import ABSENT, Kind
 from reports.checks.facts.clocks import FOREVER
-from reports.checks.facts.columns import Codes, Events, Flags, Ints
+from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
 
-CLOCK_KINDS = frozenset({"drift", "offset", "step", "freeze", "suspend"})
+CLOCK_KINDS = frozenset({"drift", "offset", "step", "freeze", "slew", "suspend"})
 PAUSE_KINDS = frozenset({"pause", "suspend"})
+
+STRUCK: Final = "fault"
+IDLE: Final = "idle:"
+"""Before the kind of a fault: its strikes that changed nothing."""
+
+FAULT_SITUATIONS: Final[dict[str, frozenset[str] | None]] = {
+    "partition": frozenset({"partition"}),
+    "clock_fault": CLOCK_KINDS,
+    "crash": frozenset({"crash"}),
+    STRUCK: None,
+}
+"""Situations that only faults bring about: of which kinds; None for any."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Disturbances:
-    """One entry per FAULT or CLOCK row. kind and phase are codes into `kinds` and `phases`; -1 for none."""
+    """One entry per FAULT or CLOCK row.
+
+    kind, phase and fault are codes into `kinds`, `phases` and `faults`; -1 for none.
+    """
 
     row: Ints
     run: Ints
@@ -33,6 +49,7 @@ class Disturbances:
     fault: Ints
     kinds: list[str]
     phases: list[str]
+    faults: list[str]
 
     def are(self, kinds: frozenset[str], *phases: str) -> Flags:
         """True for rows of these kinds (and phases, where given)."""
@@ -41,6 +58,33 @@ class Disturbances:
         if phases:
             found &= np.isin(self.phase, [code for code, name in enumerate(self.phases) if name in phases])
         return found
+
+    def strikes_that_mattered(self, runs: Runs) -> Flags:
+        """True for each strike that changed something: the rows by which a fault begins or fires.
+
+        A run says how often each of its faults changed something (`fault_effects`), not at which strike: as many of the
+        first ones count. A fault of which it does not say is taken to have changed something each time.
+        """
+        struck = self.are(frozenset(self.kinds), "begin", "fired")
+        effects = runs.maps("fault_effects")
+        if not any(effects):
+            return struck
+        rows = np.flatnonzero(struck)
+        key = self.run[rows] * (len(self.faults) + 1) + self.fault[rows] + 1
+        distinct, first, inverse, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+        allowed = count.copy()
+        for position, row in enumerate(rows[first].tolist()):
+            known = effects[int(self.run[row])]
+            name = self.faults[int(self.fault[row])] if self.fault[row] >= 0 else None
+            if name in known:
+                allowed[position] = known[name]
+        order = np.argsort(key, kind="stable")
+        place = np.empty(len(rows), dtype=np.int64)
+        place[order] = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+        assert len(distinct) == len(allowed), "each fault of each run is asked once"
+        mattered = np.zeros(len(struck), dtype=np.bool_)
+        mattered[rows] = place < allowed[inverse.reshape(-1)]
+        return mattered
 
     # The disturbances of one process. A query costs as much as these are many, however many runs are judged at once.
 
@@ -176,6 +220,7 @@ def find_disturbances(events: Events) -> Disturbances:
         fault=fault,
         kinds=list(kinds),
         phases=list(phases),
+        faults=list(faults),
     )
 
 
