@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from lockref.runtime import NS_PER_S
 from sim.faults.fault import WRITE_OPS, Cut, Fault, Interference, RequestFault, Treatment
-from sim.faults.network import has_landed, hides_something
+from sim.faults.network import hides_something
 from sim.faults.quantities import Count, Duration, InFile
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ class GhostWrite(RequestFault):
         in_flight.is_reply_lost = True
 
     def on_applied(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> None:
-        if has_landed(reply):
-            armed.has_mattered()
+        # Refused or not: the write was missing when its caller waited for it, as a lost request is.
+        armed.has_mattered()
 
     @classmethod
     def draw(cls, drawing: Drawing) -> dict[str, Any]:

@@ -85,12 +85,17 @@ def test_a_retry_that_hears_the_same_has_not_mattered() -> None:
     assert len(scene.rows(Kind.APPLIED)) == 2
 
 
-def test_a_ghost_that_its_condition_stops_has_not_mattered() -> None:
-    """ghost_write: somebody else has created the object meanwhile, so that the late write changes nothing."""
+def test_a_ghost_that_its_condition_stops_has_mattered() -> None:
+    """ghost_write: n1's write was missing while n1 waited, so that n2 won; when it arrives, the store refuses it."""
     scene = Scene(FaultPlan.of(GhostWrite(id="f", client="n1", by_ns=500 * MS)))
     for name in ("n1", "n2"):
         scene.client(name, lambda _node, store: store.put_if_absent(KEY, body("a")))
-    assert scene.run(linger_ms=1000).counts() == (1, 1, 0)
+    assert scene.run(linger_ms=1000).counts() == (1, 1, 1)
+
+
+def test_a_ghost_that_never_arrives_has_not_mattered() -> None:
+    """ghost_write on a network that loses everything: no store ever answers it."""
+    assert one_write(GhostWrite(id="f", by_ns=S), network=NetworkModel(loss=1.0)).counts() == (1, 1, 0)
 
 
 def test_a_stale_read_of_what_has_not_changed_has_not_mattered() -> None:
