@@ -48,6 +48,7 @@ _RUNS_TYPES: dict[pa.DataType, T.DataType] = {
     pa.bool_(): T.BooleanType(),
     pa.list_(pa.string()): T.ArrayType(T.StringType()),
     pa.map_(pa.string(), pa.string()): T.MapType(T.StringType(), T.StringType()),
+    pa.map_(pa.string(), pa.int64()): T.MapType(T.StringType(), T.LongType()),
 }
 _FOOTER_TYPES: dict[pa.DataType, T.DataType] = {
     **_RUNS_TYPES,
