@@ -18,6 +18,7 @@ from reports.checks.spec import CLAUSES
 from scenarios.definition.faults import FAULT_KINDS, named_in
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
 from sim.faults.quantities import Quantity
+from sim.faults.stores import ObjectFault
 from sim.services.hosting import OPERATOR
 
 _CLIENT = re.compile(r"n[0-9]+(-child)*")
@@ -112,6 +113,12 @@ def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
             elif holds is Quantity.MEMBERS and name not in reachable:
                 expected = _alternatives([clients, *scenario.nodes, *services])
                 yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, sorted(reachable))}"
+        if issubclass(fault.fault_type, ObjectFault) and getattr(fault, "service", None) == RESOURCE_NAME:
+            # Nobody could say then whose effect an object is: the clauses on effects would accuse a writer.
+            yield (
+                (*here, "service"),
+                f"is {RESOURCE_NAME!r}; {fault.kind} changes objects of a store, not of the protected resource",
+            )
         if fault.id is not None and fault.id in ids:
             yield (*here, "id"), f"is {fault.id!r} a second time; ids are unique"
         if fault.id is not None:

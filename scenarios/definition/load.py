@@ -69,6 +69,14 @@ def _nearest(path: Path) -> str:
     return f".{near}" if near else ""
 
 
+def is_own_file(path: str) -> bool:
+    """True if the name that `load_scenario` takes means a file of the user's, not one of the catalogue.
+
+    Errors: ConfigError if there is no such scenario.
+    """
+    return _find(Path(path)).resolve().parent != CATALOGUE.resolve()
+
+
 def catalogue() -> list[Path]:
     """The scenario files that come with lockref, by name."""
     return sorted(CATALOGUE.glob("*.yaml"))

@@ -117,6 +117,20 @@ def test_two_protocols_on_one_object_are_no_scenario_for_either(capsys: pytest.C
     assert run(["sim", "p01", "--provider", "hudi", "--seeds", "1..3"]) == 1
 
 
+def test_a_file_that_does_not_apply_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The user's own file asked for something, and nothing was judged: exit 2, beside others that hold, too."""
+    monkeypatch.chdir(tmp_path)
+    plain = "tests.quality.planted.strangers:PlainLock"
+    file = tmp_path / "mixed.yaml"
+    file.write_text("version: 1\nname: mixed\nclients: 2\nduration: 20s\nproviders: {n1: hudi}\n")
+    assert run(["sim", str(file), "--provider", plain, "--seeds", "1"]) == 2
+    assert "record_format" in capsys.readouterr().err
+    assert run(["sim", str(file), "e01", "--provider", plain, "--seeds", "1"]) == 2
+    assert "1 scenario could not be run: mixed" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("habit", ["RenewsFiveTimesAsOften", "RenewsTenTimesAsOften", "RenewsRarely", "GivesNoTokens"])
 @pytest.mark.parametrize("scenario", ["h15", "e07", "u09", "e05", "h19"])
 def test_no_scenario_counts_the_habits_of_the_reference(scenario: str, habit: str) -> None:

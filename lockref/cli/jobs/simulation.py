@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from reports.checks.verdicts import counted
 from scenarios import interrupts
 from scenarios.campaign import Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
-from scenarios.definition.load import catalogue, load_scenario
+from scenarios.definition.load import catalogue, is_own_file, load_scenario
 from scenarios.failures import FailureStore
 from scenarios.runs import RunFolder, provenance, unfinished_runs
 from scenarios.worlds.mixture import inapplicable
@@ -72,7 +72,9 @@ def simulate(
     all_results: list[Results] = []
     with _folder(about, resume=resume, console=console) as folder:
         parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
-        skipped = _skipped(console, loaded.values(), spec)
+        misfits = _misfits(loaded, spec)
+        skipped = _skipped(console, loaded, misfits, spec)
+        errors |= _refused(console, loaded, misfits, spec)
         campaigns = {
             name: Campaign(
                 scenario=scenario,
@@ -83,7 +85,7 @@ def simulate(
                 not_demanded=scenario.not_demanded(spec.stands_on) if take_all else frozenset(),
             ).checkpointed(parts[name].path, sources)
             for name, scenario in loaded.items()
-            if scenario.name not in skipped
+            if name not in misfits
         }
         running = run_campaigns(
             list(campaigns.values()),
@@ -129,12 +131,34 @@ def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
     return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
 
 
-def _skipped(console: Console, scenarios: Iterable[Scenario], spec: ProviderSpec) -> dict[str, str]:
-    """By name, why a scenario does not apply to the lock. Each is told."""
-    reasons = {scenario.name: reason for scenario in scenarios if (reason := inapplicable(scenario, spec))}
+def _misfits(loaded: Mapping[str, Scenario], spec: ProviderSpec) -> dict[str, str]:
+    """Why a scenario does not apply to the lock, by the name that the user gave."""
+    return {name: reason for name, scenario in loaded.items() if (reason := inapplicable(scenario, spec))}
+
+
+def _skipped(
+    console: Console, loaded: Mapping[str, Scenario], misfits: Mapping[str, str], spec: ProviderSpec
+) -> dict[str, str]:
+    """Scenarios of the catalogue that do not apply to the lock, with the reason. Each is told, and is no failure."""
+    reasons = {loaded[name].name: reason for name, reason in misfits.items() if not is_own_file(name)}
     for name, reason in reasons.items():
         console.say(f"NOT APPLICABLE {name} under {printable(spec.name)}: {printable(reason)}")
     return reasons
+
+
+def _refused(
+    console: Console, loaded: Mapping[str, Scenario], misfits: Mapping[str, str], spec: ProviderSpec
+) -> dict[str, LockrefError]:
+    """Files of the user that do not apply to the lock: nothing was judged, so the command may not end well."""
+    errors: dict[str, LockrefError] = {
+        loaded[name].name: ConfigError(f"{name}: does not apply to {spec.name}: {reason}")
+        for name, reason in misfits.items()
+        if is_own_file(name)
+    }
+    if len(loaded) > 1:
+        for name, error in errors.items():
+            _say_error(console, name, error)
+    return errors
 
 
 def _say_error(console: Console, scenario: str, error: LockrefError) -> None:
