@@ -12,6 +12,7 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeVar, final
 
+from lockref.errors import BackendUnavailable
 from lockref.history import Recorder
 from lockref.runtime import ThreadRuntime
 from scenarios.injection.carriage import Carriage
@@ -98,8 +99,20 @@ class PlanAtWork:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it on the loop, and wait for its end. From any other thread."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(_PATIENCE_S)
+        """Do it on the loop, and wait for its end. From any other thread.
+
+        Raises BackendUnavailable if the loop is stuck, for example in a decoder that never ends.
+        """
+        asked = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return asked.result(_PATIENCE_S)
+        except TimeoutError as error:
+            if asked.done():
+                raise
+            raise BackendUnavailable(
+                f"the endpoints before the store did not answer within {_PATIENCE_S:g} s; does a decoder never end? "
+                "What was recorded until then is kept"
+            ) from error
 
     def begin(self) -> int:
         """The run begins: instants count from now on. Returns now, on the host's monotonic clock."""
