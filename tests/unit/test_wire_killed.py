@@ -46,6 +46,8 @@ def test_a_killed_run_is_judged_on_the_locks_that_it_had_seen(tmp_path: Path, is
         end = datetime.fromtimestamp(run._runtime.wall_ns() // NS_PER_S + 600, tz=UTC).isoformat()
         record = {"generation": 1, "expires_at": end, "owner": "a"}
         version = asks(run, "n1", "PUT", "t/lock.json", record, if_none_match="*")
+        # The lock is named at once; how long it is promised is written at the next look.
+        assert dict(load_history(tmp_path)[1]["lock_protocols"][0].as_py()) == {"bucket/t/lock.json": "wire"}
         asks(run, "n1", "PUT", "state/x")
         run._look()
         condition = {"if_match": version}
