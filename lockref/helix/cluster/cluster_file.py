@@ -191,6 +191,9 @@ class _Reader:
                 )
                 self._values.wrong(path, words)
         elif count != REPLICAS and replicas != int(count):
+            # Where a state below the top one has the count R, replicas counts its instances too (MasterSlave's SLAVE).
+            if REPLICAS in model.counts.values() and 0 < int(count) < replicas:
+                return locks, replicas
             given = f"is {replicas}" if "replicas" in found else "is missing, which means 1"
             self._values.wrong(path, f"{given}; the top state {model.top} has the count {count}, expected {count}")
         return locks, replicas

@@ -715,3 +715,12 @@ def test_a_damaged_file_gives_a_cluster_or_located_problems(line: int, damage: s
         is_refused = False
     assert is_refused == bool(found)
     assert all(each.location.line and "\n" not in each.message for each in found)
+
+
+def test_replicas_of_a_model_with_slaves_count_the_slaves_too():
+    """MasterSlave with 3 replicas: one master holds the lock, the state with the count R fills the rest."""
+    text = edited(STATE_MODEL + CONSTRAINTS, "    stateModel: {name: MasterSlave}\n")
+    resource = parse_cluster(text.replace("replicas: 1", "replicas: 3")).resources[0]
+    assert resource.replicas == 3
+    group = LockGroup(name=resource.name, locks=("l_0",), replicas=resource.replicas, model=resource.model)
+    assert group.per_lock(3) == 1
