@@ -13,12 +13,14 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from typing import Protocol, TypeVar
 
-from lockref.errors import ConfigError
+from lockref.errors import BackendUnavailable, ConfigError
+from scenarios.supervised import ending_of
 from scenarios.worlds.processes.orphans import end_with_parent
 
 Piece = TypeVar("Piece")
@@ -56,26 +58,42 @@ class Processes:
         self._count = count
 
     def map(self, work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Generator[Answer, None, None]:
-        """See `Executor`. Raises ConfigError if a worker dies."""
+        """See `Executor`. Raises BackendUnavailable, with how it ended, if a worker process dies."""
         # Spawned, not forked: the caller may have threads (Spark starts in one).
         context = multiprocessing.get_context("spawn")
         waiting = iter(pieces)
-        with ProcessPoolExecutor(self._count, mp_context=context, initializer=_begin_worker) as pool:
-            try:
-                begun: deque[Future[Answer]] = deque()
-                for piece in itertools.islice(waiting, self._count * AHEAD):
-                    begun.append(pool.submit(work, piece))
-                while begun:
-                    yield begun.popleft().result()
-                    for piece in itertools.islice(waiting, self._count * AHEAD - len(begun)):
+        before = set(multiprocessing.active_children())
+        workers: list[BaseProcess] = []
+        try:
+            with ProcessPoolExecutor(self._count, mp_context=context, initializer=_begin_worker) as pool:
+                try:
+                    begun: deque[Future[Answer]] = deque()
+                    for piece in itertools.islice(waiting, self._count * AHEAD):
                         begun.append(pool.submit(work, piece))
-            except BrokenProcessPool as error:
-                raise ConfigError(
-                    "a simulating process died; a provider made in code must be importable there: "
-                    "name it as 'module:Class' or run with one process"
-                ) from error
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                    workers = [process for process in multiprocessing.active_children() if process not in before]
+                    while begun:
+                        yield begun.popleft().result()
+                        for piece in itertools.islice(waiting, self._count * AHEAD - len(begun)):
+                            begun.append(pool.submit(work, piece))
+                except BrokenProcessPool:
+                    # The pool has reaped its processes then, so all of them have an exit code.
+                    pool.shutdown(wait=True)
+                    raise
+                finally:
+                    pool.shutdown(wait=False, cancel_futures=True)
+        except BrokenProcessPool as error:
+            raise BackendUnavailable(
+                f"a simulating process {_ending_among(workers)} before it had an answer; did the lock under test end "
+                "it, or something outside kill it? A provider that was made in code must be importable there: name it "
+                "as 'module:Class', or run with one process"
+            ) from error
+
+
+def _ending_among(workers: Sequence[BaseProcess]) -> str:
+    """How the first of a pool's processes ended. The pool ends the others with SIGTERM."""
+    codes = [worker.exitcode for worker in workers]
+    told = [code for code in codes if code not in (None, -signal.SIGTERM)]
+    return ending_of(next((code for code in told if code), 0 if told else None))
 
 
 def executor_for(processes: int, pieces: int) -> Executor:

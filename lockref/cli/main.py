@@ -19,6 +19,7 @@ import click
 import lockref
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError, did_you_mean
 from scenarios import interrupts
+from scenarios.supervised import supervised
 
 # Name -> (module, one line for --help). The line is here so that listing the
 # commands imports none of them.
@@ -41,6 +42,8 @@ COMMANDS = {
     "providers": ("providers", "List the locks that can be put to the test."),
 }
 
+_RUN_LOCKS = ("sim", "replay", "bench", "evaluate", "scenario", "cluster")
+"""Commands in whose own process a lock under test runs, and which it can end. `wire` starts its program apart."""
 
 _MACHINE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 """What the machine refuses us, wherever it does: the environment's fault (exit 5), none of ours."""
@@ -145,5 +148,6 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def main() -> None:
-    """The console script."""
-    sys.exit(run())
+    """The console script. A command that runs a stranger's lock in its own process is watched from outside."""
+    command = next((word for word in sys.argv[1:] if word in COMMANDS), "")
+    sys.exit(supervised(run) if command in _RUN_LOCKS else run())

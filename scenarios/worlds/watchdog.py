@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from lockref.errors import ConfigError
+from scenarios.supervised import tell_exit_code
 from sim.kernel.kernel import Kernel
 
 TICK_S = 4.0
@@ -66,6 +67,7 @@ def ends_stuck_steps(kernel: Kernel, name: str) -> Iterator[None]:
         if interrupts > _INTERRUPTS_MAX:
             sys.stderr.write(f"lockref: {message}, and must not catch BaseException\n")
             sys.stderr.flush()
+            tell_exit_code(ConfigError.exit_code)
             _end_process(ConfigError.exit_code)
         raise StuckError(message)
 

@@ -21,6 +21,7 @@ from lockref.ports import Channel, Reply, Request
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.words import Outcome
 from scenarios.injection.session import Injection
+from scenarios.supervised import ending_of
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.worlds.host_watch import HostWatch
 from scenarios.worlds.processes.companions import NodeTask
@@ -377,7 +378,7 @@ class Workers:
             number=number,
             clients=self._jobs[number - 1].names,
             at_ns=at_ns,
-            ending=ending or _ending(process.exitcode),
+            ending=ending or ending_of(process.exitcode),
             stderr_end=" | ".join(line.strip() for line in lines[-STDERR_LINES:])[-STDERR_CHARS_MAX:],
         )
 
@@ -386,17 +387,6 @@ def _stderr_of(spool: Path, part: int) -> str:
     with suppress(OSError):
         return _stderr_file(spool, part).read_text(encoding="utf-8", errors="replace")
     return ""
-
-
-def _ending(code: int | None) -> str:
-    if code is None:
-        return "hung up"
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
 
 
 def _several(names: Sequence[str]) -> str:
