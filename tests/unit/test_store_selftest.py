@@ -98,7 +98,7 @@ def test_a_store_that_refuses_or_does_not_answer_is_unavailable(outcome):
     with pytest.raises(BackendUnavailable) as caught:
         ensure_usable(store, "p", address="s3://here", patience_ns=2 * NS_PER_MS)
     message = str(caught.value)
-    assert all(part in message for part in ("s3://here", "ms in all", "why not"))
+    assert all(part in message for part in ("s3://here", " in all", "why not"))
     assert "\n" not in message
 
 
