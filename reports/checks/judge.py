@@ -173,7 +173,7 @@ def _judge(case: Case) -> Judgement:
             excused=[(_runs_without(case, case.tenures.run), NO_BELIEF)],
         ),
         Ruling(
-            check_effect_exclusion(case.events, truth, operations, case.effects),
+            check_effect_exclusion(case),
             excused=[(_runs_without(case, case.effects.run), NO_EFFECT)],
         ),
         Ruling(check_early_takeover(truth, case.disturbances), excused=[*untimed, *unreadable], undecided=holed),

@@ -18,6 +18,7 @@ import pyarrow as pa
 from lockref.history import CHILD_SUFFIX
 from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.clauses.answers import grants_end, meets_another_grant
+from reports.checks.clauses.effect import find_unfenced
 from reports.checks.clauses.takeover import are_resumed
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
@@ -36,7 +37,7 @@ from reports.checks.facts.surroundings.disturbances import (
 )
 from reports.checks.facts.tenures import Tenures
 from reports.checks.facts.waits import while_holding
-from reports.checks.verdicts import COMMIT, GRANT
+from reports.checks.verdicts import COMMIT, GRANT, UNFENCED
 
 SITUATIONS: Final[dict[str, str]] = {
     GRANT: "a client became owner",
@@ -85,7 +86,7 @@ REACH_SCHEMA: Final = pa.schema(
         pa.field("count", pa.int64(), nullable=False),
     ]
 )
-"""Every run with every situation of `SITUATIONS`, zeros included; `fault:` and `idle:` rows only where they happened.
+"""Every run with every situation of `SITUATIONS`, zeros included; faults and `UNFENCED` only where they happened.
 
 `idle:<kind>` counts the strikes of a kind that changed nothing."""
 
@@ -170,8 +171,20 @@ def reach_table(case: Case) -> pa.Table:
         schema=REACH_SCHEMA,
     )
     idle = disturbances.are(frozenset(disturbances.kinds), "begin", "fired") & ~mattered
-    return pa.concat_tables(
-        [fixed, _fault_rows(truth, disturbances, mattered, "fault:"), _fault_rows(truth, disturbances, idle, IDLE)]
+    struck = [_fault_rows(truth, disturbances, mattered, "fault:"), _fault_rows(truth, disturbances, idle, IDLE)]
+    return pa.concat_tables([fixed, *struck, _unfenced_rows(case)])
+
+
+def _unfenced_rows(case: Case) -> pa.Table:
+    """Late writes that only a token could have refused, of locks that show none."""
+    run, counts = np.unique(case.effects.run[find_unfenced(case)], return_counts=True)
+    return pa.table(
+        [
+            pa.array(case.runs.number[run]),
+            pa.array([UNFENCED] * len(run), pa.string()),
+            pa.array(counts.astype(np.int64)),
+        ],
+        schema=REACH_SCHEMA,
     )
 
 

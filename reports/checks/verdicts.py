@@ -37,6 +37,9 @@ GRANT: Final = "grant"
 COMMIT: Final = "commit"
 """The situation without which a run proves nothing, demanded or not."""
 
+UNFENCED: Final = "late_write_without_token"
+"""A late write that only a token could have refused, of a lock that shows none: it is counted, and S4 holds."""
+
 DAMAGE_TOLD_MAX: Final = 5
 """So many damaged runs are named in a notice; the others are only counted."""
 
@@ -97,6 +100,7 @@ class Counts:
             *damage,
             *cut,
             *self._idle_faults(),
+            *self._unfenced,
             *outage_notices(self.answers),
             *turnout_notices(self.speeds),
         ]
@@ -114,6 +118,16 @@ class Counts:
                 if kind not in told and f"fault:{kind}" not in situations
             ]
         return found
+
+    @property
+    def _unfenced(self) -> list[str]:
+        runs, writes = self.reach.get(UNFENCED, (0, 0))
+        if not writes:
+            return []
+        return [
+            f"{counted(writes, 'write')} in {counted(runs, 'run')} left under a good grant and landed after a later "
+            "grant's write: the lock shows no token by which the resource could refuse them (not counted as S4)"
+        ]
 
     @property
     def judged(self) -> set[str]:

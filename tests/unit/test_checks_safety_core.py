@@ -10,7 +10,7 @@ import pytest
 from lockref.words import Kind, Op, Outcome
 from reports.checks import VERDICT_SCHEMA, judge
 from reports.checks.rulings import Ruling, Violations, verdict_table
-from tests.histories import Held, History, tables, verdict
+from tests.histories import Held, History, summarised, tables, verdict
 
 
 def two_tenures(*, is_simulated: bool = True) -> History:
@@ -206,6 +206,57 @@ def test_a_late_write_without_tokens_is_harm_by_chain_order():
     h.effect(b, at=5)
     h.effect(a, at=6)
     assert h.verdict("S4")["witness"]["text"].endswith("an earlier grant than one accepted before")
+
+
+def kept_by_the_network(*, said_yes: int, token: int | None = None, shown: int | None = None) -> History:
+    """n1's guard says yes once more, its write lands at 30; n2 was granted the lock at 22 and wrote at 25."""
+    h = History()
+    a = h.granted("n1", call=0, applied=2, returned=3, token=token, valid_for=18)
+    h.believes(a, 3, said_yes)
+    b = h.granted("n2", call=10, applied=22, returned=23, token=shown)
+    h.believes(b, 23, 25)
+    h.effect(b, at=25, op=Op.WRITE)
+    h.effect(a, at=30, op=Op.WRITE, attempt=1)
+    return h
+
+
+def test_a_tokenless_write_that_left_under_its_grant_is_counted_and_no_violation():
+    """S4: the network kept it, and without a token nothing could refuse it; the verdict tells of it."""
+    h = kept_by_the_network(said_yes=19)
+    assert h.verdict("S4")["verdict"] == "held"
+    summary = summarised(h)
+    assert summary.reach["late_write_without_token"] == (1, 1)
+    assert any("1 write in 1 run left under a good grant" in notice for notice in summary.notices)
+
+
+@pytest.mark.parametrize(
+    "h",
+    [
+        pytest.param(kept_by_the_network(said_yes=21), id="left after its validity"),
+        pytest.param(kept_by_the_network(said_yes=24), id="left after the hand-off"),
+        pytest.param(kept_by_the_network(said_yes=19, token=1, shown=2), id="the lock shows tokens"),
+        pytest.param(kept_by_the_network(said_yes=19, shown=2), id="one grant shows a token"),
+    ],
+)
+def test_a_late_write_that_its_lock_could_have_stopped_is_harm(h):
+    """S4: what left outside its own grant, and what a token could have refused, is a violation."""
+    assert h.verdict("S4")["verdict"] == "violated"
+    assert "late_write_without_token" not in summarised(h).reach
+
+
+def test_a_writer_that_was_paused_between_the_guards_yes_and_its_write_is_not_excused():
+    """S4: the pause begins at the instant of the yes, so the write left only after it, outside its grant."""
+    h = kept_by_the_network(said_yes=19)
+    h.fault("n1", 19, "pause", "begin")
+    h.fault("n1", 29, "pause", "end")
+    assert h.verdict("S4")["verdict"] == "violated"
+
+
+def test_a_writer_that_is_paused_after_its_write_has_left_is_excused():
+    """S4: a pause that begins later finds the write under way."""
+    h = kept_by_the_network(said_yes=19)
+    h.fault("n1", 20, "pause", "begin")
+    assert h.verdict("S4")["verdict"] == "held"
 
 
 def test_a_rejected_late_write_is_not_harm():

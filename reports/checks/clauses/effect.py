@@ -5,6 +5,10 @@ after one of a later grant? No clock bound excuses it. "Earlier" is told by the
 token where the lock gives one *and* by the grant's place in the chain, since a
 broken lock may hand out tokens that say nothing; where neither is known, by
 the order in which the acquires returned.
+
+One late write is no lock's fault: it left while its grant was good, the network
+kept it, and it carries no token by which the resource could refuse it. It is
+counted, and breaks nothing (`find_unfenced`).
 """
 
 from __future__ import annotations
@@ -13,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from lockref.words import ABSENT
+from lockref.words import ABSENT, Kind, Op
+from reports.checks.clauses.loss_notice import clock_allowance_ns
+from reports.checks.facts.case import Case
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
 from reports.checks.facts.effects import Effects
 from reports.checks.facts.operations import Operations
@@ -32,11 +38,88 @@ REASONS = (
 )
 
 
-def check_effect_exclusion(events: Events, truth: Truth, operations: Operations, effects: Effects) -> Violations:
+def check_effect_exclusion(case: Case) -> Violations:
     """S4: accepted writes follow the order of grants, each on the state before it, each of a real grant.
 
     A write that was seen on the wire is judged by one question: did its client hold the lock then?
     """
+    events, effects = case.events, case.effects
+    accepted, reason = _reasons(case.truth, case.operations, effects)
+    group = effects.group[accepted]
+    is_bad = reason >= 0
+    is_bad[np.isin(accepted, find_unfenced(case))] = False
+    bad = np.flatnonzero(is_bad)
+    assert not effects.is_accepted.size or bool(np.all(effects.is_accepted[accepted[bad]])), (
+        "a refused write harms nobody"
+    )
+
+    def witness(index: int) -> dict[str, Any]:
+        position = int(bad[index])
+        row = effects.row[accepted[position]]
+        shown = [*_context(group, position), position]
+        return {
+            "text": f"the resource accepted {REASONS[int(reason[position])]}",
+            "kind": KINDS[int(reason[position])],
+            "lock": events.text("lock", int(events.codes("lock")[row])),
+            "effects": [describe_effect(events, effects, int(accepted[which])) for which in shown],
+        }
+
+    return Violations(clause="S4", run=effects.run[accepted[bad]], at_ns=effects.at_ns[accepted[bad]], witness=witness)
+
+
+def find_unfenced(case: Case) -> Ints:
+    """Positions in the effects: late writes of locks without tokens that left while their own grant was good.
+
+    A write leaves at the guard's yes before it, in a simulation of blind writes: nothing but a pause that begins at
+    that instant comes between the two. Where the sending is not known so, the write is not among these.
+    """
+    effects, truth, grants = case.effects, case.truth, case.truth.grants
+    accepted, reason = _reasons(truth, case.operations, effects)
+    late: Ints = accepted[(reason == STALE_GRANT) & (effects.grant[accepted] >= 0)]
+    if len(late) == 0:
+        return late
+    events, row = case.events, effects.row[late]
+    shows = np.unique(events.lock_key[events.integers("token") != ABSENT])
+    is_simulated = np.array([world != "real" for world in case.runs.texts("world")], dtype=np.bool_)
+    fit = ~np.isin(events.lock_key[row], shows) & is_simulated[effects.run[late]]
+    late = late[fit & (events.numbers("op")[row] == Op.WRITE)]
+    guard = _guards_before(events, effects.row[late])
+    late, guard = late[guard >= 0], guard[guard >= 0]
+    grant, sent_ns = effects.grant[late], events.integers("at_ns")[guard]
+    until = grants.valid_until_true_ns[grant]
+    is_good = (until == ABSENT) | (sent_ns <= until + clock_allowance_ns(truth, grant))
+    is_good &= (grants.end_lo_ns[grant] == ABSENT) | (sent_ns < grants.end_lo_ns[grant])
+    is_good &= sent_ns >= grants.begin_lo_ns[grant]
+    node = events.codes("node")[effects.row[late]]
+    kept = [
+        one
+        for one in np.flatnonzero(is_good).tolist()
+        if not case.disturbances.pauses_at(
+            int(effects.run[late[one]]), int(node[one]), int(sent_ns[one]), after_row=int(guard[one])
+        )
+    ]
+    unfenced: Ints = late[kept]
+    return unfenced
+
+
+def _guards_before(events: Events, rows: Ints) -> Ints:
+    """Per EFFECT row, the guard's yes that let this write go: that of the same number in its tenure. -1 for none."""
+    yes = events.rows(Kind.BELIEVED)
+    yes = yes[events.numbers("op")[yes] == Op.GUARD]
+    key = events.request_keys(yes)
+    order = np.argsort(key, kind="stable")
+    yes, key = yes[order], key[order]
+    wanted = events.request_keys(rows)
+    place = np.searchsorted(key, wanted) + np.maximum(events.integers("attempt")[rows], 1) - 1
+    is_known = (wanted >= 0) & (place < np.searchsorted(key, wanted, side="right"))
+    found = np.full(len(rows), -1, dtype=np.int64)
+    found[is_known] = yes[place[is_known]]
+    found[found > rows] = -1
+    return found
+
+
+def _reasons(truth: Truth, operations: Operations, effects: Effects) -> tuple[Ints, Ints]:
+    """The accepted writes, and for each what speaks against it: one of `REASONS`, or -1."""
     accepted = np.flatnonzero(effects.is_accepted)
     group = effects.group[accepted]
     reason = np.full(len(accepted), -1, dtype=np.int64)
@@ -60,23 +143,7 @@ def check_effect_exclusion(events: Events, truth: Truth, operations: Operations,
     numbered = np.flatnonzero(token != ABSENT)
     reason[numbered[below_earlier_maximum(group[numbered], token[numbered])]] = STALE_TOKEN
     reason[effects.is_outside[accepted] & truth.knows_rows(effects.row[accepted])] = OUTSIDE
-    bad = np.flatnonzero(reason >= 0)
-    assert not effects.is_accepted.size or bool(np.all(effects.is_accepted[accepted[bad]])), (
-        "a refused write harms nobody"
-    )
-
-    def witness(index: int) -> dict[str, Any]:
-        position = int(bad[index])
-        row = effects.row[accepted[position]]
-        shown = [*_context(group, position), position]
-        return {
-            "text": f"the resource accepted {REASONS[int(reason[position])]}",
-            "kind": KINDS[int(reason[position])],
-            "lock": events.text("lock", int(events.codes("lock")[row])),
-            "effects": [describe_effect(events, effects, int(accepted[which])) for which in shown],
-        }
-
-    return Violations(clause="S4", run=effects.run[accepted[bad]], at_ns=effects.at_ns[accepted[bad]], witness=witness)
+    return accepted, reason
 
 
 def _lost_updates(effects: Effects, accepted: Ints) -> Flags:

@@ -31,6 +31,7 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import renumber
+from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
 
 TOO_LATE, NOT_REPORTED, WITHOUT_CAUSE = range(3)
@@ -103,9 +104,9 @@ def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
     return Violations(clause="L4", run=operations.run[operation], at_ns=at_ns, witness=witness), hidden
 
 
-def _allowance_ns(case: Case, grant: Ints) -> Ints:
-    """Per grant: how far the holder's clock may be off at its deadline."""
-    truth, grants = case.truth, case.truth.grants
+def clock_allowance_ns(truth: Truth, grant: Ints) -> Ints:
+    """Per grant: how far the holder's clock may be off at its deadline, in nanoseconds."""
+    grants = truth.grants
     run = grants.run[grant]
     span = np.where(
         grants.valid_until_true_ns[grant] == ABSENT, 0, grants.valid_until_true_ns[grant] - grants.begin_lo_ns[grant]
@@ -127,7 +128,7 @@ def _believed_too_late(case: Case) -> _Found:
     known = np.flatnonzero(case.grant_of_tenure >= 0)
     grant = case.grant_of_tenure[known]
     end = grants.valid_until_true_ns[grant]
-    late = (end != ABSENT) & (tenures.last_ns[known] > end + _allowance_ns(case, grant))
+    late = (end != ABSENT) & (tenures.last_ns[known] > end + clock_allowance_ns(case.truth, grant))
     known, end = known[late], end[late]
     return _Found(TOO_LATE, tenures.operation[known], tenures.last_ns[known], end, tenures.last_row[known])
 
@@ -141,7 +142,7 @@ def _not_reported(case: Case, bounds: Bounds) -> _Found:
         return _nothing(NOT_REPORTED)
     grant, run = operations.grant[acquires], operations.run[acquires]
     end = grants.valid_until_true_ns[grant]
-    due = np.where(end == ABSENT, 0, end + _allowance_ns(case, grant)) + bounds.request_ns[run]
+    due = np.where(end == ABSENT, 0, end + clock_allowance_ns(case.truth, grant)) + bounds.request_ns[run]
     reported = _first_rows(case, (Op.NONE,))[acquires]
     at = case.events.integers("at_ns")
     reported_ns = np.where(reported >= 0, at[np.maximum(reported, 0)], FOREVER)

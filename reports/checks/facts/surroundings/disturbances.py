@@ -138,6 +138,12 @@ class Disturbances:
             for begin in here[begins[here]].tolist()
         )
 
+    def pauses_at(self, run: int, node: int, at_ns: int, *, after_row: int) -> bool:
+        """True if a pause of this node began at this instant, after a row."""
+        here = self.on(run, node)
+        begins, _ = self._are_pauses
+        return bool(np.any((self.row[here] > after_row) & begins[here] & (self.at_ns[here] == at_ns)))
+
     def pauses(self) -> list[tuple[int, int, int, int]]:
         """Run, node, begin and end of every pause; FOREVER where it does not end."""
         begins, _ = self._are_pauses
