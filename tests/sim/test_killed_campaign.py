@@ -61,7 +61,7 @@ def test_a_killed_campaign_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     whole = told(fresh)
-    assert whole["notices"] == []
+    assert not any("resumed: " in notice for notice in whole["notices"])  # type: ignore[attr-defined]
     for name in ("digest", "runs", "verdict", "clauses", "failures"):
         assert resumed[name] == whole[name]
     assert not list(tmp_path.glob(".lockref/runs/latest/chunks"))
