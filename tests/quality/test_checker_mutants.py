@@ -57,6 +57,7 @@ ABOUT = {
     "clauses.commits": (test_checks_commits,),
     "facts.commits": (test_checks_commits,),
     "clauses.fairness": (test_checks_fairness,),
+    "clauses.gaps": (test_checks_liveness, test_checks_unasked),
     "clauses.liveness": (test_checks_liveness, test_checks_unasked),
     "clauses.loss_notice": (test_checks_loss_notice, test_checks_unasked, test_checks_liveness),
     "facts.sources.assignment": (test_checks_grant_sources, test_checks_queue_and_states),
@@ -131,9 +132,9 @@ JUDGE_MUTANTS = [
     ("facts.reentrancy", "inner[asked] = entered > gone", "inner[asked] = entered >= gone"),
     ("facts.reentrancy", "np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))", "0 * np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))"),  # noqa: E501
     ("facts.reentrancy", "& np.isin(operations.outcome, LEAVES)", ""),
-    ("clauses.liveness", "gaps.until_ns - since > limit", "gaps.until_ns - since >= 10 * limit"),
-    ("clauses.liveness", "and waited > limit[gap]:", "and waited >= limit[gap]:"),
-    ("clauses.loss_notice", "(tenures.last_ns[known] > end + _allow", "(tenures.last_ns[known] >= end + _allow"),
+    ("clauses.gaps", "np.flatnonzero(judged & (gaps.until_ns - since > limit", "np.flatnonzero(judged & (gaps.until_ns - since >= 10 * limit"),  # noqa: E501
+    ("clauses.gaps", "and waited > limit[gap]:", "and waited >= limit[gap]:"),
+    ("clauses.loss_notice", "(tenures.last_ns[known] > end + clock_allow", "(tenures.last_ns[known] >= end + clock_allow"),  # noqa: E501
     ("clauses.loss_notice", "+ bounds.request_ns[run]", ""),
     ("clauses.loss_notice", "return min(reported, until) > due + paused", "return min(reported, until) > due"),
     ("clauses.loss_notice", "until = min(over, disturbances.crashed_ns(run, node, after_row=int(operations.call_row[acquire])))", "until = over"),  # noqa: E501
@@ -145,8 +146,8 @@ JUDGE_MUTANTS = [
     ("clauses.loss_notice", "(operations.op[calls] == Op.RELEASE) & ", ""),
     ("clauses.loss_notice", "& (operations.task[calls] != operations.task[acquire])", ""),
     ("clauses.liveness", "took > bound_ns", "took > 2 * bound_ns"),
-    ("clauses.liveness", "known & ~gaps.is_holed", "known"),
-    ("clauses.liveness", "undecided=[(_runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)]", "undecided=[]"),  # noqa: E501
+    ("clauses.gaps", "known & ~gaps.is_holed", "known"),
+    ("clauses.gaps", "undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)]", "undecided=[]"),  # noqa: E501
     ("clauses.liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
     ("facts.sources.truth", "last = np.where(until < 0, stop, until + 1)", "last = np.where(until < 0, stop, until)"),
     ("facts.sources.truth", "first = np.where(until < 0, start, after + 1)", "first = start"),
@@ -193,7 +194,7 @@ JUDGE_MUTANTS = [
     ("facts.commits", "(self.outcome == Outcome.PRECONDITION_FAILED) | ", ""),
     ("facts.commits", " | (self.outcome == Outcome.REJECTED)", ""),
     ("facts.effects", "rows = rows[~is_unguarded]", "rows = rows"),
-    ("clauses.liveness", "kept = np.where(grants.lapses, last_write, valid)", "kept = last_write"),
+    ("clauses.gaps", "alive = np.where(grants.lapses, kept, valid)", "alive = kept"),
 ]  # fmt: skip
 
 TOKEN_ORDER_MUTANTS = [
@@ -272,7 +273,9 @@ def cases() -> Iterator[tuple[types.FunctionType, dict[str, object]]]:
 def _parameters(mark: pytest.Mark) -> list[dict[str, object]]:
     names = mark.args[0]
     names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    return [dict(zip(names, row if len(names) > 1 else (row,), strict=True)) for row in mark.args[1]]
+    # `pytest.param(…, id=…)` holds its values; a bare row is the values, or the only one.
+    rows = [getattr(row, "values", row if len(names) > 1 else (row,)) for row in mark.args[1]]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 CASES = list(cases())
