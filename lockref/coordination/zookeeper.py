@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import queue
+import threading  # noqa: TID251 - kazoo tells of a session in a thread of its own, whatever the Runtime is
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -125,6 +126,10 @@ class ZooKeeperChannel:
         self._pushed: queue.SimpleQueue[WatchEvent | SessionState | None] = queue.SimpleQueue()
         self._kazoo: Any = None
         self._session = 0
+        # What kazoo's own thread has told last; `_mutex` guards it, for that thread changes it at any time.
+        self._mutex = threading.Lock()
+        self._told_state = threading.Event()
+        self._identity: tuple[int, bytes] | None = None
         self._watching: tuple[int, Any] = (0, None)
         self._is_auth_refused = False
 
@@ -232,52 +237,76 @@ class ZooKeeperChannel:
         """A new session, in the place of the one before. A server that cannot be reached is tried again by kazoo."""
         if self._session or self._kazoo is None:
             self._leave()
-            log = logging.Logger("kazoo of lockref")
-            self._negotiated = _NegotiatedTimeout(log)
-            self._kazoo = KazooClient(
-                hosts=self._hosts,
-                timeout=max(call.timeout_ms, _SHORTEST_WISH_MS) / 1000,
-                auth_data=list(self._auth),
-                logger=log,
-            )
-            self._live = self._kazoo.start_async()
+            self._start(call)
+        is_told = self._told_state.wait(timeout_ns / NS_PER_S)
         if self._is_auth_refused:
             return failed(Failure.AUTH_FAILED, f"the credentials for {self._hosts} were refused")
-        if not self._live.wait(timeout_ns / NS_PER_S):
+        with self._mutex:
+            # None: the session that was told is over already.
+            identity = self._identity if is_told else None
+            self._session = identity[0] if identity is not None else 0
+        if identity is None:
             reason = f"no server of {self._hosts} answered within {timeout_ns / NS_PER_S:g} s"
             if is_without_quorum(self._hosts):
                 reason = f"{self._hosts} has no quorum, and its servers take no write"
             return TIMED_OUT._replace(reason=reason)
-        session, password = self._kazoo.client_id
-        self._session = session
+        session, password = identity
         # One for all watches of a session: one that is set twice fires once, as a server tells it.
         self._fired = self._watch(session)
-        self._kazoo.add_listener(self._listener(session))
         return Reply(Outcome.APPLIED, body=SessionBound(session, self._negotiated.timeout_ms, password))
 
-    def _listener(self, session: int) -> Any:
-        kazoo = self._kazoo
+    def _start(self, call: Call) -> None:
+        """A new client of kazoo's, which connects in a thread of its own."""
+        log = logging.Logger("kazoo of lockref")
+        self._negotiated = _NegotiatedTimeout(log)
+        self._told_state.clear()
+        kazoo = self._kazoo = KazooClient(
+            hosts=self._hosts,
+            timeout=max(call.timeout_ms, _SHORTEST_WISH_MS) / 1000,
+            auth_data=list(self._auth),
+            logger=log,
+        )
+        # Before it starts: kazoo connects first and sends the credentials then, so refused ones end a session that
+        # was open. Whoever listens later misses that, and `client_id` is None.
+        kazoo.add_listener(self._listener(kazoo))
+        kazoo.start_async()
 
+    def _listener(self, kazoo: Any) -> Any:
         def told(state: Any) -> None:
-            # kazoo connects first and sends the credentials then; to connect once more would end alike.
-            self._is_auth_refused |= kazoo.client_state == KeeperState.AUTH_FAILED
-            if session != self._session:
-                return
-            if state == KazooState.LOST:
-                self._session = 0
-                self._pushed.put(SessionState.LOST)
-            else:
-                self._pushed.put(_STATES[state])
+            with self._mutex:
+                if kazoo is not self._kazoo:
+                    return
+                # To connect once more with refused credentials would end alike.
+                self._is_auth_refused |= kazoo.client_state == KeeperState.AUTH_FAILED
+                # Only the thread that calls us changes it.
+                self._identity = kazoo.client_id if state == KazooState.CONNECTED else None
+                if self._is_auth_refused or self._identity is not None:
+                    self._told_state.set()
+                else:
+                    self._told_state.clear()
+                if self._session == 0:
+                    return
+                if state == KazooState.LOST:
+                    self._session = 0
+                    self._pushed.put(SessionState.LOST)
+                else:
+                    self._pushed.put(_STATES[state])
 
         return told
 
     def _leave(self) -> None:
         """End the session, if there is one, at once."""
-        self._session = 0
-        kazoo, self._kazoo = self._kazoo, None
-        if kazoo is not None:
+        with self._mutex:
+            self._session, self._identity = 0, None
+            kazoo, self._kazoo = self._kazoo, None
+        if kazoo is None:
+            return
+        try:
             kazoo.stop()
-            kazoo.close()
+        except errors.WriterNotClosedException:
+            # kazoo's thread hangs in a request and ends after it. Its sockets stay open for as long: `close` refuses.
+            return
+        kazoo.close()
 
     def receive(self, timeout_ns: int | None) -> object | None:
         try:

@@ -74,6 +74,7 @@ OUTCOMES: Final[tuple[StatusRow, ...]] = (
     *_rows(
         Outcome.AMBIGUOUS, "the server is not there now; the write may have landed", "ServiceUnavailable", status=503
     ),
+    StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
     StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
 )
 """Every answer of DynamoDB and what it means for a write."""

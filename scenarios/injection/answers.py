@@ -1,7 +1,8 @@
 """A server's answers: refusals that we send in its place, and what its own answers say to faults.
 
-A refusal is in the words of each cloud's protocol. The clients read a status and a code; both are those of the status
-tables in `lockref.stores`.
+A refusal is in the words of each cloud's protocol. The clients read a status and a code, by the status tables in
+`lockref.stores.clouds`. The code is one with which the cloud's own client hears what a simulated client hears
+(`sim.services.dialects.outcome_of`): so a 503 has no `SlowDown` beside it, which says that nothing was written.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ from lockref.ports import Reply
 from lockref.stores.uri import AZURE
 from lockref.words import Outcome
 from scenarios.injection.http_messages import Answer
-
-REFUSED: Final = {409: Outcome.CONFLICT, 412: Outcome.PRECONDITION_FAILED, 429: Outcome.THROTTLED}
-"""What the status of a refusal means to faults. They do not tell other statuses apart."""
+from sim.services.dialects import outcome_of
 
 _CONDITION_FAILED: Final = b"ConditionalCheckFailed"
 """DynamoDB's word for a failed condition, whose status is 400."""
@@ -28,14 +27,15 @@ _S3_CODES: Final = {
     429: "TooManyRequests",
     500: "InternalError",
     501: "NotImplemented",
-    503: "SlowDown",
+    503: "ServiceUnavailable",
 }
 _AZURE_CODES: Final = {
     403: "AuthorizationFailure",
     409: "PendingCopyOperation",
     412: "ConditionNotMet",
+    429: "TooManyRequests",
     500: "OperationTimedOut",
-    503: "ServerBusy",
+    503: "ServiceUnavailable",
 }
 """Of its codes for 409, one that means a concurrent request; others say that the object is there, or never will be."""
 _GCS_REASONS: Final = {403: "forbidden", 409: "conflict", 412: "conditionNotMet", 429: "rateLimitExceeded"}
@@ -44,6 +44,7 @@ _TABLE_ANSWERS: Final = {
     409: (400, "TransactionConflictException"),
     412: (400, "ConditionalCheckFailedException"),
     429: (400, "ThrottlingException"),
+    503: (503, "ServiceUnavailable"),
 }
 """DynamoDB refuses with 400 and a code where others have a status."""
 
@@ -53,7 +54,7 @@ def reply_of(answer: Answer) -> Reply:
     if 200 <= answer.status < 300:
         return Reply(Outcome.APPLIED, status=answer.status)
     is_failed_condition = _CONDITION_FAILED in answer.raw
-    outcome = Outcome.PRECONDITION_FAILED if is_failed_condition else REFUSED.get(answer.status, Outcome.REJECTED)
+    outcome = Outcome.PRECONDITION_FAILED if is_failed_condition else outcome_of(answer.status)
     return Reply(outcome, status=answer.status)
 
 

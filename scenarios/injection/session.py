@@ -24,8 +24,8 @@ from lockref.ports import TIMED_OUT, Channel, Reply, Request
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.uri import StoreAddress
-from lockref.words import Op, Outcome
-from scenarios.injection.answers import REFUSED, refusal, reply_of
+from lockref.words import Op
+from scenarios.injection.answers import refusal, reply_of
 from scenarios.injection.at_work import PlanAtWork
 from scenarios.injection.feasible import announced_clients
 from scenarios.injection.http_messages import BadMessage, Head
@@ -34,6 +34,7 @@ from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import Routes
 from sim.faults.plan import FaultPlan
 from sim.services.request import InFlight
+from sim.services.service import refused
 
 LANE_OPS: Final = ("acquire", "renew", "release", "read", "write", "delete")
 _PATIENCE_S: Final = 20
@@ -216,9 +217,7 @@ class Injection:
             return TIMED_OUT
         self.work.carriage.arrive(in_flight)
         if delivered.refusal is not None:
-            status, reason = delivered.refusal
-            outcome = REFUSED.get(status or 0, Outcome.REJECTED if 400 <= (status or 0) < 500 else Outcome.AMBIGUOUS)
-            return Reply(outcome, status=status, reason=reason)
+            return refused(request, delivered.refusal)
         return cast("Reply", delivered.answer)
 
 

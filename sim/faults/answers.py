@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from lockref.runtime import NS_PER_S
+from lockref.words import Outcome
 from sim.faults.fault import WRITE_OPS, Cut, Fault, Interference, RequestFault, Treatment
 from sim.faults.network import hides_something
 from sim.faults.quantities import Count, Duration, InFile
+from sim.services.dialects import outcome_of
 
 if TYPE_CHECKING:
     from lockref.ports import Reply
@@ -21,15 +23,19 @@ if TYPE_CHECKING:
 UNAPPLIED_STATUSES: tuple[int | str, ...] = (409, 429, 500, 503, "reset", "timeout")
 """What may be answered in the place of applying a write."""
 
-AMBIGUOUS_STATUSES: tuple[int | str, ...] = (500, 503, "reset", "timeout")
-"""Only these may follow an applied write: 409, 412 and 429 say that it was not."""
+AMBIGUOUS_STATUSES: tuple[int | str, ...] = tuple(
+    status for status in UNAPPLIED_STATUSES if isinstance(status, str) or outcome_of(status) is Outcome.AMBIGUOUS
+)
+"""Those that leave open whether the request was applied. No other may be drawn for an applied write: 409 and 429 say
+that it was not."""
 
 
 class Error(RequestFault):
     """The service answers with `status`, before applying (`cut: c1`) or after (`cut: c2`) (E6, E16, E29).
 
-    status: an HTTP status, or `reset` for a broken connection, or `timeout` for no answer at all. cut: where it is not
-    given, the trigger's if that is c1 or c2, else c1.
+    status: an HTTP status, or `reset` for a broken connection, or `timeout` for no answer at all. 429 says that the
+    request was not applied; 5xx leaves it open (503, too), but 501 does not. cut: where it is not given, the trigger's
+    if that is c1 or c2, else c1.
     """
 
     kind: Literal["error"] = "error"

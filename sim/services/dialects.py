@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from typing import Final
 
 from lockref.errors import ConfigError
+from lockref.stores.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow, classify
 from lockref.words import Outcome
 
 
@@ -64,24 +67,22 @@ DIALECTS = {
     )
 }
 
-STATUS_OUTCOMES: dict[int | None, Outcome] = {
-    None: Outcome.AMBIGUOUS,
-    404: Outcome.PRECONDITION_FAILED,
-    408: Outcome.AMBIGUOUS,
-    409: Outcome.CONFLICT,
-    412: Outcome.PRECONDITION_FAILED,
-    429: Outcome.THROTTLED,
-}
-"""What an injected refusal tells the client. 5xx is ambiguous, other 4xx rejected (A1, A5)."""
+_INJECTED: Final = (
+    *OBJECT_STORES,
+    TOO_MANY,
+    StatusRow(status=404, outcome=Outcome.PRECONDITION_FAILED, missing=True, why="there is no such object"),
+)
 
 
+@cache
 def outcome_of(status: int | None) -> Outcome:
-    """The outcome of a refusal with this status; None is a broken connection."""
-    known = STATUS_OUTCOMES.get(status)
-    if known is not None:
-        return known
-    assert status is not None
-    return Outcome.AMBIGUOUS if status >= 500 and status != 501 else Outcome.REJECTED
+    """What a refusal with this status tells the client, in a simulation and on a real server; None is a broken
+    connection (A1, A5).
+
+    The clouds' own table decides (`lockref.stores.clouds.statuses`). A refusal that is injected on a real server has a
+    code beside its status with which that cloud's table says the same (`scenarios.injection.answers`).
+    """
+    return Outcome.AMBIGUOUS if status is None else classify(_INJECTED, status).outcome
 
 
 def dialect_of(name: str) -> Dialect:

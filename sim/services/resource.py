@@ -12,13 +12,10 @@ from typing import Any
 
 from lockref.ports import Reply, Request
 from lockref.words import Outcome
-from sim.services.service import Refusal, ServiceContext, unknown_act
+from sim.services.service import Refusal, ServiceContext, refused, unknown_act
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _OUTCOME_APPLIED = Outcome.APPLIED
-
-MAYBE_APPLIED = (None, 500, 503)
-"""Statuses after which the caller cannot know whether the request was applied."""
 
 
 class ResourceService:
@@ -35,10 +32,8 @@ class ResourceService:
     def apply(self, request: Request, _at_ns: int) -> Reply:
         return Reply(_OUTCOME_APPLIED, body=self._handle(request))
 
-    def refuse(self, _request: Request, refusal: Refusal) -> Reply:
-        status, reason = refusal
-        outcome = Outcome.AMBIGUOUS if status in MAYBE_APPLIED else Outcome.REJECTED
-        return Reply(outcome, status=status, reason=reason)
+    def refuse(self, request: Request, refusal: Refusal) -> Reply:
+        return refused(request, refusal)
 
     def present_keys(self) -> list[str]:
         return []

@@ -25,7 +25,7 @@ from lockref.stores.clouds.azure_account import find_account
 from lockref.stores.clouds.azure_client import BODY_BYTES_MAX, NO_ANSWER, make_client, make_session
 from lockref.stores.clouds.grammar import code_word
 from lockref.stores.clouds.http_session import explain_silence
-from lockref.stores.clouds.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
+from lockref.stores.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow, classify, read_reply, write_reply
 from lockref.stores.clouds.wire import Exchange, bounded
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
@@ -76,7 +76,7 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
         why="there is no such container; create it",
     ),
     StatusRow(status=404, outcome=Outcome.REJECTED, why="something other than the object is missing"),
-    StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down"),
+    TOO_MANY,
     StatusRow(status=503, code="ServerBusy", outcome=Outcome.THROTTLED, why="too many requests; slow down"),
     StatusRow(
         status=403,

@@ -27,6 +27,7 @@ from lockref.stores.clouds.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_ses
 from lockref.stores.clouds.statuses import (
     OBJECT_STORES,
     REASON_CHARS_MAX,
+    TOO_MANY,
     StatusRow,
     classify,
     error_code,
@@ -63,7 +64,7 @@ WRITE_OUTCOMES: tuple[StatusRow, ...] = (
     ),
     StatusRow(status=404, code="NoSuchBucket", outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
     StatusRow(status=404, outcome=Outcome.REJECTED, why="something other than the object is missing"),
-    StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down"),
+    TOO_MANY,
     StatusRow(status=503, code="SlowDown", outcome=Outcome.THROTTLED, why="too many requests; slow down"),
     StatusRow(status=400, code="RequestTimeout", outcome=Outcome.AMBIGUOUS, why="the server stopped waiting for us"),
     StatusRow(

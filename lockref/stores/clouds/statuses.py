@@ -67,7 +67,14 @@ OBJECT_STORES: Final = (
     StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
     StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
 )
-"""What the object stores of all clouds mean alike. A cloud's own code for one of these statuses decides before."""
+"""What the object stores of all clouds mean alike. A cloud's own code for one of these statuses decides before.
+
+So a bare 503 leaves open whether the write landed. Only a cloud's own word for "slow down" beside it says that it did
+not: `SlowDown` of S3, `ServerBusy` of Azure.
+"""
+
+TOO_MANY: Final = StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down")
+"""The throttling that every cloud knows; GCS tells more of it."""
 
 UNFORESEEN: Final = StatusRow(status=0, outcome=Outcome.AMBIGUOUS, why="a status that no row covers")
 
