@@ -1,8 +1,10 @@
-"""YAML 1.2 whose values know where they stand, so that every complaint has a line and a column.
+"""YAML whose values know where they stand, so that every complaint has a line and a column.
 
-A file is parsed to nodes rather than to values, because nodes know where they stand; values and their places are then
-built side by side. YAML 1.2, so `on`, `off` and `no` are words and `1:30` is no number of seconds. Anchors and aliases
-are refused: nothing here needs them, and a few lines of them can unfold into gigabytes.
+A file is read as a stream of events rather than as values, because events know where they stand; values and their
+places are then built side by side. Scalars follow YAML 1.2, so `on`, `off` and `no` are words and `1:30` is no number
+of seconds. Anchors and aliases are refused: nothing here needs them, and a few lines of them can unfold into gigabytes.
+
+libyaml scans the text: a parser in Python takes a hundred times as long, and every command reads scenarios.
 
 Every function raises ConfigError with the place, at the first thing that is no YAML of this kind. `document` is what
 the file should be, as messages say it: "scenario".
@@ -11,14 +13,23 @@ the file should be, as messages say it: "scenario".
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    Event,
+    MappingEndEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
 
 from lockref.errors import ConfigError, Location
 
@@ -27,6 +38,9 @@ DEPTH_MAX = 24
 
 KeyPath = tuple[str | int, ...]
 """The keys and numbers that lead to a value: ("faults", 1, "kind")."""
+
+# A wheel without the extension parses in Python: slower, with the same result.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,20}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
@@ -74,10 +88,14 @@ def parse(text: str, *, file: str, document: str, beginning: str) -> tuple[dict[
     file: what complaints call it. beginning: the first line of a good document, for who wrote another kind.
     """
     places = Places(file)
-    node = _compose(text, file)
-    if node is None:
+    events = _events(text, file)
+    next(events)  # The beginning of the stream.
+    if isinstance(next(events), StreamEndEvent):
         raise ConfigError(f"document is empty; a {document} begins with {beginning!r}", location=Location(file, 1, 1))
-    value = _values(node, places)
+    value = _value(next(events), events, places)
+    for event in events:
+        if not isinstance(event, (DocumentEndEvent, StreamEndEvent)):
+            raise ConfigError("a second document begins; a file holds one", location=_place(event, file))
     if not isinstance(value, dict):
         raise ConfigError(
             f"a {document} is a mapping that begins with {beginning!r}", location=places.of((), key=False)
@@ -91,72 +109,73 @@ def at(path: KeyPath, message: str) -> str:
     return f"{'.'.join(words)}: {' '.join(message.splitlines())}"
 
 
-def _compose(text: str, file: str) -> Node | None:
-    """The one document of the file as nodes; bounded in depth, without aliases. None if there is none."""
-    yaml = YAML(typ="safe", pure=True)
+def _events(text: str, file: str) -> Iterator[Event]:
+    """What the text consists of, in its order."""
     try:
-        depth = 0
-        for event in yaml.parse(text):
-            if isinstance(event, AliasEvent) or getattr(event, "anchor", None) is not None:
-                mark = event.start_mark
-                raise ConfigError(
-                    "anchors and aliases are not read; write the value out",
-                    location=Location(file, mark.line + 1, mark.column + 1),
-                )
-            if isinstance(event, CollectionStartEvent):
-                depth += 1
-                if depth > DEPTH_MAX:
-                    mark = event.start_mark
-                    raise ConfigError(
-                        f"is nested deeper than {DEPTH_MAX} levels",
-                        location=Location(file, mark.line + 1, mark.column + 1),
-                    )
-            elif isinstance(event, CollectionEndEvent):
-                depth -= 1
-        node: Node | None = YAML(typ="safe", pure=True).compose(text)
-    except MarkedYAMLError as error:
+        yield from yaml.parse(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)
         raise ConfigError(f"is not YAML: {error.problem or error.context}", location=where) from error
-    except YAMLError as error:
-        line = text[: getattr(error, "position", 0)].count("\n") + 1
-        reason = getattr(error, "reason", None) or str(error).splitlines()[0]
-        raise ConfigError(f"is not YAML: {reason}", location=Location(file, line)) from error
-    return node
+    except (yaml.reader.ReaderError, UnicodeEncodeError) as error:
+        # libyaml tells the place of a bad character as a byte, Python as a character, which a lone surrogate is.
+        before = text[: error.start] if isinstance(error, UnicodeEncodeError) else text.encode()[: error.position]
+        line = before.count("\n" if isinstance(before, str) else b"\n") + 1
+        raise ConfigError(f"is not YAML: {error.reason}", location=Location(file, line)) from error
 
 
-def _values(node: Node, places: Places, path: KeyPath = ()) -> Any:
-    mark = node.start_mark
-    places.values[path] = (mark.line + 1, mark.column + 1)
-    if not str(node.tag).startswith("tag:yaml.org,2002:") or "python" in str(node.tag):
-        raise ConfigError(
-            at(path, f"has the tag {node.tag}; tags are not read"),
-            location=Location(places.file, *places.values[path]),
-        )
-    if isinstance(node, ScalarNode):
-        return _scalar(node)
-    if isinstance(node, SequenceNode):
-        return [_values(item, places, (*path, number)) for number, item in enumerate(node.value)]
-    assert isinstance(node, MappingNode), "YAML has three kinds of nodes"
+def _place(event: Event, file: str) -> Location:
+    return Location(file, event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _refuse_anchor_and_tag(event: Event, here: Location, path: KeyPath) -> None:
+    if isinstance(event, AliasEvent) or (isinstance(event, NodeEvent) and event.anchor is not None):
+        raise ConfigError("anchors and aliases are not read; write the value out", location=here)
+    tag = getattr(event, "tag", None)
+    if tag is not None:
+        raise ConfigError(at(path, f"has the tag {tag}; tags are not read"), location=here)
+
+
+def _value(event: Event, events: Iterator[Event], places: Places, path: KeyPath = ()) -> Any:
+    """The value that begins with `event`; the rest of it is taken from `events`."""
+    here = _place(event, places.file)
+    _refuse_anchor_and_tag(event, here, path)
+    places.values[path] = (here.line or 1, here.column or 1)
+    if isinstance(event, ScalarEvent):
+        return _scalar(event)
+    if len(path) >= DEPTH_MAX:
+        raise ConfigError(f"is nested deeper than {DEPTH_MAX} levels", location=here)
+    if isinstance(event, SequenceStartEvent):
+        items: list[Any] = []
+        while not isinstance(item := next(events), SequenceEndEvent):
+            items.append(_value(item, events, places, (*path, len(items))))
+        return items
+    return _mapping(events, places, path)
+
+
+def _mapping(events: Iterator[Event], places: Places, path: KeyPath) -> dict[str, Any]:
+    """The rest of a mapping, up to its end."""
     result: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        here = Location(places.file, key_node.start_mark.line + 1, key_node.start_mark.column + 1)
-        if not isinstance(key_node, ScalarNode):
+    while not isinstance(key_event := next(events), MappingEndEvent):
+        here = _place(key_event, places.file)
+        _refuse_anchor_and_tag(key_event, here, path)
+        if not isinstance(key_event, ScalarEvent):
             raise ConfigError("a key is a word", location=here)
-        key = str(key_node.value)
+        key = str(key_event.value)
         if key in result:
             raise ConfigError(at((*path, key), "appears a second time"), location=here)
         places.keys[(*path, key)] = (here.line or 1, here.column or 1)
-        result[key] = _values(value_node, places, (*path, key))
-        if result[key] is None and not value_node.value:
+        value_event = next(events)
+        result[key] = _value(value_event, events, places, (*path, key))
+        if result[key] is None and not value_event.value:
             # Nothing is written behind the key, so the place of the value is where the next thing begins.
             places.values[(*path, key)] = places.keys[(*path, key)]
     return result
 
 
-def _scalar(node: ScalarNode) -> str | int | float | bool | None:
-    text: str = node.value
-    if node.style is not None:  # Quoted or block text is text.
+def _scalar(event: ScalarEvent) -> str | int | float | bool | None:
+    text: str = event.value
+    if event.style:  # Quoted or block text is text.
         return text
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
         return text[0] in "tT"

@@ -18,7 +18,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.dynamodb": {"botocore"},
     "lockref.history": {"numpy", "pyarrow"},
     "lockref.lab": {"numpy", "pyarrow"},
-    "lockref.located_yaml": {"ruamel"},
+    "lockref.located_yaml": {"yaml"},
     "lockref.storage.metrics": {"prometheus_client"},
     "lockref.stores.clouds": {"azure", "boto3", "botocore", "google", "mypy_boto3_s3", "requests", "urllib3"},
     "lockref.stores.probe.fingerprint": {"pydantic"},

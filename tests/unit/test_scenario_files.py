@@ -91,7 +91,13 @@ def complaint(text: str) -> str:
         ("a: [1, 2\n", "f.yaml:2:1", ["not YAML"]),
         ("- 1\n", "f.yaml:1:1", ["a scenario is a mapping"]),
         ("", "f.yaml:1:1", ["is empty"]),
+        ("# nothing\n", "f.yaml:1:1", ["is empty"]),
         ("a\0b", "f.yaml:1", ["not YAML"]),
+        ("a: 1\n&b c: 2\n", "f.yaml:2:1", ["anchors and aliases"]),
+        ("a: 1\n!b c: 2\n", "f.yaml:2:1", ["tags are not read"]),
+        ("a: 1\n---\nb: 2\n", "f.yaml:2:1", ["second document"]),
+        ("a: 1\nb: é\nc: \0\n", "f.yaml:3", ["not YAML"]),
+        ("a: 1\nb: é\ud800\n", "f.yaml:2", ["not YAML"]),
         ("[" * 5000, "f.yaml:1:25", ["nested deeper"]),
     ],
 )

@@ -528,7 +528,7 @@ ROWS: Sequence[tuple[str, str, list[str]]] = [
         ["f.yaml:1:1: document is empty; a cluster file begins with 'clusterName: my-locks'"],
     ),
     ("no mapping", "- 1\n", ["f.yaml:1:1: a cluster file is a mapping that begins with 'clusterName: my-locks'"]),
-    ("broken YAML", "a: [1, 2\n", ["f.yaml:2:1: is not YAML: expected ',' or ']', but got '<stream end>'"]),
+    ("broken YAML", "a: [1, 2\n", ["f.yaml:2:1: is not YAML: did not find expected ',' or ']'"]),
     ("a key twice", f"{TEXT}clusterName: x\n", ["f.yaml:52:1: clusterName: appears a second time"]),
 ]
 
