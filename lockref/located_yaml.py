@@ -119,8 +119,10 @@ def _events(text: str, file: str) -> Iterator[Event]:
         raise ConfigError(f"is not YAML: {error.problem or error.context}", location=where) from error
     except (yaml.reader.ReaderError, UnicodeEncodeError) as error:
         # libyaml tells the place of a bad character as a byte, Python as a character, which a lone surrogate is.
-        before = text[: error.start] if isinstance(error, UnicodeEncodeError) else text.encode()[: error.position]
-        line = before.count("\n" if isinstance(before, str) else b"\n") + 1
+        if isinstance(error, UnicodeEncodeError):
+            line = text.count("\n", 0, error.start) + 1
+        else:
+            line = text.encode().count(b"\n", 0, error.position) + 1
         raise ConfigError(f"is not YAML: {error.reason}", location=Location(file, line)) from error
 
 
