@@ -18,10 +18,8 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import ValidationError
 
 import lockref
@@ -50,11 +48,6 @@ SHRUNK_MAX = 3
 SHRINK_RUNS_MAX = 120
 ID_PREFIX = "LK-"
 _ID_LENGTH = 6
-
-CLAUSES_WITH_WRITES = ("S3", "S6")
-"""Clauses whose failures are told with what the store saw: who wrote, on which condition, with what success."""
-
-WRITES_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +92,8 @@ class JudgedRun:
     def shown(self, finding: Finding) -> ShownFailure:
         """How this run breaks the clause of `finding`, which it must. `similar` is copied from `finding`."""
         own = self._by_clause[finding.clause]
-        witness = own.witness
-        if finding.clause in CLAUSES_WITH_WRITES and own.at_ns is not None:
-            writes = store_writes(self._events, str(witness.get("lock", "")), own.at_ns)
-            witness = {**witness, "store": writes}
         return ShownFailure(
-            finding=replace(finding, kind=own.kind, at_ns=own.at_ns, witness=witness),
+            finding=replace(finding, kind=own.kind, at_ns=own.at_ns, witness=own.witness),
             events=self._events,
             grants=self._grants,
         )
@@ -113,27 +102,6 @@ class JudgedRun:
 def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
     """The clauses that one simulated run breaks."""
     return JudgedRun(outcome).broken
-
-
-def store_writes(events: pa.Table, lock: str, at_ns: int) -> list[dict[str, Any]]:
-    """The writes of `lock` nearest to an instant, at most `WRITES_SHOWN`, in the order of the record.
-
-    An applied write is shown as the store recorded it, any other one with the answer that its client received.
-    """
-    chosen = events.filter(
-        pc.and_(
-            pc.and_(pc.equal(events["lock"], lock), pc.is_in(events["kind"], pa.array(["applied", "replied"]))),
-            pc.invert(pc.is_in(events["op"], pa.array(["read", "none", "guard"]))),
-        )
-    ).to_pylist()
-    shown = [row for row in chosen if (row["kind"] == "applied") == (row["outcome"] == "applied")]
-    sender = {row["request"]: row["task"] for row in chosen if row["kind"] == "replied"}
-    nearest = sorted(shown, key=lambda row: abs(row["at_ns"] - at_ns))[:WRITES_SHOWN]
-    names = ("at_ns", "node", "op", "if_version", "outcome", "version")
-    return [
-        {**{name: row[name] for name in names if row[name] not in (None, "")}, "task": sender.get(row["request"], "")}
-        for row in sorted(nearest, key=lambda row: row["seq"])
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,5 +265,26 @@ def verdict(judgement: Judgement, clause: str, run: int = 0) -> dict[str, Any]:
     """One row of the verdict table."""
     for row in judgement.verdicts.to_pylist():
         if row["clause"] == clause and row["run"] == run:
-            return {**row, "witness": json.loads(row["witness"]) if row["witness"] else {}}
+            witness = json.loads(row["witness"]) if row["witness"] else {}
+            if row["verdict"] == "violated":
+                assert incomplete_rows(witness) == []
+            return {**row, "witness": witness}
     raise AssertionError(f"no verdict on {clause} for run {run}")
+
+
+def rows_of(witness: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every row that a witness shows, in whichever of its lists."""
+    return [row for value in witness.values() if isinstance(value, list) for row in value if isinstance(row, dict)]
+
+
+def incomplete_rows(witness: dict[str, Any]) -> list[str]:
+    """What a reader cannot know of this violation: rows without client, time, request (or a reason) or key."""
+    rows = rows_of(witness)
+    found = [] if rows else ["no row at all"]
+    for row in rows:
+        found += [f"no {name}: {row}" for name in ("node", "key") if not row.get(name)]
+        found += [] if "task" in row else [f"no task: {row}"]
+        span = row.get("interval_ns") or [row.get("at_ns")]
+        found += [] if isinstance(span[0], int) else [f"no time: {row}"]
+        found += [] if row.get("request") is not None or row.get("no_request") else [f"no request: {row}"]
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +32,11 @@ from reports.checks.facts.surroundings.host import host_lateness_ns
 from reports.checks.facts.surroundings.integrity import altered
 from reports.checks.facts.surroundings.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
+from reports.checks.facts.told import told_writes
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
-from reports.checks.rulings import UNRECORDED, Ruling, verdict_table, with_damaged, with_doubt
+from reports.checks.rulings import UNRECORDED, Ruling, Violations, verdict_table, with_damaged, with_doubt
 from reports.checks.situations import reach_table
 from reports.checks.spec import CLAUSES, VIOLATED
 
@@ -46,6 +47,8 @@ ENDLESS = "no record tells when its grant ends, nor does the run"
 TOKENLESS = "the lock gives no tokens"
 CONTRADICTED = "the store showed a state that a confirmed write had replaced, so who held the lock in a call is unknown"
 UNBOUNDED = "broken only if all clocks agree, and nothing says how far they may differ: the run has no row in runs"
+WITH_WRITES: Final = ("S2", "S3", "S4", "S5", "S6", "S7", "L4", "L6")
+"""Clauses about one lock's record. S1 names the two requests, L1 to L3 the record that stood in the way."""
 UNBOUNDED_NS: Final = 2**58
 ABOUT_TIME: Final = tuple(clause for clause in CLAUSES if clause.startswith("L"))
 """The clauses that say until when something must have happened."""
@@ -195,7 +198,9 @@ def _judge(case: Case) -> Judgement:
     assert [ruling.violations.clause for ruling in rulings] == list(CLAUSES), "one ruling for each clause, in order"
     pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
     return Judgement(
-        verdicts=with_damaged(verdict_table(case.runs.number, pointed), case.records.damaged),
+        verdicts=with_damaged(
+            verdict_table(case.runs.number, _with_writes_around(pointed, case)), case.records.damaged
+        ),
         classes=class_table(
             case.runs.number,
             overlapped=broken["S3"],
@@ -210,6 +215,25 @@ def _judge(case: Case) -> Judgement:
         answers=store_answers_table(case.store_answers, case.runs, truth, case.contradictions),
         speeds=speed_table(case),
     )
+
+
+def _with_writes_around(rulings: list[Ruling], case: Case) -> list[Ruling]:
+    """The rulings; a witness about a lock's record shows what its store saw then: who wrote, on which condition."""
+
+    def shown(violations: Violations) -> Violations:
+        def witness(index: int) -> dict[str, Any]:
+            found, run = violations.witness(index), int(violations.run[index])
+            by_service = bool(case.truth.is_recorded_by_service[run])
+            at_ns = int(violations.at_ns[index])
+            writes = told_writes(case.events, run, found["lock"], at_ns, is_recorded_by_service=by_service)
+            return {**found, "store": writes} if writes else found
+
+        return replace(violations, witness=witness)
+
+    return [
+        replace(ruling, violations=shown(ruling.violations)) if ruling.violations.clause in WITH_WRITES else ruling
+        for ruling in rulings
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,45 +31,95 @@ def failure_block(failure: Failure) -> str:
     if failure.clause in CLAUSES and CLAUSES[failure.clause] != failure.message:
         # The reader may meet this clause for the first time, so its sentence is shown.
         lines.append(f"  {'demanded':<10} {CLAUSES[failure.clause]}")
-    lines += [f"  {line}" for line in _witness_lines(failure.witness, failure.begin_ns)]
+    tail = []
     if failure.similar:
-        lines.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")
-    lines += [f"  {short(label, 10):<10} {short(text, 160)}" for label, text in failure.notes]
+        tail.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")
+    tail += [f"  {short(label, 10):<10} {short(text, 160)}" for label, text in failure.notes]
     if failure.replay:
         label = "replay" if failure.replay.startswith("lockref replay ") else "again"
-        lines.append(f"  {label:<10} {short(failure.replay, 160)}")
-    if len(lines) > LINES_MAX:
-        lines = [*lines[: LINES_MAX - 1], "  …"]
-    return "\n".join(lines)
+        tail.append(f"  {label:<10} {short(failure.replay, 160)}")
+    told = [f"  {line}" for line in _witness_lines(failure.witness, failure.begin_ns)]
+    # How to see it again is never cut off.
+    room = LINES_MAX - len(lines) - len(tail)
+    if len(told) > room:
+        told = [*told[: max(room - 1, 0)], "  …"]
+    return "\n".join([*lines, *told, *tail][:LINES_MAX])
 
 
 def _witness_lines(witness: dict[str, Any], origin_ns: int) -> list[str]:
     def told(at_ns: int) -> str:
         return seconds(at_ns - origin_ns)
 
-    lines = []
-    for entry in _entries(witness.get("intervals")):
-        begin, end = entry.get("interval_ns") or (None, None)
-        span = f"{told(begin)} to {told(end)}" if isinstance(begin, int) and isinstance(end, int) else ""
-        lines.append(f"{'believed':<10} {_who(entry)}  {span}".rstrip())
+    key = str(witness.get("lock") or witness.get("table") or "")
+    lines = [f"{'key':<10} {short(key, 120)}"] if key else []
+    believed = [f"{_who(entry)}  {_span(entry, told)}{_request(entry)}" for entry in _entries(witness.get("intervals"))]
+    lines += [f"{'believed':<10} {line}" for line in believed]
+    overlap = witness.get("overlap_ns")
+    if isinstance(overlap, list) and len(overlap) == 2 and all(isinstance(edge, int) for edge in overlap):
+        length = duration(overlap[1] - overlap[0])
+        lines.append(f"{'overlap':<10} {told(overlap[0])} to {told(overlap[1])} ({length})")
+    lines += [f"{'call':<10} {_call(entry, told)}" for entry in _entries(witness.get("calls"))]
     stands = witness.get("stands")
     if isinstance(stands, dict):
         lines.append(f"{'in the way':<10} {_standing(stands, told)}")
     if witness.get("because"):
         lines.append(f"{'because':<10} {short(readable(str(witness['because'])), 200)}")
     lines += _store_lines(witness, told)
-    for name in ("effects", "grants") if witness.get("blame") == "store" else ("writes", "effects", "grants"):
+    for name in (
+        ("effects", "grants") if witness.get("blame") == "store" else ("writes", "effects", "grants", "entries")
+    ):
+        label = "entry" if name == "entries" else name[:-1]
         for entry in _entries(witness.get(name)):
-            at = entry.get("at_ns")
-            when = f"at {told(at)}" if isinstance(at, int) else ""
-            state = str(entry.get("state") or entry.get("outcome") or "")
-            lines.append(f"{name[:-1]:<10} {_who(entry)}  {short(state, 40)} {when}".rstrip())
-    lines += [f"{'store':<10} {_store_write(entry, told)}" for entry in _entries(witness.get("store"))]
-    overlap = witness.get("overlap_ns")
-    if isinstance(overlap, list) and len(overlap) == 2 and all(isinstance(edge, int) for edge in overlap):
-        length = duration(overlap[1] - overlap[0])
-        lines.append(f"{'overlap':<10} {told(overlap[0])} to {told(overlap[1])} ({length})")
-    return lines
+            lines.append(f"{label:<10} {_change(entry, key, told)}")
+    shown = {entry["seq"] for entry in _entries(witness.get("writes")) if "seq" in entry}
+    around = [entry for entry in _entries(witness.get("store")) if entry.get("seq", -1) not in shown]
+    return lines + [f"{'store':<10} {_store_write(entry, told)}" for entry in around]
+
+
+def _span(entry: dict[str, Any], told: Callable[[int], str]) -> str:
+    begin, end = entry.get("interval_ns") or (None, None)
+    if not isinstance(begin, int):
+        return ""
+    return f"{told(begin)} to {told(end)}" if isinstance(end, int) else f"from {told(begin)} on"
+
+
+def _request(entry: dict[str, Any]) -> str:
+    """Which request it was, or why there is none."""
+    if entry.get("request") is not None:
+        return f"  request {entry['request']}"
+    return f"  ({entry['no_request']})" if entry.get("no_request") else ""
+
+
+def _call(entry: dict[str, Any], told: Callable[[int], str]) -> str:
+    """One call: who asked for what, from when to when, and what was answered."""
+    span = _span(entry, told) or f"at {told(entry['at_ns'])}"
+    outcome = str(entry.get("outcome") or "").replace("_", " ")
+    return f"{_who(entry)}  {entry.get('op', '')} {span}: {outcome}{_request(entry)}"
+
+
+def _change(entry: dict[str, Any], key: str, told: Callable[[int], str]) -> str:
+    """One write of a record, of a protected object or of a log: who, what, when, on which condition."""
+    at = entry.get("at_ns")
+    state = str(entry.get("state") or entry.get("outcome") or "")
+    parts = [_who(entry), *([state] if state else [])]
+    if entry.get("identity"):
+        parts.append(f"commit {short(str(entry['identity']), 24)} in version {entry.get('version')}")
+    if entry.get("key") and entry["key"] != key:
+        parts.append(f"on {short(str(entry['key']), 60)}")
+    if isinstance(at, int):
+        parts.append(f"at {told(at)}")
+    line = "  ".join((parts[0], " ".join(parts[1:])))
+    guilty = "  ← wrong" if entry.get("is_guilty") else ""
+    return f"{line}{_condition(entry)}{_request(entry)}{guilty}"
+
+
+def _condition(entry: dict[str, Any]) -> str:
+    if "is_conditional" not in entry:
+        return ""
+    if not entry["is_conditional"]:
+        return ", without a condition"
+    version = str(entry.get("if_version") or "")
+    return f", if {'absent' if version == 'absent' else short(version, 12)}"
 
 
 def _standing(stands: dict[str, Any], told: Callable[[int], str]) -> str:
@@ -113,12 +163,13 @@ def _store_lines(witness: dict[str, Any], told: Callable[[int], str]) -> list[st
 
 def _store_write(entry: dict[str, Any], told: Callable[[int], str]) -> str:
     """One write at the store: when, who, what, on which condition, and what came of it."""
-    condition = f"if {short(str(entry['if_version']), 12)}" if entry.get("if_version") else "unconditional"
+    condition = f"if {short(str(entry['if_version']), 12)}" if entry.get("if_version") else "without a condition"
     if entry.get("if_version") == "absent":
         condition = "if absent"
     made = f" as {short(str(entry['version']), 12)}" if entry.get("version") else ""
     outcome = str(entry.get("outcome") or "unknown").replace("_", " ")
-    return f"{told(int(entry['at_ns']))}  {_place(entry)} {entry.get('op', '')} {condition}: {outcome}{made}"
+    said = f"{told(int(entry['at_ns']))}  {_place(entry)} {entry.get('op', '')} {condition}: {outcome}{made}"
+    return f"{said}{_request(entry)}"
 
 
 def _place(entry: dict[str, Any]) -> str:

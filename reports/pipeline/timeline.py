@@ -20,6 +20,8 @@ MARGIN_SHARE = 0.6
 """How much of the failure's own length is shown on either side of it."""
 MARGIN_NS_MIN = 2_000_000_000
 OVERLAPS_MAX = 200
+NO_INSTANTS = frozenset({"size_ns", "bound_ns", "store"})
+"""Parts of a witness that say for how long, and the writes around it, which may be far away."""
 
 
 def build_timeline(
@@ -167,9 +169,9 @@ def _window(
 
 
 def _times(value: Any, name: str = "") -> list[int]:
-    """Every integer of the witness whose key ends in `_ns`, however deep."""
+    """Every integer of the witness whose key ends in `_ns`, however deep, but durations and what the store saw."""
     if isinstance(value, dict):
-        return [time for key, inner in value.items() for time in _times(inner, key)]
+        return [time for key, inner in value.items() if key not in NO_INSTANTS for time in _times(inner, key)]
     if isinstance(value, list):
         return [time for inner in value for time in _times(inner, name)]
     is_time = name.endswith("_ns") and isinstance(value, int) and not isinstance(value, bool)

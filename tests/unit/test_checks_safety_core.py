@@ -205,7 +205,7 @@ def test_a_late_write_without_tokens_is_harm_by_chain_order():
     b = h.granted("n2", call=0, applied=3, returned=4)
     h.effect(b, at=5)
     h.effect(a, at=6)
-    assert h.verdict("S4")["witness"]["text"].endswith("an earlier grant than one accepted before")
+    assert "an earlier grant than one accepted before" in h.verdict("S4")["witness"]["text"]
 
 
 def kept_by_the_network(*, said_yes: int, token: int | None = None, shown: int | None = None) -> History:

@@ -38,17 +38,18 @@ from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.contradictions import Contradictions
 from reports.checks.facts.surroundings.disturbances import Disturbances
+from reports.checks.facts.told import told_call
 from reports.checks.rulings import Violations
 
 GRANTED, DENIED, LEFT_BEHIND, NOT_RELEASED, RETURNED_TOKEN, SHOWN_TOKEN = range(6)
 KINDS = ("false grant", "false denial", "own grant denied", "false release", "wrong token", "wrong token shown")
 TEXTS = (
-    "granted, but no grant of the caller was in force during the call",
-    "denied, but nobody else's grant was in force during the call",
-    "denied, but the call left a grant of its own in force",
-    "released, but the grant is still in force",
-    "granted with another token than the one in the record of the grant",
-    "the resource was shown another token than the one in the record of the grant",
+    "granted the lock, but no grant of its own was in force during the call",
+    "denied the lock, but nobody else's grant was in force during the call",
+    "denied the lock, but the call left a grant of its own in force",
+    "told that it had released the lock, but its grant is still in force",
+    "granted the lock with another token than the one in the record of the grant",
+    "granted the lock, and showed the resource another token than the one in the record of the grant",
 )
 
 TOO_LONG = (
@@ -168,7 +169,8 @@ def check_answers(
     still = np.where(grants.end_lo_ns[own] == ABSENT, FOREVER, grants.end_lo_ns[own]) > operations.return_at_ns[call]
     wrong.append((LEFT_BEHIND, np.unique(call[left & still])))
 
-    wrong.append((NOT_RELEASED, _false_releases(truth, operations, readable)))
+    tenure = tenure_of_release(truth, operations)
+    wrong.append((NOT_RELEASED, _false_releases(truth, operations, tenure, readable)))
     wrong.append((RETURNED_TOKEN, granted[_is_wrong_token(truth, operations, granted, operations.token[granted])]))
     carried = _wrong_tokens_carried(truth, operations, readable)
     wrong.append((SHOWN_TOKEN, operations.by_request[events.request_keys(carried)]))
@@ -179,12 +181,23 @@ def check_answers(
     row[len(bad) - len(carried) :] = carried
     assert bool(np.all(row >= 0)), "an event shows each wrong answer"
 
+    def grant_behind(kind: int, one: int) -> int:
+        if kind == NOT_RELEASED:
+            return int(operations.grant[tenure[one]])
+        if kind != LEFT_BEHIND:
+            return int(operations.grant[one])
+        group = events.lock_key[operations.call_row[one]]
+        start, stop = (int(np.searchsorted(grants.group, group, side=side)) for side in ("left", "right"))
+        return start + int(np.flatnonzero(called_in[start:stop] == one)[-1])
+
     def witness(index: int) -> dict[str, Any]:
         one = int(bad[index])
         seq = events.integers("seq")
         return {
             **(_describe_tokens(truth, operations, one, int(row[index])) if what[index] >= RETURNED_TOKEN else {}),
-            "text": TEXTS[int(what[index])],
+            "calls": [told_call(events, operations, one)],
+            "writes": _told_writes(truth, operations, one, grant_behind(int(what[index]), one)),
+            "text": f"{events.text('node', int(operations.node[one]))} was {TEXTS[int(what[index])]}",
             "kind": KINDS[int(what[index])],
             "lock": events.text("lock", int(operations.lock[one])),
             "node": events.text("node", int(operations.node[one])),
@@ -226,8 +239,24 @@ def _describe_tokens(truth: Truth, operations: Operations, one: int, row: int) -
     return {
         "token": int(truth.events.integers("token")[row]),
         "recorded": int(truth.grants.token[grant]),
-        "writes": [truth.describe(int(truth.grants.first[grant]))],
     }
+
+
+def _told_writes(truth: Truth, operations: Operations, one: int, grant: int) -> list[dict[str, Any]]:
+    """The writes that show the wrong answer of this call: what was there before and at its end, and its own grant's.
+
+    grant: the grant that the answer is about, -1 for none.
+    """
+    grants, changes = truth.grants, truth.changes
+    group = truth.events.lock_key[operations.call_row[one]]
+    start, stop = (int(np.searchsorted(changes.group, group, side=side)) for side in ("left", "right"))
+    over = int(operations.return_at_ns[one])
+    known = start + int(np.searchsorted(changes.at_lo_ns[start:stop], over, side="right"))
+    # What was there when the call returned, and when it began.
+    there = {known - 1, start + int(np.searchsorted(changes.at_hi_ns[start:stop], operations.call_at_ns[one])) - 1}
+    if grant >= 0:
+        there |= {int(grants.first[grant]), int(grants.last[grant]), int(grants.end[grant])}
+    return [truth.describe(which) for which in sorted(there) if start <= which < stop]
 
 
 def _are_excused(
@@ -249,9 +278,11 @@ def grants_end(truth: Truth, which: Ints) -> Ints:
     return np.where(end == ABSENT, FOREVER, end)
 
 
-def _false_releases(truth: Truth, operations: Operations, readable: Flags) -> Ints:
-    """Releases reported as done whose grant was still in force. An inner unlock of a re-entrant lock is none."""
-    tenure = tenure_of_release(truth, operations)
+def _false_releases(truth: Truth, operations: Operations, tenure: Ints, readable: Flags) -> Ints:
+    """Releases reported as done whose grant was still in force. An inner unlock of a re-entrant lock is none.
+
+    tenure: per operation, see `tenure_of_release`.
+    """
     done = (tenure >= 0) & readable & (operations.outcome == Outcome.APPLIED)
     which = np.flatnonzero(done)
     if len(which) == 0 or len(truth.grants.first) == 0:

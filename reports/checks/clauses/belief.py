@@ -22,6 +22,7 @@ from lockref.words import ABSENT
 from reports.checks.facts.columns import Events, Flags, Ints, Runs
 from reports.checks.facts.segments import suspicious_groups
 from reports.checks.facts.tenures import Tenures
+from reports.checks.facts.told import told_row
 from reports.checks.rulings import Violations
 
 
@@ -93,6 +94,7 @@ def check_belief_exclusion(events: Events, runs: Runs, tenures: Tenures) -> Viol
             if end > begin
             else f"{names[0]} still believed after {names[1]} had begun to, within one instant",
             "lock": events.text("lock", int(tenures.lock[intruder])),
+            "size_ns": end - begin,
             "overlap_ns": [begin, end],
             "intervals": [describe_tenure(events, tenures, which) for which in (holder, intruder)],
         }
@@ -104,12 +106,12 @@ def describe_tenure(events: Events, tenures: Tenures, which: int) -> dict[str, A
     """One tenure for a witness."""
     seq = events.integers("seq")
     token = int(tenures.token[which])
-    return {
-        "node": events.text("node", int(tenures.node[which])),
-        "task": events.text("task", int(tenures.task[which])),
-        "request": int(tenures.request[which]),
-        "owner": events.text("owner", int(tenures.owner[which])),
-        "token": None if token == ABSENT else token,
-        "interval_ns": [int(tenures.first_ns[which]), int(tenures.last_ns[which])],
-        "seq": [int(seq[tenures.first_row[which]]), int(seq[tenures.last_row[which]])],
-    }
+    return told_row(
+        events,
+        int(tenures.first_row[which]),
+        task=events.text("task", int(tenures.task[which])),
+        owner=events.text("owner", int(tenures.owner[which])),
+        token=None if token == ABSENT else token,
+        interval_ns=[int(tenures.first_ns[which]), int(tenures.last_ns[which])],
+        seq=[int(seq[tenures.first_row[which]]), int(seq[tenures.last_row[which]])],
+    )

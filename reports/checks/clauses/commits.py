@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from lockref.words import Outcome
 from reports.checks.facts.columns import Events, Ints
 from reports.checks.facts.commits import Commits, Landings, Returns
+from reports.checks.facts.told import told_row
 from reports.checks.rulings import Ruling, Violations
 
 NO_COMMIT = "nothing was committed to a log"
@@ -76,10 +78,8 @@ class _Ledger:
         def witness(index: int) -> dict[str, Any]:
             identity = int(twice[index])
             versions = ", ".join(str(int(self.landings.version[each])) for each in self._standing_of(identity))
-            return {
-                "text": f"a commit that was never acknowledged is in versions {versions}",
-                "entries": self._entries(identity),
-            }
+            text = f"a commit that was never acknowledged is in versions {versions}"
+            return self._landed(text, self._entries(identity))
 
         return Violations(clause="DL2", run=self.landings.run[last], at_ns=self.landings.at_ns[last], witness=witness)
 
@@ -98,10 +98,8 @@ class _Ledger:
         def witness(index: int) -> dict[str, Any]:
             landing = int(wrong[index])
             version = int(landings.version[landing])
-            return {
-                "text": f"version {version} was written and version {version - 1} is not there",
-                "entries": [self._entry(landing)],
-            }
+            text = f"version {version} was written and version {version - 1} is not there"
+            return self._landed(text, [self._entry(landing)])
 
         return Violations(clause="DL3", run=landings.run[wrong], at_ns=landings.at_ns[wrong], witness=witness)
 
@@ -115,7 +113,7 @@ class _Ledger:
             landing = int(wrong[index])
             shown = [self._entry(int(before[landing])), self._entry(landing)]
             version = int(landings.version[landing])
-            return {"text": f"version {version} was overwritten by another commit", "entries": shown}
+            return self._landed(f"version {version} was overwritten by another commit", shown)
 
         return Violations(clause="DL4", run=landings.run[wrong], at_ns=landings.at_ns[wrong], witness=witness)
 
@@ -152,12 +150,18 @@ class _Ledger:
     def _told(self, answer: int) -> dict[str, Any]:
         row = int(self.returns.row[answer])
         events = self.events
+        told = told_row(events, row, outcome=Outcome(int(self.returns.outcome[answer])).name.lower())
         return {
-            "table": events.text("lock", int(events.codes("lock")[row])),
-            "node": events.text("node", int(events.codes("node")[row])),
+            "table": told["key"],
+            "node": told["node"],
             "identity": events.text("content", int(events.codes("content")[row])),
             "told_ns": int(self.returns.at_ns[answer]),
+            "calls": [told],
         }
+
+    @staticmethod
+    def _landed(text: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"text": text, "table": entries[0]["key"], "entries": entries}
 
     def _entries(self, identity: int) -> list[dict[str, Any]]:
         """Every landing of a commit, and what was put over it, in the order of landing."""
@@ -169,13 +173,12 @@ class _Ledger:
 
     def _entry(self, landing: int) -> dict[str, Any]:
         events, row = self.events, int(self.landings.row[landing])
-        return {
-            "seq": int(events.integers("seq")[row]),
-            "at_ns": int(self.landings.at_ns[landing]),
-            "node": events.text("node", int(events.codes("node")[row])),
-            "version": int(self.landings.version[landing]),
-            "identity": events.text("content", int(events.codes("content")[row])),
-        }
+        return told_row(
+            events,
+            row,
+            version=int(self.landings.version[landing]),
+            identity=events.text("content", int(events.codes("content")[row])),
+        )
 
 
 def _groups(key: Ints) -> list[tuple[int, int]]:

@@ -13,7 +13,8 @@ counted, and breaks nothing (`find_unfenced`).
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,7 +26,11 @@ from reports.checks.facts.effects import Effects
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import below_earlier_maximum
 from reports.checks.facts.sources.truth import Truth
+from reports.checks.facts.told import told_row
 from reports.checks.rulings import Violations
+
+GUILTY_TOLD: Final = 2
+"""So many wrong writes of a resource are shown beside the worst of them."""
 
 STALE_TOKEN, STALE_GRANT, LOST_UPDATE, NO_GRANT, OUTSIDE = 0, 1, 2, 3, 4
 KINDS = ("stale token", "stale grant", "lost update", "no grant", "outside its grant")
@@ -43,9 +48,8 @@ def check_effect_exclusion(case: Case) -> Violations:
 
     A write that was seen on the wire is judged by one question: did its client hold the lock then?
     """
-    events, effects = case.events, case.effects
+    effects = case.effects
     accepted, reason = _reasons(case.truth, case.operations, effects)
-    group = effects.group[accepted]
     is_bad = reason >= 0
     is_bad[np.isin(accepted, find_unfenced(case))] = False
     bad = np.flatnonzero(is_bad)
@@ -54,15 +58,7 @@ def check_effect_exclusion(case: Case) -> Violations:
     )
 
     def witness(index: int) -> dict[str, Any]:
-        position = int(bad[index])
-        row = effects.row[accepted[position]]
-        shown = [*_context(group, position), position]
-        return {
-            "text": f"the resource accepted {REASONS[int(reason[position])]}",
-            "kind": KINDS[int(reason[position])],
-            "lock": events.text("lock", int(events.codes("lock")[row])),
-            "effects": [describe_effect(events, effects, int(accepted[which])) for which in shown],
-        }
+        return describe_guilty(case, _Judged(accepted, reason, is_bad), int(bad[index]))
 
     return Violations(clause="S4", run=effects.run[accepted[bad]], at_ns=effects.at_ns[accepted[bad]], witness=witness)
 
@@ -166,22 +162,105 @@ def _lost_updates(effects: Effects, accepted: Ints) -> Flags:
     return lost
 
 
-def _context(group: Ints, position: int) -> list[int]:
-    """The accepted writes just before, at most three of the same resource."""
-    return [which for which in range(max(0, position - 3), position) if group[which] == group[position]]
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The accepted writes, what speaks against each, and which of them break the clause."""
+
+    accepted: Ints
+    reason: Ints
+    is_bad: Flags
 
 
-def describe_effect(events: Events, effects: Effects, which: int) -> dict[str, Any]:
-    """One effect for a witness."""
-    row = int(effects.row[which])
-    token = int(effects.token[which])
+def describe_guilty(case: Case, judged: _Judged, position: int) -> dict[str, Any]:
+    """The witness of a wrong write: all wrong ones of its resource are counted, and the worst of them are shown.
+
+    position: of the first wrong write, among the accepted ones. Beside the wrong writes stand the rival's write that
+    was accepted before them, and the two grants: how the writer's ended, and whose came after.
+    """
+    events, effects = case.events, case.effects
+    group = effects.group[judged.accepted]
+    start, stop = (int(np.searchsorted(group, group[position], side=side)) for side in ("left", "right"))
+    guilty = start + np.flatnonzero(judged.is_bad[start:stop])
+    late_ns = _lateness_ns(case, judged.accepted[guilty])
+    worst = int(guilty[int(np.argmax(late_ns))])
+    size_ns = int(late_ns.max()) if late_ns.max() >= 0 else None
+    row, reason = effects.row[judged.accepted[position]], int(judged.reason[position])
+    rival = _rival(judged, effects, start, position)
+    writes = {position, worst, *guilty[:GUILTY_TOLD].tolist()}
+    shown = [
+        {**_describe_effect(case, int(judged.accepted[which])), "is_guilty": bool(judged.is_bad[which])}
+        for which in sorted({*writes, *([] if rival is None else [rival])})
+    ]
+    others = len(guilty) - 1
+    also = f", and {others:,} more such write{'' if others == 1 else 's'}" if others else ""
+    after = "" if size_ns is None else f"; the worst came {size_ns} ns after its grant was over"
     return {
-        "seq": int(events.integers("seq")[row]),
-        "at_ns": int(effects.at_ns[which]),
-        "node": events.text("node", int(events.codes("node")[row])),
-        "request": int(events.integers("request")[row]),
-        "owner": events.text("owner", int(events.codes("owner")[row])),
-        "token": None if token == ABSENT else token,
-        "if_version": events.text("if_version", int(effects.if_version[which])),
-        "version": events.text("version", int(effects.version[which])),
+        "text": f"the resource accepted {REASONS[reason]}{also}{after}",
+        "kind": KINDS[reason],
+        "size_ns": size_ns,
+        "guilty": len(guilty),
+        "lock": events.text("lock", int(events.codes("lock")[row])),
+        "effects": shown,
+        "writes": _told_grants(case, judged, worst),
     }
+
+
+def _lateness_ns(case: Case, which: Ints) -> Ints:
+    """Per write: how long after the end of its own grant it was accepted; -1 where no such end is known."""
+    grant, at_ns = case.effects.grant[which], case.effects.at_ns[which]
+    if len(case.truth.grants.first) == 0:
+        return np.full(len(which), -1, dtype=np.int64)
+    ended = np.where(grant >= 0, case.truth.grants.end_hi_ns[np.maximum(grant, 0)], ABSENT)
+    is_known = (ended != ABSENT) & (ended <= at_ns)
+    return np.where(is_known, at_ns - np.where(is_known, ended, 0), -1)
+
+
+def _rival(judged: _Judged, effects: Effects, start: int, position: int) -> int | None:
+    """The accepted write that the wrong one at `position` should have come before, or that it wrote over.
+
+    None where a write is wrong by itself: its client had no grant.
+    """
+    reason = int(judged.reason[position])
+    if position == start or reason in (NO_GRANT, OUTSIDE):
+        return None
+    if reason == LOST_UPDATE:
+        return position - 1
+    before = judged.accepted[start:position]
+    order = effects.token if reason == STALE_TOKEN else effects.grant
+    if reason == STALE_GRANT and int(effects.grant[judged.accepted[position]]) < 0:
+        return position - 1
+    return start + int(np.argmax(order[before]))
+
+
+def _told_grants(case: Case, judged: _Judged, position: int) -> list[dict[str, Any]]:
+    """The grant of the wrong write: its beginning and its end; and the grant that was in force instead."""
+    truth, effects = case.truth, case.effects
+    grants, changes = truth.grants, truth.changes
+    which = int(judged.accepted[position])
+    grant, at_ns = int(effects.grant[which]), int(effects.at_ns[which])
+    group = case.events.lock_key[effects.row[which]]
+    start, stop = (int(np.searchsorted(grants.group, group, side=side)) for side in ("left", "right"))
+    told: set[int] = set()
+    if grant >= 0:
+        told |= {int(grants.first[grant]), int(grants.end[grant])}
+    # Whoever was granted the lock last, before the wrong write: the successor.
+    began = start + int(np.searchsorted(grants.begin_lo_ns[start:stop], at_ns, side="right")) - 1
+    if began >= start:
+        told.add(int(grants.first[began]))
+    return [truth.describe(change) for change in sorted(told) if change >= 0 and changes.group[change] == group]
+
+
+def _describe_effect(case: Case, which: int) -> dict[str, Any]:
+    """One effect for a witness. The key of a write that was seen on the wire is that of the object it wrote."""
+    events, effects = case.events, case.effects
+    row, token = int(effects.row[which]), int(effects.token[which])
+    sent = int(events.sent_by_request[events.request_keys(np.array([row]))][0]) if effects.is_seen[which] else -1
+    return told_row(
+        events,
+        row,
+        sent_row=sent,
+        owner=events.text("owner", int(events.codes("owner")[row])),
+        token=None if token == ABSENT else token,
+        if_version=events.text("if_version", int(effects.if_version[which])),
+        version=events.text("version", int(effects.version[which])),
+    )

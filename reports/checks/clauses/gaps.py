@@ -26,7 +26,7 @@ from reports.checks.facts.reentrancy import are_inner, grant_left
 from reports.checks.facts.segments import is_first, renumber
 from reports.checks.facts.sources.grants import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
 from reports.checks.facts.taken_anew import entered_row
-from reports.checks.facts.waits import Waits, allowances_ns, waited_text
+from reports.checks.facts.waits import Waits, allowances_ns, told_wait, waited_text
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
 
 
@@ -305,7 +305,9 @@ def _accused(
             "lock": case.events.text("lock", int(waits.lock[wait])),
             "node": case.events.text("node", int(waits.node[wait])),
             "bound_ns": bound,
+            "size_ns": waited,
             "interval_ns": [int(since[gap]), int(gaps.until_ns[gap])],
+            **told_wait(case, waits, wait),
         }
         return told | ({"stands": stands} if stands else {}) | ({"because": because} if because else {})
 

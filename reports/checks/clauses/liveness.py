@@ -30,7 +30,8 @@ from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.sources.grants import END_DELETED, END_RELEASED
 from reports.checks.facts.taken_anew import taken_anew_ns
-from reports.checks.facts.waits import Waits, find_waits, waited_text
+from reports.checks.facts.told import told_call
+from reports.checks.facts.waits import Waits, find_waits, told_wait, waited_text
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
@@ -134,7 +135,9 @@ def _with_unread(case: Case, bounds: Bounds, waits: Waits, over_ns: Ints, known:
             "lock": case.events.text("lock", int(called.lock[wait])),
             "node": case.events.text("node", int(called.node[wait])),
             "bound_ns": int(bounds.grant_ns[called.run[wait]]),
+            "size_ns": end - begin,
             "interval_ns": [begin, end],
+            **told_wait(case, called, wait),
         }
 
     run = called.run[which]
@@ -187,6 +190,8 @@ def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
             "lock": case.events.text("lock", int(operations.lock[call])),
             "request": int(case.events.integers("request")[operations.call_row[call]]),
             "bound_ns": int(bound_ns[call]),
+            "size_ns": int(took[call]),
+            "calls": [told_call(case.events, case.operations, call)],
             "interval_ns": [int(operations.call_at_ns[call]), int(operations.call_at_ns[call] + took[call])],
         }
 
@@ -251,6 +256,13 @@ def _check_no_orphans(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
         return {
             "text": "an acquire that failed left a grant in force beyond one validity",
             "kind": "orphan",
+            "size_ns": int(over[index] - limit[index]),
+            "calls": [told_call(case.events, operations, int(call[index]))],
+            "writes": [
+                case.truth.describe(which)
+                for which in sorted({int(grants.first[grant]), int(grants.end[grant])})
+                if which >= 0
+            ],
             "lock": case.events.text("lock", int(grants.lock[grant])),
             "node": case.events.text("node", int(grants.node[grant])),
             "returned_ns": int(operations.return_at_ns[call[index]]),

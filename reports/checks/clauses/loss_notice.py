@@ -32,6 +32,7 @@ from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
+from reports.checks.facts.told import told_call
 from reports.checks.rulings import Violations
 
 TOO_LATE, NOT_REPORTED, WITHOUT_CAUSE = range(3)
@@ -85,7 +86,7 @@ def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
         who = events.text("node", int(operations.node[acquire]))
         apart = abs(int(at_ns[index]) - int(due_ns[index]))
         text = (
-            f"a client still believed {apart} ns after its validity had ended",
+            f"{who} still believed {apart} ns after its validity had ended",
             f"{who} lost its grant and was not told within {apart} ns after its validity had ended",
             f"{who} was told that it had lost its grant {apart} ns before its validity ended, without a cause",
         )[int(kind[index])]
@@ -97,6 +98,8 @@ def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
             "lock": events.text("lock", int(operations.lock[acquire])),
             "valid_until_true_ns": int(due_ns[index]),
             "told_seq": None if row[index] < 0 else int(events.integers("seq")[row[index]]),
+            "size_ns": apart,
+            "calls": [told_call(events, operations, acquire)],
             "intervals": [] if believed is None else [describe_tenure(events, tenures, believed)],
             "writes": [case.truth.describe(int(case.truth.grants.last[grant]))],
         }

@@ -204,11 +204,18 @@ def check_ownership(truth: Truth, operations: Operations, revived: Flags, tenure
 
     def witness(index: int) -> dict[str, Any]:
         here = int(where[index])
+        who = events.text("node", int(chain.node[here]))
+        blindly = "" if chain.is_conditional[here] else ", without a condition"
         if index < len(foreign):
             verb = "renewed" if chain.is_renewal[here] else ("", "released", "deleted", "overwrote")[chain.state[here]]
-            kind, text = f"{verb} by another", f"{events.text('node', int(chain.node[here]))} {verb} another's grant"
+            hit = int(np.searchsorted(grants.first, here - 1, side="right")) - 1
+            holder = events.text("node", int(grants.node[hit]))
+            whose = f"{holder}'s grant" if holder != who else "another task's grant of its process"
+            if holder == who and grants.token[hit] != chain.token[here] != ABSENT:
+                whose = "a later grant of its own"
+            kind, text = f"{verb} by another", f"{who} {verb} {whose}{blindly}"
         else:
-            kind, text = "revived", f"an ended grant of {events.text('node', int(chain.node[here]))} came back"
+            kind, text = "revived", f"an ended grant of {who} came back{blindly}"
         return {
             "text": text,
             "kind": kind,

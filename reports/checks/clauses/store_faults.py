@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from lockref.words import Op
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.sources.grants import DELETED
 from reports.checks.facts.sources.truth import Truth
@@ -87,18 +86,12 @@ def _request(truth: Truth, position: int) -> dict[str, Any]:
 
     in_effect_ns: when it had taken effect at the latest: its answer, or the instant that a simulated store recorded.
     """
-    chain, events = truth.changes, truth.events
-    row, sent = int(chain.row[position]), int(chain.sent_row[position])
-    at = events.integers("at_ns")
+    told, sent = truth.describe(position), int(truth.changes.sent_row[position])
     return {
-        "node": events.text("node", int(chain.node[position])),
-        "task": events.text("task", int(events.codes("task")[sent if sent >= 0 else row])),
-        "request": int(events.integers("request")[row]),
-        "op": Op(int(events.numbers("op")[row])).name.lower(),
-        "if_version": events.text("if_version", int(chain.if_version[position])),
-        "made": events.text("version", int(chain.version[position])),
-        "sent_ns": int(at[sent]) if sent >= 0 else None,
-        "in_effect_ns": int(chain.at_hi_ns[position]),
+        **told,
+        "made": told["version"],
+        "sent_ns": int(truth.events.integers("at_ns")[sent]) if sent >= 0 else None,
+        "in_effect_ns": told["at_ns"],
     }
 
 

@@ -107,13 +107,17 @@ def check_early_takeover(truth: Truth, disturbances: Disturbances) -> Violations
     def witness(index: int) -> dict[str, Any]:
         grant = int(early[index])
         end, at = int(grants.valid_until_true_ns[grant]), int(changes.at_hi_ns[grants.end[grant]])
+        ending = int(grants.end[grant])
+        who, holder = events.text("node", int(changes.node[ending])), events.text("node", int(grants.node[grant]))
+        blindly = "" if changes.is_conditional[ending] else ", without a condition"
         text = (
-            "a grant that nobody had given back, and whose record promises no end, was replaced without a condition"
+            f"{who} replaced a grant of {holder} that nobody had given back, and whose record promises no end"
             if end == ABSENT
-            else f"a grant was replaced {end - at} ns before its validity ended"
+            else f"{who} replaced a grant of {holder} {end - at} ns before its validity ended"
         )
         return {
-            "text": text,
+            "text": text + blindly,
+            "size_ns": None if end == ABSENT else end - at,
             "lock": events.text("lock", int(grants.lock[grant])),
             "valid_until_true_ns": None if end == ABSENT else end,
             "replaced_ns": at,

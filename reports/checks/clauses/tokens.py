@@ -34,11 +34,21 @@ def check_token_order(truth: Truth, revived: Flags) -> Violations:
         return {
             "text": f"token {int(grants.token[grant])} was given after token {int(grants.token[highest])}",
             "lock": events.text("lock", int(grants.lock[grant])),
-            "writes": [truth.describe(int(grants.first[which])) for which in (highest, grant)],
+            "writes": [truth.describe(which) for which in _told_writes(truth, highest, grant)],
         }
 
     bad = numbered[wrong]
     return Violations(clause="S2", run=grants.run[bad], at_ns=grants.begin_hi_ns[bad], witness=witness)
+
+
+def _told_writes(truth: Truth, highest: int, grant: int) -> list[int]:
+    """Positions in the chain: the grant with the higher token, what ended it, what was there before, the new grant."""
+    grants, changes = truth.grants, truth.changes
+    new = int(grants.first[grant])
+    ended, before = int(grants.end[highest]), new - 1
+    between = {which for which in (ended, before) if which >= 0 and changes.group[which] == changes.group[new]}
+    first = int(grants.first[highest])
+    return [first, *sorted(which for which in between if first < which < new), new]
 
 
 def has_no_tokens(truth: Truth) -> Flags:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Flags, Ints
 from reports.checks.facts.segments import count_at_or_before, is_first, last_at_or_before, renumber
+from reports.checks.facts.told import told_call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,24 @@ def waited_text(case: Case, waits: Waits, wait: int, waited_ns: int) -> str:
         return f"{who} waited {waited_ns} ns"
     several = f" of {processes} processes" if processes > 1 else ""
     return f"{who} asked again and again for {waited_ns} ns ({calls} calls{several})"
+
+
+def told_wait(case: Case, waits: Waits, wait: int) -> dict[str, Any]:
+    """The last call of a wait, or its requests' span on the wire, as `calls` of a witness."""
+    call = int(waits.last_call[wait])
+    if call >= 0:
+        return {"calls": [told_call(case.events, case.operations, call)]}
+    row = {
+        "node": case.events.text("node", int(waits.node[wait])),
+        "task": "",
+        "key": case.events.text("lock", int(waits.lock[wait])),
+        "request": None,
+        "no_request": "a wait of many requests, of which no call is seen on the wire",
+        "op": "acquire",
+        "interval_ns": [int(waits.begin_ns[wait]), int(waits.over_ns[wait])],
+        "outcome": "waited",
+    }
+    return {"calls": [row]}
 
 
 def _called_waits(case: Case, bounds: Bounds, over_ns: Ints) -> list[Waits]:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from lockref.words import ABSENT
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.segments import is_first, ordinals
+from reports.checks.facts.told import BY_HAND, told_row
 
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
 """What a change left behind: a live grant, a grant that was given back, no object, an object that is no lock record."""
@@ -201,19 +202,26 @@ def joined(events: Events, parts: Sequence[Grants]) -> Grants:
 
 
 def describe_change(events: Events, changes: Changes, position: int) -> dict[str, Any]:
-    """One change for a witness."""
-    row = int(changes.row[position])
+    """One change for a witness: its row, the state that it left behind, and on which condition it was written."""
     token = int(changes.token[position])
-    return {
-        "seq": int(events.integers("seq")[row]),
-        "at_ns": int(changes.at_hi_ns[position]),
-        "node": events.text("node", int(changes.node[position])),
-        "state": ("live", "released", "deleted", "foreign")[int(changes.state[position])],
-        "owner": events.text("owner", int(changes.owner[position])),
-        "token": None if token == ABSENT else token,
-        "if_version": events.text("if_version", int(changes.if_version[position])),
-        "version": events.text("version", int(changes.version[position])),
-    }
+    node = events.text("node", int(changes.node[position]))
+    told = told_row(
+        events,
+        int(changes.row[position]),
+        sent_row=int(changes.sent_row[position]),
+        at_ns=int(changes.at_hi_ns[position]),
+        node=node,
+        state=("live", "released", "deleted", "foreign")[int(changes.state[position])],
+        owner=events.text("owner", int(changes.owner[position])),
+        token=None if token == ABSENT else token,
+        if_version=events.text("if_version", int(changes.if_version[position])),
+        version=events.text("version", int(changes.version[position])),
+    )
+    if node == OPERATOR:
+        told["no_request"] = BY_HAND
+    if changes.source[position] == RECORD and node != OPERATOR:
+        told["is_conditional"] = bool(changes.is_conditional[position])
+    return told
 
 
 def plain_changes(
