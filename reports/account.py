@@ -26,6 +26,7 @@ from reports.formats.block import failure_block
 from reports.formats.exit_codes import gate
 from reports.formats.junit import junit_xml
 from reports.formats.results import Failure, Results, Timeline, judged, load_results
+from reports.formats.text import readable
 from reports.history_files import load_history, write_history
 from reports.pipeline.timeline import KINDS_SHOWN, build_timeline
 
@@ -96,7 +97,7 @@ def summarised_results(
             at_ns=finding.at_ns,
             similar=finding.similar,
             replay=stored.replay if stored else again,
-            notes=list(stored.notes) if stored else [],
+            notes=[(label, readable(text)) for label, text in stored.notes] if stored else [],
             witness=finding.witness,
             timeline=timeline,
         )

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,6 +35,8 @@ from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.explore.replay import Failure, ProviderUsed, Replayed, ShrinkRecord, Versions, replay
 from sim.explore.shrink import Shrunk, shrink
+from sim.faults.description import described
+from sim.faults.fault import Fault
 from sim.faults.plan import FaultPlan
 from sim.kernel.schedules import Replay, Schedule
 
@@ -46,6 +48,9 @@ SHRUNK_MAX = 3
 """How many failures of one campaign are shrunk: as many as are shown."""
 
 SHRINK_RUNS_MAX = 120
+FAULTS_TOLD = 4
+"""So many faults of a plan are told beside a failure."""
+
 ID_PREFIX = "LK-"
 _ID_LENGTH = 6
 
@@ -85,9 +90,14 @@ class JudgedRun:
         return "" if own is None else str(own.witness.get("text") or CLAUSES[clause])
 
     def breaks_likewise(self, finding: Finding) -> bool:
-        """True if this run breaks the same clause in the same way, such as by a false denial."""
+        """True if this run breaks the same clause in the same way, such as by a false denial, and about as badly.
+
+        A symptom of less than half the size would be another one: an overlap of 0 ns is no example of one of 10 s.
+        """
         own = self._by_clause.get(finding.clause)
-        return own is not None and own.kind == finding.kind
+        if own is None or own.kind != finding.kind:
+            return False
+        return finding.size_ns is None or (own.size_ns is not None and 2 * own.size_ns >= finding.size_ns)
 
     def shown(self, finding: Finding) -> ShownFailure:
         """How this run breaks the clause of `finding`, which it must. `similar` is copied from `finding`."""
@@ -146,7 +156,7 @@ class FailureStore:
         """Keep a failing run with its plan and schedule, shrunk if it is among the first of this store."""
         resolved = self._scenario.model_dump(mode="json", by_alias=True)
         identity = self._identity(finding, resolved, outcome.plan)
-        kinds = {fault.id: fault.kind for fault in outcome.plan.faults}
+        planned = {fault.id: fault for fault in outcome.plan.faults}
         shrunk = None
         if self._shrunk < SHRUNK_MAX and finding.is_safety:
             self._shrunk += 1
@@ -155,11 +165,15 @@ class FailureStore:
             outcome = self._repeat(result.plan, result.deviations, finding.run)
         # From here on the failure is what this run shows: the plan, digest and replay line are its own, too.
         shown = JudgedRun(outcome).shown(finding)
-        self._write(identity, shown.finding, resolved, outcome, shrunk)
+        if shrunk is not None:
+            sizes = {"size_before_ns": finding.size_ns, "size_after_ns": shown.finding.size_ns}
+            shrunk = shrunk.model_copy(update=sizes)
+        faults = tuple(described(fault, planned.get(fault.id)) for fault in outcome.plan.faults)
+        self._write(identity, shown.finding, resolved, outcome, shrunk, faults)
         return Stored(
             id=identity,
             replay=f"lockref replay {identity}",
-            notes=_shrink_notes(shrunk, kinds) if shrunk else (),
+            notes=(*_fault_notes(faults), *(_shrink_notes(shrunk, planned) if shrunk else ())),
             shown=shown,
         )
 
@@ -170,6 +184,7 @@ class FailureStore:
         resolved: dict[str, object],
         outcome: RunOutcome,
         shrunk: ShrinkRecord | None,
+        faults: tuple[str, ...],
     ) -> None:
         failure = Failure(
             id=identity,
@@ -190,6 +205,7 @@ class FailureStore:
                 python=platform.python_version(),
             ),
             shrink=shrunk,
+            faults=faults,
         )
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{identity}.json"
@@ -220,11 +236,20 @@ def _without_folder(reference: str) -> str:
     return f"{Path(os.path.relpath(source)).as_posix()}:{attribute}"
 
 
-def _shrink_notes(shrunk: ShrinkRecord, kinds: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _fault_notes(faults: Sequence[str]) -> list[tuple[str, str]]:
+    """What was done to the run, one line for each fault."""
+    notes = [("fault", text) for text in faults[:FAULTS_TOLD]]
+    rest = len(faults) - len(notes)
+    return [*notes, ("fault", f"and {rest} more: see the failure's file")] if rest else notes
+
+
+def _shrink_notes(shrunk: ShrinkRecord, planned: Mapping[str, Fault]) -> tuple[tuple[str, str], ...]:
     def named(faults: Iterable[str]) -> str:
         # A drawn plan numbers its faults: `f7` tells nobody what happened.
         return ", ".join(
-            fault if kinds[fault].replace("_", "-") in fault else f"{fault} ({kinds[fault].replace('_', ' ')})"
+            fault
+            if planned[fault].kind.replace("_", "-") in fault
+            else f"{fault} ({planned[fault].kind.replace('_', ' ')})"
             for fault in faults
         )
 
@@ -232,6 +257,8 @@ def _shrink_notes(shrunk: ShrinkRecord, kinds: Mapping[str, str]) -> tuple[tuple
         f"faults {shrunk.faults_before} to {shrunk.faults_after}, "
         f"schedule deviations {shrunk.deviations_before} to {shrunk.deviations_after}"
     )
+    if shrunk.size_before_ns is not None and shrunk.size_before_ns != shrunk.size_after_ns:
+        sizes += f"; the symptom measured {shrunk.size_before_ns} ns before and {shrunk.size_after_ns} ns now"
     notes = [("shrunk", sizes)]
     if shrunk.matters:
         notes.append(("matters", named(shrunk.matters)))

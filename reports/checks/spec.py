@@ -40,6 +40,18 @@ SAFETY: Final = ("S1", "S2", "S3", "S4", "S5", "S6", "S7", *COMMITS)
 LIVENESS: Final = ("L1", "L2", "L3", "L4", "L5", "L6")
 FAIRNESS: Final = ("F1", "F2")
 
+CAUSES_FIRST: Final = (
+    *("S1", "S6", "S5", "S2", "S7", "S3", "S4"),
+    *("DL3", "DL4", "DL5", "DL2", "DL1"),
+    *("L6", "L4", "L5", "L2", "L3", "L1"),
+    *FAIRNESS,
+)
+"""The clauses in the order in which failures of one run are told: what breaks one of them may break those after it.
+
+A store's fault first; then a write that hits another's grant, or takes it too early; then tokens and answers; then what
+clients believe, and at last what they do. A grant that nobody gave back is why the next client waits.
+"""
+
 HELD: Final = "held"
 VIOLATED: Final = "violated"
 INCONCLUSIVE: Final = "inconclusive"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from reports.checks.facts.surroundings.integrity import CUT_OFF, DAMAGED
 from reports.checks.judge import Judgement
-from reports.checks.spec import NOT_APPLICABLE, SAFETY
+from reports.checks.spec import CAUSES_FIRST, NOT_APPLICABLE, SAFETY
 from reports.checks.verdicts import Counts, Party
 
 
@@ -44,6 +44,12 @@ class Finding:
         return self.clause in SAFETY
 
     @property
+    def size_ns(self) -> int | None:
+        """How large the symptom is, such as the length of an overlap; None for what has no size."""
+        size: int | None = self.witness.get("size_ns")
+        return size
+
+    @property
     def key(self) -> tuple[str, str, tuple[str, ...]]:
         return (self.clause, self.kind, self.fault_kinds)
 
@@ -52,8 +58,7 @@ class Finding:
 class Summary(Counts):
     """What the runs showed so far: the counts of which `reports.checks.verdicts.decide` makes the verdict, and more.
 
-    classes: severity class to runs. findings: distinct failures, safety
-    before the rest, lowest run first.
+    classes: severity class to runs. findings: distinct failures, in the order of `telling_order`.
     """
 
     events: int = 0
@@ -172,11 +177,12 @@ class Summary(Counts):
         for finding in findings:
             known = found.get(finding.key)
             found[finding.key] = finding if known is None else _joined(known, finding)
-        self.findings = sorted(found.values(), key=_rank)
+        self.findings = sorted(found.values(), key=lambda each: telling_order(each.clause, each.run, each.kind))
 
 
-def _rank(finding: Finding) -> tuple[bool, int, str, str]:
-    return (not finding.is_safety, finding.run, finding.clause, finding.kind)
+def telling_order(clause: str, run: int, kind: str) -> tuple[bool, int, int, str]:
+    """Where a failure stands among others: safety first, then the lowest run, and of one run causes first."""
+    return (clause not in SAFETY, run, CAUSES_FIRST.index(clause), kind)
 
 
 def _joined(first: Finding, second: Finding) -> Finding:

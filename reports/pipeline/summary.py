@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.checks.spec import CLAUSES
+from reports.checks.summary import telling_order
 from reports.checks.verdicts import Counts
 from reports.formats.block import failure_block
 from reports.formats.results import (
@@ -111,7 +112,9 @@ def summarise(facts: Facts, *, title: str = "") -> Results:
         classes={row["class"]: row["runs"] for row in facts.classes},
         events=sum(facts.events.values()),
     )
-    ranked = sorted(facts.failures, key=lambda row: (_rank(row.clause), -row.runs, row.run))
+    ranked = sorted(
+        facts.failures, key=lambda row: telling_order(row.clause, row.run, str(row.witness.get("kind", "")))
+    )
     results.failures = [_failure(facts, row) for row in ranked[:FAILURES_MAX]]
     results.notices += _notices(facts)
     if len(ranked) > FAILURES_MAX:
@@ -147,12 +150,6 @@ def _witness(text: str | None) -> dict[str, Any]:
 
 def _title(facts: Facts) -> str:
     return ", ".join(dict.fromkeys(scenario for scenario, _ in sorted(facts.counts.demanded) if scenario)) or "history"
-
-
-def _rank(clause: str) -> int:
-    """Harm before belief before truth: S4 is what a reader must see first, then S3, then the rest in order."""
-    order = ["S4", "S3", *CLAUSES]
-    return order.index(clause) if clause in order else len(order)
 
 
 def _failure(facts: Facts, row: FailureRow) -> Failure:

@@ -74,7 +74,10 @@ class Versions(_Model):
 
 
 class ShrinkRecord(_Model):
-    """How far the failure was shrunk, and which faults it needs."""
+    """How far the failure was shrunk, and which faults it needs.
+
+    size_before_ns, size_after_ns: of the symptom, such as an overlap; None for what has no size.
+    """
 
     faults_before: int
     faults_after: int
@@ -83,10 +86,15 @@ class ShrinkRecord(_Model):
     runs: int
     matters: tuple[str, ...] = ()
     does_not_matter: tuple[str, ...] = ()
+    size_before_ns: int | None = None
+    size_after_ns: int | None = None
 
 
 class Failure(_Model):
-    """One failing run, ready to be repeated. scenario is fully resolved; schedule is [decision, choice] pairs."""
+    """One failing run, ready to be repeated. scenario is fully resolved; schedule is [decision, choice] pairs.
+
+    faults: those of the plan in words, each with its numbers before it was shrunk.
+    """
 
     format: Literal[1] = FAILURE_FORMAT
     id: str
@@ -101,6 +109,7 @@ class Failure(_Model):
     digest: str
     versions: Versions = Field(default_factory=Versions)
     shrink: ShrinkRecord | None = None
+    faults: tuple[str, ...] = ()
 
     def save(self, path: Path) -> None:
         """Write the document, and check that it reads back."""

@@ -6,6 +6,7 @@ import pytest
 
 from lockref.words import Kind, Op
 from reports.checks import decide, judge
+from reports.checks.spec import CAUSES_FIRST, CLAUSES
 from reports.checks.summary import Summary
 from tests.histories import History, summarised, tables, timed, verdict
 
@@ -168,3 +169,20 @@ def test_the_lowest_run_speaks_for_all_that_broke_alike():
             joined.add(Summary.of(judge(events, runs), events, runs))
         [found] = [finding for finding in joined.findings if finding.clause == "S3"]
         assert (found.run, found.similar) == (1, 4)
+
+
+def test_of_one_run_causes_are_told_before_what_follows_from_them():
+    """n1's late release without a condition (S6) is why the token comes again (S2) and two believe (S3)."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1, valid_for=10)
+    h.believes(h.granted("n2", call=0, applied=20, returned=21, token=2), 21, 60)
+    h.released(a, call=22, applied=23, if_version="")
+    h.believes(h.granted("n3", call=24, applied=30, returned=31, token=2), 31, 50)
+    events, runs = tables(h)
+    found = [finding.clause for finding in Summary.of(judge(events, runs), events, runs).findings]
+    assert [clause for clause in found if clause in ("S6", "S2", "S3")] == ["S6", "S2", "S3"]
+
+
+def test_every_clause_has_a_place_among_causes():
+    """A clause that is added later must be put where it belongs."""
+    assert sorted(CAUSES_FIRST) == sorted(CLAUSES)

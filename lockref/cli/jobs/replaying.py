@@ -10,7 +10,7 @@ from lockref.cli.jobs.results import begin_run, contention_results
 from reports.formats.exit_codes import code_of, worst
 from reports.formats.text import readable
 from scenarios.backends import require_known
-from scenarios.failures import find_failures, is_own, replay_failure
+from scenarios.failures import FAULTS_TOLD, find_failures, is_own, replay_failure
 from scenarios.runs import provenance
 from scenarios.worlds.retried import retry_failure
 from sim.explore.replay import Answer
@@ -55,6 +55,8 @@ def replay(console: Console, names: Sequence[str], *, provider: str | None, trus
             f"{printable(replayed.scenario)} under {printable(replayed.provider)}",
             style=style,
         )
+        for text in failure.faults[:FAULTS_TOLD]:
+            console.say(f"  fault: {printable(readable(text), limit=400)}")
         if replayed.message:
             console.say(f"  {printable(readable(replayed.message), limit=400)}")
         console.say(f"  {printable(answered.explanation, limit=400)}")

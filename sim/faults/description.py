@@ -1,0 +1,61 @@
+"""A fault in words and numbers, for people: what it did to whom, how much of it, and where it began.
+
+Numbers are in the words of a plan (`31000000000 ns`); whoever prints them chooses units.
+"""
+
+from __future__ import annotations
+
+from sim.faults.fault import Fault, RequestFault, Trigger
+from sim.faults.quantities import Quantity, fields_holding
+
+_UNITS = {
+    Quantity.DURATION: " ns",
+    Quantity.SHIFT: " ns",
+    Quantity.RATE: " ppm",
+    Quantity.COUNT: "×",
+    Quantity.PROBABILITY: " of them",
+}
+
+SPEAK_FOR_THEMSELVES = ("for_ns", "times", "probability")
+"""Fields whose number needs no word before it: a pause of 31 s."""
+
+
+def described(fault: Fault, planned: Fault | None = None) -> str:
+    """The fault in one line. planned: the same fault before it was shrunk; where a number differs, both are told."""
+    about = f" of {fault.target}" if fault.target else ""
+    struck = f" on {fault.op}" if isinstance(fault, RequestFault) and fault.op else ""
+    said = [f"{fault.kind.replace('_', ' ')}{about}{struck}"]
+    before = {} if planned is None else _numbers(planned)
+    for name, (value, unit) in _numbers(fault).items():
+        now = f"{value}{unit}"
+        words = name.removesuffix("_ns").removesuffix("_ppm").replace("_", " ")
+        text = now if name in SPEAK_FOR_THEMSELVES else f"{words} {now}"
+        was, _ = before.get(name, (value, unit))
+        if abs(was) > abs(value):
+            text += f" (the plan had {was}{unit}: the shrinker found that {now} suffice)"
+        elif was != value:
+            text += f" (the plan had {was}{unit}, which was rounded)"
+        said.append(text)
+    if fault.when is not None:
+        said.append(_place(fault.when))
+    elif fault.at_ns:
+        said.append(f"at {fault.at_ns} ns")
+    return ", ".join(said)
+
+
+def _numbers(fault: Fault) -> dict[str, tuple[int | float, str]]:
+    """Field to its value and unit, of each number that says how much of the fault there is."""
+    found = {}
+    for quantity, unit in _UNITS.items():
+        for name in fields_holding(type(fault), quantity):
+            value = getattr(fault, name)
+            if value is not None and value != type(fault).model_fields[name].default:
+                found[name] = (value, unit)
+    return found
+
+
+def _place(when: Trigger) -> str:
+    """A place in a client's life: `at the 2nd renew of n1, at c4`."""
+    ordinal = {1: "1st", 2: "2nd", 3: "3rd"}.get(when.nth, f"{when.nth}th")
+    applied = " that was applied" if when.applied else ""
+    return f"at the {ordinal} {when.op or 'request'} of {when.client}{applied}, at {when.cut}"

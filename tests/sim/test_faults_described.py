@@ -1,0 +1,64 @@
+"""Faults are told with their numbers, and shrinking keeps a symptom about as large as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lockref.lab.loading import load_provider
+from scenarios.campaign import run_campaign
+from scenarios.definition.load import load_scenario
+from scenarios.failures import FailureStore, find_failures
+from sim.explore.replay import Failure
+from sim.faults.answers import Error
+from sim.faults.clocks import Drift, Offset
+from sim.faults.description import described
+from sim.faults.fault import Fault, Trigger
+from sim.faults.process import Pause
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("fault", "planned", "text"),
+    [
+        (
+            Pause(id="p", client="n1", for_ns=31 * S, at_ns=5 * S),
+            Pause(id="p", client="n1", for_ns=40 * S, at_ns=5 * S),
+            "pause of n1, 31000000000 ns (the plan had 40000000000 ns: the shrinker found that 31000000000 ns "
+            "suffice), at 5000000000 ns",
+        ),
+        (
+            Pause(id="p", client="n1", for_ns=31 * S, when=Trigger(client="n1", op="renew", nth=2, cut="c4")),
+            None,
+            "pause of n1, 31000000000 ns, at the 2nd renew of n1, at c4",
+        ),
+        (Offset(id="o", client="n2", by_ns=-3 * S, at_ns=0), None, "offset of n2, by -3000000000 ns"),
+        (
+            Offset(id="o", client="n2", by_ns=3 * S, at_ns=0),
+            Offset(id="o", client="n2", by_ns=2_999_000_000, at_ns=0),
+            "offset of n2, by 3000000000 ns (the plan had 2999000000 ns, which was rounded)",
+        ),
+        (Drift(id="d", client="n3", rate_ppm=300, at_ns=0), None, "drift of n3, rate 300 ppm"),
+        (Error(id="e", client="n1", op="renew", status=503, times=3), None, "error of n1 on renew, 3×"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_told_with_its_numbers(fault: Fault, planned: Fault | None, text: str) -> None:
+    """Whom it struck, how much of it there was, where it began; and what of it the plan had before it was shrunk."""
+    assert described(fault, planned) == text
+
+
+def test_shrinking_keeps_the_size_of_a_symptom(tmp_path: Path) -> None:
+    """E6: the overlap of this lock was shrunk to 0 ns, which no reader takes for the 105 ms that the run had."""
+    scenario, spec = load_scenario("e06"), load_provider("tests.quality.planted.clocks:NoDriftMargin")
+    findings = run_campaign(scenario, spec, range(1, 2), keep_runs=0).summary.findings
+    [found] = [one for one in findings if one.clause == "S3"]
+    stored = FailureStore(scenario, spec, folder=tmp_path).store(found)
+    failure = Failure.load(find_failures(stored.id, folder=tmp_path)[0])
+    assert found.size_ns
+    assert failure.witness["size_ns"] * 2 >= found.size_ns
+    assert failure.shrink is not None
+    assert (failure.shrink.size_before_ns, failure.shrink.size_after_ns) == (found.size_ns, failure.witness["size_ns"])
+    assert [text for label, text in stored.notes if label == "fault"] == list(failure.faults)
+    assert "the shrinker found that" in failure.faults[0]
