@@ -32,13 +32,13 @@ from reports.checks.facts.surroundings.host import host_lateness_ns
 from reports.checks.facts.surroundings.integrity import altered
 from reports.checks.facts.surroundings.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
-from reports.checks.facts.told import told_writes
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
 from reports.checks.rulings import UNRECORDED, Ruling, Violations, verdict_table, with_damaged, with_doubt
 from reports.checks.situations import reach_table
 from reports.checks.spec import CLAUSES, VIOLATED
+from reports.checks.told import told_writes
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
 UNCHAINED = "the clause is about chains of records, and no lock of this run keeps one"

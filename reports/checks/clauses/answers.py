@@ -38,8 +38,8 @@ from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.contradictions import Contradictions
 from reports.checks.facts.surroundings.disturbances import Disturbances
-from reports.checks.facts.told import told_call
 from reports.checks.rulings import Violations
+from reports.checks.told import told_call
 
 GRANTED, DENIED, LEFT_BEHIND, NOT_RELEASED, RETURNED_TOKEN, SHOWN_TOKEN = range(6)
 KINDS = ("false grant", "false denial", "own grant denied", "false release", "wrong token", "wrong token shown")

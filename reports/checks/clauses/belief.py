@@ -22,8 +22,8 @@ from lockref.words import ABSENT
 from reports.checks.facts.columns import Events, Flags, Ints, Runs
 from reports.checks.facts.segments import suspicious_groups
 from reports.checks.facts.tenures import Tenures
-from reports.checks.facts.told import told_row
 from reports.checks.rulings import Violations
+from reports.checks.told import told_row
 
 
 def overlapping(tenures: Tenures, is_simulated: Flags) -> tuple[Ints, Ints]:

@@ -13,8 +13,8 @@ import numpy as np
 from lockref.words import Outcome
 from reports.checks.facts.columns import Events, Ints
 from reports.checks.facts.commits import Commits, Landings, Returns
-from reports.checks.facts.told import told_row
 from reports.checks.rulings import Ruling, Violations
+from reports.checks.told import told_row
 
 NO_COMMIT = "nothing was committed to a log"
 

@@ -26,8 +26,8 @@ from reports.checks.facts.effects import Effects
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import below_earlier_maximum
 from reports.checks.facts.sources.truth import Truth
-from reports.checks.facts.told import told_row
 from reports.checks.rulings import Violations
+from reports.checks.told import told_row
 
 GUILTY_TOLD: Final = 2
 """So many wrong writes of a resource are shown beside the worst of them."""

@@ -30,9 +30,9 @@ from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.sources.grants import END_DELETED, END_RELEASED
 from reports.checks.facts.taken_anew import taken_anew_ns
-from reports.checks.facts.told import told_call
 from reports.checks.facts.waits import Waits, find_waits, told_wait, waited_text
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
+from reports.checks.told import told_call
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"

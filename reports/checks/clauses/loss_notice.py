@@ -32,8 +32,8 @@ from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
-from reports.checks.facts.told import told_call
 from reports.checks.rulings import Violations
+from reports.checks.told import told_call
 
 TOO_LATE, NOT_REPORTED, WITHOUT_CAUSE = range(3)
 KINDS = ("told too late", "loss not reported", "told without cause")

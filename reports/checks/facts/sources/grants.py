@@ -25,7 +25,7 @@ import numpy.typing as npt
 from lockref.words import ABSENT
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.segments import is_first, ordinals
-from reports.checks.facts.told import BY_HAND, told_row
+from reports.checks.told import BY_HAND, told_row
 
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
 """What a change left behind: a live grant, a grant that was given back, no object, an object that is no lock record."""
