@@ -30,10 +30,6 @@ from sim.faults.plan import FaultPlan
 
 EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
 ONE_MACHINE_NOTICE = "a real ZooKeeper, on one machine: this says nothing of the latency of a network, or of its disks"
-MEMORY_NOTICE = (
-    "memory: answers within microseconds, so requests hardly ever overlap: a lock that checks before it writes "
-    "may not be caught here; use a server"
-)
 
 CLIENTS_DEFAULT = 64
 DURATION_DEFAULT_NS = 10 * NS_PER_S
@@ -168,8 +164,6 @@ def _store_notices(running: RunningBackend, *, is_ours: bool) -> list[str]:
     notices = [f"the store {finding.sentence}" for finding in measured.ignored] if measured else []
     if measured and measured.credentials and not is_ours:
         notices.append(measured.credentials)
-    if parse_store_uri(running.uri).scheme == "memory":
-        notices.append(MEMORY_NOTICE)
     return [*notices, *running.notices]
 
 

@@ -37,6 +37,7 @@ from scenarios.workloads.delta.places import LogPlaces, lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, Protected, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
+from scenarios.worlds.latency import LatentChannel
 from scenarios.worlds.mixture import Mixture
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings
 from sim.kernel.streams import Stream, stream
@@ -222,6 +223,9 @@ class ClientThreads:
         if kind.name not in (OBJECT_STORE.name, TABLE.name, mixture.stands_on) or service not in ("", DEFAULT_STORE):
             raise CapabilityMissing(f"a real run has no {service or kind.name!r}, only one {mixture.stands_on}")
         channel = self._channel(kind.name, timeout_ns, client=journal.node)
+        if parse_store_uri(self.job.store_uri).scheme == "memory":
+            drawn = process_stream(self.job.seed, f"latency/{kind.name}", journal.node, self.job.incarnation)
+            channel = LatentChannel(channel, drawn, self.runtime.sleep)
         if self._announcements is not None:
             channel = AnnouncingChannel(channel, self._announcements, journal.node)
         # A store of an SDK keeps its own timeout.

@@ -15,7 +15,10 @@ import pytest
 
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.lab.loading import load_provider, provider_from
+from lockref.ports import Reply, Request
 from lockref.provider import Grant, LockContext
+from lockref.stores.client import OBJECT_STORE, StoreChannel
+from lockref.stores.memory import MemoryStore
 from reports.checks import decide, judge
 from reports.checks.spec import Verdict
 from reports.checks.summary import Summary
@@ -24,7 +27,9 @@ from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.run import RealOutcome, run_real
 from scenarios.worlds import threads
+from scenarios.worlds.latency import ONE_WAY_NS, LatentChannel
 from scenarios.worlds.processes import waker
+from sim.kernel.streams import stream
 from sim.world import World
 
 CONTENTION = load_scenario("contention")
@@ -111,6 +116,34 @@ def test_without_a_lock_the_list_loses_updates() -> None:
     outcome = run_real(CONTENTION, provider_from(NoLock, name="none"), "memory:", clients=12, duration_ns=SECOND_NS)
     verdicts = verdicts_on(outcome)
     assert (verdicts["S3"], verdicts["S4"]) == ("violated", "violated")
+
+
+def test_a_store_in_memory_shows_the_race_of_a_lock_that_checks_and_then_writes() -> None:
+    """M17: requests overlap there as on a network, so two clients find the object absent and both write it."""
+    check_then_put = load_provider("tests.quality.planted.strangers:CheckThenPut")
+    outcome = run_real(CONTENTION, check_then_put, "memory:", clients=12, duration_ns=SECOND_NS)
+    verdicts = verdicts_on(outcome)
+    assert "violated" in (verdicts["S3"], verdicts["S5"])
+
+
+def test_a_request_in_memory_waits_before_it_is_applied_and_before_its_answer() -> None:
+    """The spans are those of the seed, each within its bounds, and the store is asked in between."""
+    done: list[object] = []
+
+    class Asked(StoreChannel):
+        def send(self, request: Request, timeout_ns: int) -> Reply:
+            done.append("applied")
+            return super().send(request, timeout_ns)
+
+    for _ in range(2):
+        store = LatentChannel(Asked(MemoryStore()), stream(7, "latency"), done.append)
+        assert OBJECT_STORE.over(store, SECOND_NS).read("key").is_absent
+    there, applied, back, *again = done
+    assert applied == "applied"
+    assert again == [there, applied, back]
+    least, most = ONE_WAY_NS
+    assert all(isinstance(span, int) and least <= span <= most for span in (there, back))
+    assert there != back
 
 
 def test_processes_share_one_list_through_a_pipe(tmp_path: Path) -> None:
