@@ -78,7 +78,7 @@ class Fingerprint:
     def of(
         cls, scenario: Scenario, sources: Sources, seeds: Sequence[int], *, keep_runs: int, compare_every: int
     ) -> Fingerprint:
-        """Of the campaign that these arguments of `run_campaign` describe."""
+        """The fingerprint of the campaign that these arguments of `run_campaign` describe."""
         return cls(
             scenario=_hash([scenario.model_dump_json().encode()]),
             provider=sources.provider,
@@ -277,7 +277,7 @@ def _own_sources() -> list[bytes]:
 def _provider_sources(spec: ProviderSpec) -> list[bytes]:
     """The source of the lock: its module's file, and the files beside and below it that were imported.
 
-    Of a lock of lockref's own there is nothing to add to `_own_sources`.
+    A lock that lockref ships adds nothing: `_own_sources` has its source already.
     """
     made = getattr(spec.factory, "made", spec.factory)
     file = getattr(sys.modules.get(getattr(made, "__module__", "")), "__file__", None)

@@ -21,7 +21,7 @@ from types import FrameType
 from lockref.errors import INTERRUPTED
 
 EXIT_CODE = INTERRUPTED
-"""Of a command that such a signal ended."""
+"""The exit code of a command that such a signal ended."""
 
 _heard = False
 _deferrals = 0

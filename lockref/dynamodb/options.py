@@ -33,7 +33,7 @@ DEFAULT_TABLE_NAME: Final = "delta_rs_lock_table"
 DEFAULT_LEASE_S: Final = 20
 DEFAULT_REFRESH_PERIOD_MS: Final = 1000
 DEFAULT_ADDITIONAL_WAIT_MS: Final = 1000
-"""Those of dynamodb_lock up to 0.6.0; 0.6.1 has ten seconds for both periods."""
+"""The defaults of dynamodb_lock up to 0.6.0; version 0.6.1 has ten seconds for both periods."""
 
 RENEWALS_PER_LEASE: Final = 4
 """How often a lease is renewed where nobody says otherwise."""

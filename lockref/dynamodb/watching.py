@@ -115,7 +115,7 @@ class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
         return stands_for_ns(duration_s, self._rate_ratio_ppm)
 
     def _until_instant_ns(self, record: LeaseItem) -> int:
-        """Until the instant that a row of 0.6 tells has passed on our wall clock; at most 0 where there is none.
+        """The time until the instant that a row of 0.6 tells passes on our wall clock; at most 0 where there is none.
 
         It only makes a waiter wait longer, beside what its monotonic clock asks (T2): a live holder of 0.6 whose lease
         is longer than ours keeps its row as far as our clock agrees with its own. An instant too far off is damage, or

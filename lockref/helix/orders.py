@@ -34,7 +34,7 @@ class Orders:
     def due(
         self, messages: Sequence[Message], snapshot: Snapshot, now_ns: MonoNs
     ) -> tuple[tuple[Message, ...], list[Alarm]]:
-        """Those that may be sent now, and an alarm for each instance that does not do what it is told."""
+        """The messages that may be sent now, and an alarm for each instance that does not do what it is told."""
         for order, (_, session) in list(self._sent.items()):
             replica = snapshot.of(order.lock).get(order.instance)
             is_same = snapshot.live.get(order.instance) == session

@@ -332,7 +332,7 @@ def generate(snapshot: Snapshot, group: LockGroup, desired: Desired, alarms: lis
 
 
 def select(snapshot: Snapshot, group: LockGroup, messages: Sequence[Message], semantics: Semantics) -> list[Message]:
-    """Those messages that leave every state within its limit, in whatever order they are executed."""
+    """The messages that leave every state within its limit, in whatever order they are executed."""
     model = group.model
     rank = {(each.source, each.target): place for place, each in enumerate(model.transitions)}
     pending_by_lock: dict[str, list[Message]] = {}
@@ -363,7 +363,7 @@ _ANY: Final = "*"
 
 
 def throttle(messages: Iterable[Message], pending: Iterable[Message], rules: Sequence[ThrottleRule]) -> list[Message]:
-    """Those that the rules let pass now; what is under way is charged first (T25)."""
+    """The messages that the rules let pass now; messages under way are charged first (T25)."""
     if not rules:
         return list(messages)
     charged: dict[tuple[tuple[str, str], ...], int] = {}

@@ -55,7 +55,7 @@ class Background(Generic[R]):
                 self.start(orphans)
 
     def _clean_up(self, epoch: int, orphans: list[Attempt[R]]) -> None:
-        """Until done, until the orphans have lapsed, or until a new call takes over the task.
+        """Remove the orphans: until all are gone, until all have lapsed, or until a new call takes over the task.
 
         It goes on after `close`: a caller who closes a lock does not wait for a store that does not answer.
         """

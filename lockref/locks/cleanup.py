@@ -106,6 +106,6 @@ class Cleanup(Generic[R]):
         return self.cell.rules.next_step(reply) in (Step.DONE, Step.REFUSED)
 
     def unlapsed(self, orphans: list[Attempt[R]]) -> list[Attempt[R]]:
-        """Those that still keep others waiting if they stand."""
+        """The orphans whose records would still keep other owners waiting, if these records stand in the store."""
         now, is_lapsed = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns()), self.cell.rules.is_lapsed
         return [orphan for orphan in orphans if not is_lapsed(orphan, now, self.terms)]

@@ -34,7 +34,7 @@ class Gate:
             return False
 
     def wait(self, timeout_ns: int) -> None:
-        """Until the user has left, or the time is up. Raises as `check_open`."""
+        """Wait until the user has left, or the time is up. Raises as `check_open`."""
         self._idle.wait(timeout_ns)
         self.check_open()
 

@@ -44,7 +44,7 @@ class Tenure(Generic[R]):
         return not self.has_lapsed
 
     def remaining_ns(self) -> int:
-        """Until the holder must have stopped; 0 from then on (H2)."""
+        """The time until the holder must have stopped; 0 from then on (H2)."""
         if not self.is_in_force():
             return 0
         return self.lease.deadline.remaining_ns(Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns()))

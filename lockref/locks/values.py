@@ -94,7 +94,7 @@ class Moment:
 
 @dataclass(slots=True)
 class Deadline:
-    """Until when a holder may believe: an instant on each clock, the earlier one counts (H1)."""
+    """The end of a holder's belief: an instant on each clock, of which the earlier one counts (H1)."""
 
     wall_ns: WallNs
     mono_ns: MonoNs

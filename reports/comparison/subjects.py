@@ -144,7 +144,7 @@ def _facts(runs: pa.Table, results: Results) -> dict[str, str]:
 
 
 def _unserved(results: Results) -> dict[str, Share]:
-    """Of the clients that asked, how many were never granted the lock: waits are those of the others alone."""
+    """How many of the clients that asked were never granted the lock. The figures of waits leave them out."""
     if results.speed is None:
         return {}
     asked, served = results.speed.clients_asked, results.speed.clients_served

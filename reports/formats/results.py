@@ -363,7 +363,7 @@ class Results(_Part):
 
     @property
     def worst(self) -> Verdict:
-        """Of safety, liveness and claimed fairness the worst: what a gate that knows one word is told."""
+        """The worst of safety, liveness and claimed fairness, for a gate that knows one word."""
         return joint_verdict([self.verdict, self.liveness, self.fairness_claims])
 
     def standing(

@@ -31,7 +31,7 @@ GRID = (
 )  # fmt: skip
 """The quantiles taken of every measure."""
 QUOTED = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
-"""Those that tables quote, by name."""
+"""The quantiles that tables quote, by name."""
 
 _CALLS = """
     select run, request, first(node) as node, first(task) as task, first(lock) as lock, first(op) as op,

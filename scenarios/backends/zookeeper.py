@@ -95,7 +95,7 @@ class ZooKeeperServers:
 
     @property
     def pids(self) -> list[int]:
-        """Of the servers that run."""
+        """The process ids of the servers that run."""
         return [member.server.pid for member in self._members if member.server is not None]
 
     def address(self, number: int) -> str:
@@ -212,7 +212,7 @@ def ask(port: int, word: str) -> str:
 
 
 def jars_version() -> str:
-    """Of the ZooKeeper that would run; "" if none would."""
+    """The version of the ZooKeeper that would run; "" if none would."""
     try:
         return _class_path()[1]
     except BackendUnavailable:

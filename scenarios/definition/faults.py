@@ -32,7 +32,7 @@ from sim.faults.quantities import Quantity, fields_holding, in_file, quantity_of
 
 ClientName = Annotated[str, Field(pattern=r"^n[1-9][0-9]{0,3}$")]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
-"""Of a node or a service; whether the scenario has it is asked when the whole file is read."""
+"""The name of a node or a service. A name that the scenario does not have is found once the whole file is read."""
 
 Text = Annotated[str, Field(max_length=4096)]
 

@@ -177,7 +177,7 @@ class DeclaredNode(Model):
 
 
 NodeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
-"""Of a service or of a node that is no client."""
+"""The name of a service, or of a node that is no client."""
 
 
 class Network(Model):

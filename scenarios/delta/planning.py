@@ -26,7 +26,7 @@ class Row:
     """From the start to the last version."""
     throughput_per_s: float
     wait_p50_s: float
-    """Of one version, from asking for the lock to its grant; the nearest rank, a wait that occurred."""
+    """The wait of one version, from asking for the lock to its grant; the nearest rank, a wait that occurred."""
     wait_p99_s: float
     wait_max_s: float
     waiting_s: float

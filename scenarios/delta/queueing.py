@@ -204,7 +204,7 @@ class _Simulation:
         self._blocked: dict[int, _Work] = {}
         self._in_hand: dict[int, _Work] = {}
         self._dry_ns: dict[int, int] = {}
-        """Of each writer that gave up: what it waited in vain since a version of it landed."""
+        """By writer that gave up: how long it has waited in vain since a version of it landed."""
         self._drought_ns = 0
 
     def run(self) -> Outcome:

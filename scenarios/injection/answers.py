@@ -37,7 +37,8 @@ _AZURE_CODES: Final = {
     500: "OperationTimedOut",
     503: "ServiceUnavailable",
 }
-"""Of its codes for 409, one that means a concurrent request; others say that the object is there, or never will be."""
+"""Azure has several codes for 409. This one means a concurrent request; others say that the object is there, or never
+will be."""
 _GCS_REASONS: Final = {403: "forbidden", 409: "conflict", 412: "conditionNotMet", 429: "rateLimitExceeded"}
 _TABLE_ANSWERS: Final = {
     403: (400, "AccessDeniedException"),

@@ -17,7 +17,7 @@ from lockref.stores.clouds.grammar import decimal, hexadecimal
 HEAD_BYTES_MAX: Final = 1 << 18
 PIECE_BYTES: Final = 1 << 16
 LINE_BYTES_MAX: Final = 1 << 13
-"""Of the line of a chunk's length, and of a trailer field."""
+"""The longest line of a chunk's length, and the longest trailer field."""
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _FIELDS: Final = re.compile(rb"[^\r\n]*\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r\n)*)\r\n")

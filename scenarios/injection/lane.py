@@ -243,7 +243,7 @@ class _Connection:
         self._replies: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
-        """Until the client hangs up, or its connection is ended here."""
+        """Serve the client until it hangs up, or its connection is ended here."""
         _send_at_once(self.writer)
         try:
             with contextlib.suppress(OSError, BadMessage):
@@ -315,7 +315,7 @@ class _Connection:
             raise BadMessage("the connection is over")
 
     async def _await_end(self) -> None:
-        """Until the client hangs up. What it sends before it was answered stays for the next reading."""
+        """Wait until the client hangs up. Bytes that it sends before it was answered stay for the next reading."""
         while not self.reader.at_eof() and not self.writer.is_closing():
             await asyncio.sleep(_LOOK_S)
 

@@ -150,7 +150,7 @@ class RealNode:
         self._timeline.call_at(now_ns + for_ns, go_on)
 
     async def while_held(self) -> None:
-        """Until no pause holds the process any more."""
+        """Wait until no pause holds the process any more."""
         while (left_ns := self._held_until_ns - self._timeline.now_ns) > 0:
             await asyncio.sleep(left_ns / NS_PER_S)
 

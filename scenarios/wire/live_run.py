@@ -321,7 +321,7 @@ class LiveRun:
 
 
 def _unguarded(written: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Of protected objects that cannot be judged: why, a sentence for each set of locks that may guard them."""
+    """Why some protected objects cannot be judged: a sentence for each set of locks that may guard them."""
     by_locks: dict[tuple[str, ...], list[str]] = {}
     for key, locks in written.items():
         by_locks.setdefault(locks, []).append(key)

@@ -41,7 +41,7 @@ class Protection:
         return not name.endswith(LOCK_SUFFIXES) and any(fnmatchcase(name, each.keys) for each in self._patterns)
 
     def guards(self, key: str, locks: Iterable[str]) -> list[str]:
-        """Of these locks the one that guards the object; several if they cannot be told apart, none if none does."""
+        """The lock that guards the object; several locks if they cannot be told apart, none if none guards it."""
         known = list(locks)
         told = [each.lock for each in self._patterns if each.lock and fnmatchcase(_name(key), each.keys)]
         if told:

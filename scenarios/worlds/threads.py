@@ -48,7 +48,7 @@ P = TypeVar("P")
 START_TIMEOUT_NS = 60 * NS_PER_S
 POOL_MAX = 1024
 LOG_TIMEOUT_NS = 20 * NS_PER_S
-"""Of one request to a Delta log or to its rows: a small server answers a crowd late, and nobody throttles it."""
+"""The time-out of one request to a Delta log or to its rows: a small server answers a crowd late, unthrottled."""
 GRACE_S = 15
 """How long after the end of the run its calls may still take; then it counts as cut off."""
 LOOK_NS = NS_PER_S
@@ -151,7 +151,7 @@ class ClientThreads:
             raise self.failures[0]
 
     def _channel(self, kind: str, request_timeout_ns: int, *, client: str) -> Channel:
-        """Of a lock. A session belongs to one client; connections to anything else are shared."""
+        """The channel of a lock. A session belongs to one client; connections to anything else are shared."""
 
         def opened(pool_size: int) -> Channel:
             uri, ways = self.job.store_uri, self.job.routes.endpoints

@@ -26,8 +26,8 @@ UNAPPLIED_STATUSES: tuple[int | str, ...] = (409, 429, 500, 503, "reset", "timeo
 AMBIGUOUS_STATUSES: tuple[int | str, ...] = tuple(
     status for status in UNAPPLIED_STATUSES if isinstance(status, str) or outcome_of(status) is Outcome.AMBIGUOUS
 )
-"""Those that leave open whether the request was applied. No other may be drawn for an applied write: 409 and 429 say
-that it was not."""
+"""The statuses that leave open whether the request was applied. No other one may be drawn for an applied write: 409 and
+429 say that it was not."""
 
 
 class Error(RequestFault):

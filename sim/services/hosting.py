@@ -60,10 +60,10 @@ class HostedService:
         self.call_at = kernel.call_at
         # What it pushes to a client and what it answers to it arrive in one order, as over one connection.
         self.is_ordered: bool = getattr(service, "is_ordered", False)
-        # Until when it does nothing, and whom to tell of what waits for that.
+        # While the service is frozen it answers nothing. `on_held` is called for each request that waits for its thaw.
         self.frozen_until_ns = 0
         self.on_held: Callable[[], None] = lambda: None
-        # Until when nobody is there, and whom to tell of what finds that.
+        # While the service is down no server listens. `on_refused` is called for each request that is refused for it.
         self.down_until_ns = 0
         self.on_refused: Callable[[], None] = lambda: None
         self._kernel = kernel

@@ -103,7 +103,7 @@ class Book:
         return found
 
     def committed(self, pages: Mapping[str, Page]) -> None:
-        """Those operations have happened."""
+        """Note that the operations on these pages have happened."""
         for name, page in pages.items():
             self.pages[name] = page
             self._is_there[name] = None

@@ -308,7 +308,7 @@ class ClusterReader:
         return found
 
     def _report(self, path: str, reply: Reply, name: str) -> tuple[Report, str]:
-        """What one znode says, and the state model that it names. Of nonsense the last good word counts."""
+        """What one znode says, and the state model that it names. If it says nonsense, its last good report counts."""
         is_fresh = True
         try:
             record = self._looking.record(path, reply)

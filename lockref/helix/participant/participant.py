@@ -117,7 +117,7 @@ class Participant:
     # Messages.
 
     def _serve(self) -> None:
-        """Until the participant leaves: what a session brings, then, if it ended, a new one (section 6, 5)."""
+        """Take the messages of one session after the other until the participant leaves (section 6, 5)."""
         while not self._patience.is_leaving:
             try:
                 self._take_messages()

@@ -69,9 +69,10 @@ class Patience:
             self.pause(reply)
 
     def require_session(self, message: Message) -> None:
-        """Raises LockLost if the session has ended, for which the message was: a handler may take longer than that.
+        """Raises LockLost if the session that the message was sent to has ended: a handler may outlast a session.
 
-        Also if the instance leaves: it has said that it holds nothing, and others get its locks before that ends.
+        Also raises LockLost if the instance leaves. It has then said that it holds nothing, and other instances may get
+        its locks before a handler ends.
         """
         if self.is_leaving:
             raise LockLost(f"instance {self._instance!r} leaves", reason="left")

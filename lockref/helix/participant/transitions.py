@@ -68,7 +68,7 @@ class Transitions:
         self._runtime.spawn(lambda: self._work_off(states, replica), name=f"{self._instance} {message.lock}")
 
     def _work_off(self, states: States, replica: Replica) -> None:
-        """Execute the next message of one lock. Whoever answers it goes on with the one behind it."""
+        """Execute the next message of one lock. The thread that answers it then executes the message behind it."""
         message = replica.queue[0]
         try:
             is_to_answer = self._is_executed(states, replica, message)

@@ -208,7 +208,10 @@ class DataAccessor:
                 self._changed(path, is_there=True)
 
     def _changed(self, path: str, *, is_there: bool) -> None:
-        """Set the watch anew, then tell, if the znode is there. Of a deleted one nobody watches the next creation."""
+        """Set the watch anew, then call the listener if the znode is there.
+
+        A read of a deleted znode would set no watch on its next creation, so it is asked whether the znode exists.
+        """
         if path not in self._listeners:
             return
         if is_there:

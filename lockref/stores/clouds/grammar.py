@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 DIGITS_MAX: Final = 18
-"""Of a decimal number: what has more digits is no length, stamp or generation that a 64-bit number could hold."""
+"""The digits of a decimal number. A longer one is no length, stamp or generation that a 64-bit number could hold."""
 _HEX_DIGITS_MAX: Final = 15
 _DECIMAL: Final = re.compile(r"[0-9]{1,18}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{1,15}")

@@ -13,7 +13,7 @@ from reports.checks.facts.commits import Commits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFigures:
-    """Of all runs of a history together.
+    """The figures of all runs of a history together.
 
     acknowledged, refused, unknown: commits by what their writers were told. taken: versions that were tried in vain.
     lost, twice: acknowledged commits that stand in no version, or in several (DL1). landed: refused ones that landed

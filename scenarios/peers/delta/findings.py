@@ -59,7 +59,7 @@ def committed(peer: Peer, *labels: str, timeout_s: float = ANSWER_S) -> list[dic
 
 
 def await_strike(proxy: FaultProxy, timeout_s: float = ANSWER_S) -> None:
-    """Until the fault has taken effect. Errors: TimeoutError."""
+    """Wait until the fault has taken effect. Errors: TimeoutError."""
     end_s = time.monotonic() + timeout_s
     while not proxy.struck:
         if time.monotonic() > end_s:

@@ -72,7 +72,7 @@ class _Holder:
 
 
 def main() -> None:
-    """Until the input ends."""
+    """Hold the lock as the input says, until the input ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     holder = _Holder(json.loads(sys.argv[1]))

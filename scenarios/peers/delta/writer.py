@@ -51,7 +51,7 @@ def _say(answer: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Until the input ends."""
+    """Write as the input says, until the input ends."""
     if sys.platform == "linux":
         # A commit that waits for a lock does not notice that its parent has gone.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -31,7 +31,7 @@ from scenarios.peers.helix.lock_player import Subject, made
 from scenarios.peers.helix.lock_scripts import lock
 
 CONTENDERS: Final = 3
-"""Of each origin."""
+"""Contenders of each origin."""
 
 SECONDS: Final = 6
 LONG_MS, WORK_MS, PAUSE_MS, SHORT_MS = 30_000, 30, 5, 10

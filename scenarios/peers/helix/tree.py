@@ -95,7 +95,7 @@ class Tree:
         return made
 
     def pulse(self) -> Pulse:
-        """Of all instances."""
+        """The pulse of all instances together."""
         live = self.names(self.paths.live_instances)
         folders = [self.paths.instance(name).messages for name in self.names(self.paths.instances)]
         stats = [each for each in self._stats([*folders, *self._reports(live)]) if each is not None]

@@ -44,7 +44,7 @@ BUCKET_LOCKER: Final = Original(
     ),
 )
 ON_THE_WIRE: Final = (S3_LOCKS, GCSLOCK, BUCKET_LOCKER)
-"""Those that have an environment of packages."""
+"""The programs that have an environment of packages."""
 
 OPENTOFU: Final = ("github.com/opentofu/opentofu", "v1.12.6", "h1:0VT4P8pMmGcCUnQ9JDrJ+Qg2d35Vzm4FFd/9+H7oF98=")
 LITESTREAM: Final = ("github.com/benbjohnson/litestream", "v0.5.18", "h1:kelmbbFQvlgrm8dRrpt9bqvDrJ69OgWQca8hSflNF2U=")

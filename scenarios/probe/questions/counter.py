@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WORKERS: Final = 5
 INCREMENTS: Final = 10
 TRIES_MAX: Final = 4 * WORKERS * INCREMENTS
-"""Of one worker. Each loses to the others now and then."""
+"""The tries of one worker. Each worker loses to the others now and then."""
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ PARAMETERS_KEPT: Final = frozenset(
 """The only query parameters whose values leave this module."""
 
 PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {"snapshot", "uploadId", "upload_id", "versionId", "versionid"}
-"""Of these it is also known that they were there."""
+"""The query parameters whose presence is noted."""
 
 _TEXT_CHARS_MAX: Final = 1024
 _REQUEST: Final = re.compile(rb"([A-Z]+) ([^ \r\n]+) HTTP/1\.[01]\r\n")

@@ -65,7 +65,7 @@ class _Node:
         self.program = program
 
     def run(self) -> None:
-        """Until the program ends; what it raises is kept."""
+        """Run the program until it ends; the error that it raises is kept."""
         try:
             self.program.run()
         except LockrefError as error:

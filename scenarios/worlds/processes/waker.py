@@ -1,9 +1,9 @@
 """A process that lets a stopped one go on.
 
 Run as a script, with nothing but the standard library, by a process that is about to stop itself (SIGSTOP). It says
-that it is ready, waits, and sends SIGCONT until its standard input ends: the other one closes it when it goes on, and
-the system does when it dies. So no process stays stopped, whoever else dies meanwhile. Where another process stops it,
-that one holds the standard input, and with its death comes a last SIGCONT at once.
+that it is ready, waits, and sends SIGCONT until its standard input ends. The stopped process closes this input as soon
+as it goes on, and the system closes it if that process dies. So no process stays stopped. If a third process does the
+stopping, the third process holds the input: when it dies, the waker sends a last SIGCONT at once.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class Workers:
         self._runtime.spawn(_serve(protected, resource), name=f"resource-{number}")
 
     def _await_ready(self, number: int) -> None:
-        """Until the clients of a process stand at its barrier."""
+        """Wait until the clients of a process stand at its barrier."""
         control = self._controls[number]
         try:
             if not control.poll(START_TIMEOUT_NS // NS_PER_S + GRACE_S):
@@ -242,7 +242,7 @@ class Workers:
     # What a plan does to processes.
 
     def pid(self, number: int) -> int:
-        """Of a process that was started."""
+        """The process id of a process that was started."""
         return int(self._processes[number - 1].pid or 0)
 
     def fell(self, number: int) -> None:
@@ -327,7 +327,7 @@ class Workers:
         return reports
 
     def _clients(self, numbers: Collection[int]) -> list[int]:
-        """Those of these processes that are clients'."""
+        """The numbers of the processes that run clients."""
         return [number for number in sorted(numbers) if self._jobs[number - 1].node is None]
 
     def _hear(self, number: int) -> None:

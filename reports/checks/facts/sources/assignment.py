@@ -106,9 +106,9 @@ def _ends_the_grant(group: Ints, owner: Codes, is_live: Flags) -> Flags:
 
 
 def _node_of_owner(events: Events, row: Ints, owner: Codes) -> Codes:
-    """Per state, the node that its owner is: the one of that name, else the one that was told this owner's name.
+    """The node of each state's owner: the node of that name, else the node whose calls returned this owner's name.
 
-    An owner that no node goes by is taken for the writer.
+    If no node goes by that name, the node that wrote the state is taken for its owner.
     """
     node = events.codes("node")[row].copy()
     returns = events.rows(Kind.RETURN)

@@ -75,7 +75,7 @@ class Unanswered:
         return None
 
     def guesses(self, target: Write, used: set[int], state: int | None = None) -> Iterator[Write]:
-        """Those whose version nobody read, and which can have made what `target` replaced; of one kind at a time.
+        """The writes whose version nobody read, and which can have made what `target` replaced; of one kind at a time.
 
         state: those alone that fit it.
         """
@@ -99,7 +99,7 @@ class Unanswered:
 
 
 def _fresh(writes: Untaken, target: Write, used: set[int]) -> Iterator[Write]:
-    """Those that were sent before `target` must have landed, and are not used."""
+    """The writes that were sent before `target` must have landed, and are not used."""
     position, write = writes.at(0)
     while write is not None and write.sent_ns <= target.until_ns:
         if write.row not in used:
