@@ -32,6 +32,7 @@ _OP_ACQUIRE = Op.ACQUIRE
 _OP_GUARD = Op.GUARD
 _OP_RELEASE = Op.RELEASE
 _OUTCOME_APPLIED = Outcome.APPLIED
+_REFUSALS = (_OP_ACQUIRE, _OP_GUARD)
 
 YIELD_NS = 1_000_000
 """Between the read and the write based on it: the yield of RFC-91's test."""
@@ -39,7 +40,10 @@ YIELD_NS = 1_000_000
 
 @dataclass(slots=True)
 class Tenure:
-    """One grant as its client knows it, from the granted return to the release."""
+    """One grant as its client knows it, from the granted return to the release.
+
+    is_reported_lost: the lock's listener told of its loss. is_refused: the guard has said no.
+    """
 
     number: int
     owner: str
@@ -48,6 +52,7 @@ class Tenure:
     attempts: int = 0
     believes: bool = True
     is_reported_lost: bool = False
+    is_refused: bool = False
 
 
 class ClientsListener:
@@ -226,12 +231,22 @@ class Client:
         with suppress(LockError):
             self._resource.write(write, lambda: True)
 
+    def _ask_again(self) -> None:
+        """After a reported loss, ask the guard once before the lock is given back.
+
+        The listener is optional. A report of a lock that does not claim it is judged by what its guard says (L4).
+        """
+        tenure = self.tenure
+        if tenure is not None and tenure.is_reported_lost and not tenure.is_refused:
+            self.guard()
+
     def release(self) -> None:
         """Stop believing, then call `unlock`; also after a loss, as a `with` block would.
 
         Where the lock declares that its holder may use it until `unlock` has returned, belief ends only then.
         """
         if self._resource.keeps_lock:
+            self._ask_again()
             self.disbelieve(_OP_RELEASE)
             self.tenure = None
             self._resource.conclude(is_released=False)
@@ -265,6 +280,7 @@ class Client:
 
     def _leave(self) -> Tenure | None:
         """Before the call that gives the lock back. The observer asks during it only where belief lasts through it."""
+        self._ask_again()
         tenure, self.tenure = self.tenure, None
         if not self._believes_through_unlock:
             self._disbelieve(tenure, _OP_RELEASE)
@@ -291,11 +307,18 @@ class Client:
         self.tenure, self._given_back = outer, None
 
     def disbelieve(self, why: Op) -> None:
-        """The end of belief, written once in a tenure. why: what was asked when the lock said no, or the unlock."""
+        """The end of belief, written once in a tenure. why: what was asked when the lock said no, or the unlock.
+
+        The guard's no is also written where a report of the lock has ended belief before.
+        """
         self._disbelieve(self.tenure, why)
 
     def _disbelieve(self, tenure: Tenure | None, why: Op) -> None:
-        if tenure is not None and tenure.believes:
+        if tenure is None:
+            return
+        is_first_no = why in _REFUSALS and not tenure.is_refused
+        tenure.is_refused |= is_first_no
+        if tenure.believes or is_first_no:
             tenure.believes = False
             self._event(_KIND_DISBELIEVED, why, request=tenure.number, tenure=tenure)
 

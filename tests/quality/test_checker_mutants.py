@@ -138,12 +138,19 @@ JUDGE_MUTANTS = [
     ("clauses.loss_notice", "+ bounds.request_ns[run]", ""),
     ("clauses.loss_notice", "return min(reported, until) > due + paused", "return min(reported, until) > due"),
     ("clauses.loss_notice", "until = min(over, disturbances.crashed_ns(run, node, after_row=int(operations.call_row[acquire])))", "until = over"),  # noqa: E501
-    ("clauses.loss_notice", "(at - grants.begin_hi_ns[grant] > half)", "(at - grants.begin_hi_ns[grant] >= half)"),
+    ("clauses.loss_notice", "(answer >= 0) & (answer < until_row)", "(answer >= 0)"),
+    ("clauses.loss_notice", "np.isin(outcome, NO_REASONS)", "outcome == Outcome.APPLIED"),
+    ("clauses.loss_notice", "return bool(np.all(np.isin(other, own)))", "return True"),
+    ("clauses.loss_notice", "changes.version[int(grants.first[grant]) : end])", "changes.version[int(grants.first[grant]) : 0])"),  # noqa: E501
+    ("clauses.loss_notice", "or task[sent] == case.operations.task[acquire]", ""),
+    ("clauses.loss_notice", "return not bool(np.any(task[self._requests(acquire, until_row)] == task[sent]))", "return True"),  # noqa: E501
+    ("facts.surroundings.disturbances", "here[~self._strike_requests[here]]", "here"),
     ("clauses.loss_notice", "& (ended > at)", ""),
     ("clauses.loss_notice", "0 <= answer < before_row", "0 <= answer"),
-    ("clauses.loss_notice", "not disturbances.befell(run, node, since_row, until_row)", "True"),
+    ("clauses.loss_notice", "not disturbances.befell_process(run, node, since_row, until_row)", "True"),
     ("clauses.loss_notice", "if abs(apart) > bound_ns:", "if apart > bound_ns:"),
     ("clauses.loss_notice", "(operations.op[calls] == Op.RELEASE) & ", ""),
+    ("clauses.loss_notice", "unlocked | in_doubt", "unlocked"),
     ("clauses.loss_notice", "& (operations.task[calls] != operations.task[acquire])", ""),
     ("clauses.liveness", "took > bound_ns", "took > 2 * bound_ns"),
     ("clauses.gaps", "known & ~gaps.is_holed", "known"),

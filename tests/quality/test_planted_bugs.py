@@ -31,20 +31,7 @@ PART = 9
 CONTENDED = ("a01", "a05", "demo", "e01", "e02", "e06", "e08", "e09", "e17", "u01", "u06", "swarm")
 
 
-ESCAPES = {"renewal:Own412IsLoss", "answers:Own412IsDenial"}
-"""Bugs that no clause accuses since a lock no longer denies itself because of its own record: a hole in the checks.
-
-What is left of them is a lease given up without cause, which L4 excuses after any 412. A strict xfail: the mend of L4
-must take them off this list.
-"""
-
-
-def _expected(bug: Bug) -> object:
-    marks = [pytest.mark.xfail(reason="L4 excuses a loss after any 412", strict=True)] if bug.lock in ESCAPES else []
-    return pytest.param(bug, id=bug.lock, marks=marks)
-
-
-@pytest.mark.parametrize("bug", [_expected(bug) for bug in BUGS])
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.lock for bug in BUGS])
 def test_a_planted_bug_is_caught_by_a_clause_of_its_own(bug: Bug) -> None:
     """M1 to M28, H1 to H22: each planted defect breaks one of the clauses predicted for it, within a few seeds."""
     assert first_seed(bug, range(1, 1 + bug.seeds)) is not None

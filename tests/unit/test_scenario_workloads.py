@@ -320,6 +320,32 @@ def test_a_report_is_recorded_whatever_the_guard_has_said() -> None:
     assert [op for kind, op in rows if kind == "disbelieved"] == ["guard", "none"]
 
 
+@pytest.mark.parametrize("works_on", [True, False])
+def test_the_guard_is_asked_once_more_after_a_report(works_on: bool) -> None:
+    """L4: a report ends belief; what the guard says then is on record, whether the client asks it or only unlocks."""
+    recorder = Recorder()
+    client = _client(recorder, ScriptedLock([True], says=[True, False, False]))
+    client.acquire(10**9)
+    client.heard(LockEvent(kind=LockEventKind.LOST))
+    if works_on:
+        assert not client.guard()
+    client.release()
+    rows = [(row["kind"], row["op"]) for row in to_table([recorder]).to_pylist()]
+    assert [op for kind, op in rows if kind == "disbelieved"] == ["none", "guard"]
+
+
+def test_a_guard_that_says_yes_after_a_report_is_on_record() -> None:
+    """L4: the report does not answer for the guard."""
+    recorder = Recorder()
+    client = _client(recorder, ScriptedLock([True], says=[True, True]))
+    client.acquire(10**9)
+    client.heard(LockEvent(kind=LockEventKind.LOST))
+    client.release()
+    rows = [(row["kind"], row["op"]) for row in to_table([recorder]).to_pylist()]
+    assert rows[-3:-2] == [("believed", "guard")]
+    assert [op for kind, op in rows if kind == "disbelieved"] == ["none"]
+
+
 def test_a_machine_without_threads_refuses_so_many() -> None:
     """U8: the first spawns fail with what Python raises, the next succeed; the rest of the runtime is the real one."""
     profile = replace(PROFILE, refused_threads=2)

@@ -11,9 +11,10 @@ Three questions about one tenure:
   the lock waits for, and every pause of the process. A client that has called
   its lock again by then learns of the loss from that call.
 - Did the lock let go although nothing was wrong? A guard's no, or a reported
-  loss, is *without cause* if a renewal has landed lately, its answer came, and
-  nothing on record speaks against the grant. The client then drops work that
-  it could have finished. Which reasons a lock may have: see `_Record.is_undisturbed`.
+  loss, is *without cause* if the grant or a renewal of it is good for long, its
+  answer came, and nothing on record speaks against the grant. The client then
+  drops work that it could have finished. Only another's grant, a request
+  without an answer or a clock is a reason: see `_Record.is_undisturbed`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from reports.checks.rulings import Violations
 from reports.checks.told import told_call
 
 TOO_LATE, NOT_REPORTED, WITHOUT_CAUSE = range(3)
+NO_REASONS = (Outcome.APPLIED, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED)
+"""Answers that are no reason to let go of a grant that stands: the store has said that it did, or did not, write."""
 KINDS = ("told too late", "loss not reported", "told without cause")
 
 
@@ -170,7 +173,7 @@ def _was_awake_and_silent(case: Case, acquire: int, due: int, reported: int, ove
 
 
 def _let_go_without_cause(case: Case) -> tuple[_Found, Flags]:
-    """Tenures whose guard said no, or whose loss was reported, while a renewal that had landed was good for long.
+    """Tenures whose guard said no, or whose loss was reported, while the grant or its last renewal was good for long.
 
     And per run: some such grant may have been ended by somebody whom nobody recorded.
     """
@@ -187,7 +190,7 @@ def _let_go_without_cause(case: Case) -> tuple[_Found, Flags]:
     half = case.runs.integers("validity_ns")[operations.run[asked]] // 2
     end = grants.valid_until_true_ns[grant]
     ended = np.where(grants.end_lo_ns[grant] == ABSENT, FOREVER, grants.end_lo_ns[grant])
-    odd = (half > 0) & (end != ABSENT) & (end - at > half) & (at - grants.begin_hi_ns[grant] > half) & (ended > at)
+    odd = (half > 0) & (end != ABSENT) & (end - at > half) & (ended > at)
     is_hidden = case.truth.may_hide(grants.group[grant], grants.first[grant], grants.end[grant])
     record = _Record(case) if odd.any() else None
     bad: list[int] = []
@@ -222,40 +225,79 @@ class _Record:
         self._calls, self._call_key = order, place[order]
 
     def good_until_ns(self, grant: int, before_row: int) -> int:
-        """The end of the validity that the last renewal promised whose answer came before this row; ABSENT for none."""
+        """The end of the validity that the last write of a grant promised of which its holder knows by this row.
+
+        Of a renewal the holder knows by its answer; of the grant itself also by what its call returned.
+        """
         events, changes, grants = self._case.events, self._case.truth.changes, self._case.truth.grants
         for write in range(int(grants.last[grant]), int(grants.first[grant]), -1):
             answer = int(self._replied[events.request_keys(changes.row[write : write + 1])][0])
             if 0 <= answer < before_row and events.numbers("outcome")[answer] == Outcome.APPLIED:
                 return int(changes.valid_until_true_ns[write])
-        return ABSENT
+        return int(changes.valid_until_true_ns[grants.first[grant]])
 
     def is_undisturbed(self, acquire: int, until_row: int, span_ns: int) -> bool:
         """True if nothing on record from the grant to this row gave the lock a reason to let go.
 
-        Reasons are: a request of its process that was not answered by success, anything that befell the process, a
-        clock that differed from true time by half of `span_ns`, and an unlock by another task of the process.
+        Reasons are: an answer that showed another's grant, a request of its process without an answer, a fault of the
+        process or of its clocks, a clock that differed from true time by half of `span_ns`, an unlock by another task
+        of the process, an acquire inside the tenure that ended in doubt, and the end of the task that locked (H13).
+        A 412 alone is none while the grant stands: a copy of the holder's own write, a waiter's note in the record or
+        a write of a former grant brings it as well, and a look tells which. Nor is an answer by which nothing landed
+        for the moment (409, 429).
         """
         case = self._case
         operations, disturbances = case.operations, case.disturbances
         since_row = int(operations.call_row[acquire])
         run, node = int(operations.run[acquire]), int(operations.node[acquire])
         return (
-            not disturbances.befell(run, node, since_row, until_row)
-            and self._all_succeeded(acquire, int(operations.return_row[acquire]), until_row)
-            and self._clocks_agree(int(operations.return_row[acquire]), until_row, span_ns // 2)
-            and not self._unlocked_by_another(acquire, until_row)
+            not disturbances.befell_process(run, node, since_row, until_row)
+            and self._nothing_spoke_against(acquire, until_row)
+            and self._clocks_agree(since_row, until_row, span_ns // 2)
+            and not self._was_shaken_by_a_call(acquire, until_row)
+            and not self._may_have_lost_its_task(acquire, until_row)
         )
 
-    def _all_succeeded(self, acquire: int, since_row: int, until_row: int) -> bool:
-        events = self._case.events
-        row = self._case.operations.call_row[acquire]
+    def _requests(self, acquire: int, until_row: int) -> Ints:
+        """SENT rows of the process for this lock, from the return of the acquire to this row."""
+        events, operations = self._case.events, self._case.operations
+        row = operations.call_row[acquire]
         key = int(events.lock_key[row]) * (events.text_count("node") + 1) + int(events.codes("node")[row])
         mine = self._sent[np.searchsorted(self._sent_key, key) : np.searchsorted(self._sent_key, key, side="right")]
-        mine = mine[np.searchsorted(mine, since_row) : np.searchsorted(mine, until_row)]
+        since_row = int(operations.return_row[acquire])
+        return mine[np.searchsorted(mine, since_row) : np.searchsorted(mine, until_row)]
+
+    def _may_have_lost_its_task(self, acquire: int, until_row: int) -> bool:
+        """True if another task than the client's sent the grant, and has sent nothing since: it may have ended."""
+        case = self._case
+        sent = int(case.truth.changes.sent_row[case.truth.grants.first[case.operations.grant[acquire]]])
+        task = case.events.codes("task")
+        if sent < 0 or task[sent] == case.operations.task[acquire]:
+            return False
+        return not bool(np.any(task[self._requests(acquire, until_row)] == task[sent]))
+
+    def _nothing_spoke_against(self, acquire: int, until_row: int) -> bool:
+        """True if every request of the process since the grant was answered, and no answer showed another's grant."""
+        events = self._case.events
+        mine = self._requests(acquire, until_row)
         answer = self._replied[events.request_keys(mine)]
-        answered = (answer >= 0) & (answer < until_row)
-        return bool(np.all(answered & (events.numbers("outcome")[np.maximum(answer, 0)] == Outcome.APPLIED)))
+        if not bool(np.all((answer >= 0) & (answer < until_row))):
+            return False
+        outcome = events.numbers("outcome")[answer]
+        if not bool(np.all(np.isin(outcome, NO_REASONS))):
+            return False
+        shown = events.codes("version")[answer[outcome == Outcome.APPLIED]]
+        return self._are_own(int(self._case.operations.grant[acquire]), shown)
+
+    def _are_own(self, grant: int, shown: Ints) -> bool:
+        """True if each state that the process wrote or was shown is of this grant, or an earlier one of its node."""
+        changes, grants = self._case.truth.changes, self._case.truth.grants
+        start, stop = np.searchsorted(changes.group, grants.group[grant] + np.array((0, 1)))
+        end = int(grants.end[grant]) if grants.end[grant] >= 0 else int(stop)
+        other = shown[~np.isin(shown, changes.version[int(grants.first[grant]) : end])]
+        past = slice(int(start), int(grants.first[grant]))
+        own = changes.version[past][changes.node[past] == grants.node[grant]]
+        return bool(np.all(np.isin(other, own)))
 
     def _clocks_agree(self, since_row: int, until_row: int, bound_ns: int) -> bool:
         events = self._case.events
@@ -269,7 +311,8 @@ class _Record:
                 return False
         return True
 
-    def _unlocked_by_another(self, acquire: int, until_row: int) -> bool:
+    def _was_shaken_by_a_call(self, acquire: int, until_row: int) -> bool:
+        """True if another task of the process unlocked or closed the lock, or a call for it ended in doubt."""
         operations, events = self._case.operations, self._case.events
         key = int(events.lock_key[operations.call_row[acquire]]) * (events.text_count("node") + 1)
         key += int(operations.node[acquire])
@@ -277,7 +320,9 @@ class _Record:
         calls = self._calls[first:last]
         rows = operations.call_row[calls]
         calls = calls[np.searchsorted(rows, operations.call_row[acquire]) : np.searchsorted(rows, until_row)]
-        return bool(np.any((operations.op[calls] == Op.RELEASE) & (operations.task[calls] != operations.task[acquire])))
+        unlocked = (operations.op[calls] == Op.RELEASE) & (operations.task[calls] != operations.task[acquire])
+        in_doubt = (operations.op[calls] == Op.ACQUIRE) & (operations.outcome[calls] == Outcome.AMBIGUOUS)
+        return bool(np.any(unlocked | in_doubt))
 
 
 def _first_rows(case: Case, ops: tuple[Op, ...]) -> Ints:

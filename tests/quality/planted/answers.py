@@ -9,7 +9,7 @@ from typing import Any
 
 from lockref.errors import CorruptRecord, LockError, OutcomeUnknown
 from lockref.locks.cleanup import Cleanup
-from lockref.locks.decisions import decide, next_step
+from lockref.locks.decisions import decide
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.rules import Rules
@@ -80,8 +80,18 @@ class BelievesServerErrors(StorageLock):
     parts = other(cell=_ServerErrorIsYes)
 
 
-def _again_at_412(reply: WriteReply) -> Step:
-    return Step.AGAIN if reply.outcome is Outcome.PRECONDITION_FAILED else next_step(reply)
+class _ForgetsAt412(ReturningAcquisition[LockFile]):
+    """After a 412 it knows no write of its own any more, so that its own record reads like a rival's."""
+
+    def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Stored[LockFile] | None]:
+        step, now_known = super().write(known, reserved)
+        if self.answer is Outcome.PRECONDITION_FAILED:
+            self.attempts.clear()
+            self.is_unresolved = False
+        return step, now_known
+
+    def _note(self, record: LockFile | None) -> None:
+        self.has_seen_other |= record is not None and not record.is_released
 
 
 def _forgets_its_writes(stored: Stored[LockFile], *, own_nonces: Any, **known: Any) -> Take | Wait:
@@ -91,7 +101,10 @@ def _forgets_its_writes(stored: Stored[LockFile], *, own_nonces: Any, **known: A
 class Own412IsDenial(StorageLock):
     """A 412 on its own write, sent twice below, is somebody else's lock (M10, A2, E17)."""
 
-    parts = other_rules(next_step=_again_at_412, decide=_forgets_its_writes)
+    parts = other(
+        acquisition=_ForgetsAt412,
+        rules=dataclasses.replace(StorageLock.parts.rules, decide=_forgets_its_writes),
+    )
 
 
 class _Denies(ReturningAcquisition[LockFile]):

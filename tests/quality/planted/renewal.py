@@ -177,6 +177,24 @@ class Own412IsLoss(StorageLock):
         super().unlock()
 
 
+class Own412IsLossUnclaimed(Own412IsLoss):
+    """The same in a lock that reports its losses and does not claim to: its guard says no as well."""
+
+    claims = ()
+
+
+class _LosesAtNotNow(Heartbeat[LockFile]):
+    def _later(self) -> MonoNs:
+        self.tenure.supersede("not now")
+        return super()._later()
+
+
+class NotNowIsLoss(StorageLock):
+    """A renewal that is refused for the moment, by 409 or 429, counts as a loss (M11)."""
+
+    parts = other(heartbeat=_LosesAtNotNow)
+
+
 class _StopsInDanger(Heartbeat[LockFile]):
     def _later(self) -> MonoNs:
         lease = self.tenure.lease

@@ -19,6 +19,23 @@ from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
 
 CLOCK_KINDS = frozenset({"drift", "offset", "step", "freeze", "slew", "suspend"})
 PAUSE_KINDS = frozenset({"pause", "suspend"})
+REQUEST_KINDS = frozenset(
+    {
+        "delay",
+        "drip",
+        "duplicate",
+        "error",
+        "ghost_write",
+        "hidden_retry",
+        "ignore_conditions",
+        "lose_reply",
+        "lose_request",
+        "reorder_replies",
+        "stale_read",
+        "throttle",
+    }
+)
+"""Faults that strike a request. What they did to its sender is told by the answer, or by its absence."""
 
 STRUCK: Final = "fault"
 IDLE: Final = "idle:"
@@ -112,9 +129,14 @@ class Disturbances:
         wanted = run * nodes + node
         return order[np.searchsorted(key, wanted) : np.searchsorted(key, wanted, side="right")]
 
-    def befell(self, run: int, node: int, after_row: int, before_row: int) -> bool:
-        """True if something befell this node between two rows."""
-        rows = self.row[self.on(run, node)]
+    @cached_property
+    def _strike_requests(self) -> Flags:
+        return self.are(REQUEST_KINDS)
+
+    def befell_process(self, run: int, node: int, after_row: int, before_row: int) -> bool:
+        """True if something befell this node itself, and not a request of it alone, between two rows."""
+        here = self.on(run, node)
+        rows = self.row[here[~self._strike_requests[here]]]
         return bool(np.searchsorted(rows, after_row, side="right") < np.searchsorted(rows, before_row))
 
     def crashed_ns(self, run: int, node: int, *, after_row: int) -> int:
@@ -203,7 +225,7 @@ def without_crashes_ns(faults_end_ns: Ints, disturbances: Disturbances, is_clien
 def find_disturbances(events: Events) -> Disturbances:
     """Read every distinct detail once. A detail that is no JSON object names no kind."""
     rows = events.rows(Kind.FAULT, Kind.CLOCK)
-    assert bool(np.all(np.diff(rows) > 0)), "`Disturbances.befell` searches rows in order"
+    assert bool(np.all(np.diff(rows) > 0)), "`Disturbances.befell_process` searches rows in order"
     detail = events.codes("detail")[rows]
     kinds: dict[str, int] = {}
     phases: dict[str, int] = {}
