@@ -15,10 +15,10 @@ from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
 from scenarios.definition.faults import rates_of
+from scenarios.definition.mixture import Mixture
 from scenarios.definition.schema import Lock, Scenario, Work
 from scenarios.definition.units import Drawn
 from scenarios.workloads.client_profile import ClientProfile
-from scenarios.worlds.mixture import Mixture
 from sim.kernel.streams import stream
 
 

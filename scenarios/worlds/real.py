@@ -51,6 +51,7 @@ from reports.history_files import write_runs
 from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.draw import Draws, draw_scenario
 from scenarios.definition.fault_plan import draw_plan, written_faults
+from scenarios.definition.mixture import Mixture, node_options
 from scenarios.definition.schema import CLIENTS_MAX, DeclaredNode, Scenario
 from scenarios.injection.feasible import require_possible, require_reachable, struck_processes
 from scenarios.injection.session import Injection
@@ -61,7 +62,6 @@ from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
 from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost, resource_services
 from scenarios.worlds.host_watch import HostWatch
 from scenarios.worlds.injected import injected_workers, injection_of
-from scenarios.worlds.mixture import Mixture, node_options
 from scenarios.worlds.processes.companions import Companions
 from scenarios.worlds.processes.workers import LostWorker, Reports, Workers
 from scenarios.worlds.threads import LOG_TIMEOUT_NS, ClientThreads, Job

@@ -25,6 +25,7 @@ from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
 from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
 from scenarios.definition.fault_plan import draw_plan
+from scenarios.definition.mixture import Mixture, node_options
 from scenarios.definition.schema import DeclaredNode, Scenario
 from scenarios.definition.units import Chooser
 from scenarios.workloads import DELTA_LOG, RESOURCES
@@ -38,7 +39,6 @@ from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected, ResourceHost, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.forking import inherited
-from scenarios.worlds.mixture import Mixture, node_options
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
 from sim.faults.counts import fault_effects

@@ -25,6 +25,7 @@ from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.definition.draw import DrawnScenario, profile_of
+from scenarios.definition.mixture import Mixture
 from scenarios.definition.schema import DeclaredNode, Scenario
 from scenarios.injection.announcing import Announcements, AnnouncingChannel, RoutedChannel
 from scenarios.injection.routes import Routes, through
@@ -38,7 +39,6 @@ from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, Protected, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.latency import LatentChannel
-from scenarios.worlds.mixture import Mixture
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings
 from sim.kernel.streams import Stream, stream
 from sim.machine.nodes import PROCESSES_PER_NODE

@@ -14,7 +14,7 @@ from lockref.lab.loading import load_provider
 from reports.checks.verdicts import decide
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import catalogue, load_scenario
-from scenarios.worlds.mixture import Mixture
+from scenarios.definition.mixture import Mixture
 from tests.quality.planted.registry import CORRECT
 
 FEWER = {"contention": 2, "writers": 2}

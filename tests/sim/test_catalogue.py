@@ -11,10 +11,10 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
+from scenarios.definition.mixture import inapplicable
 from scenarios.definition.schema import Scenario
 from scenarios.ineffective_faults import ineffective_faults
 from scenarios.run import simulate_many
-from scenarios.worlds.mixture import inapplicable
 
 SEEDS = {"swarm": 60, "swarm-overload": 60, "swarm-on-the-wire": 60}
 """More where the plan is random; otherwise 12."""

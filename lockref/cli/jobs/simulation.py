@@ -17,9 +17,9 @@ from scenarios import interrupts
 from scenarios.campaign import Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
 from scenarios.definition.load import catalogue, is_own_file, load_scenario
+from scenarios.definition.mixture import inapplicable
 from scenarios.failures import FailureStore
 from scenarios.runs import RunFolder, provenance, unfinished_runs
-from scenarios.worlds.mixture import inapplicable
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console

@@ -21,9 +21,9 @@ from lockref.ports import Channel, PortKind
 from lockref.provider import ClosableProgram, LockContext, LockSettings, StateDecoder
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.uri import parse_store_uri
+from scenarios.definition.mixture import Mixture, node_options
 from scenarios.definition.schema import DeclaredNode
 from scenarios.injection.announcing import Announcements, AnnouncingChannel
-from scenarios.worlds.mixture import Mixture, node_options
 from scenarios.worlds.threads import Job
 
 PATIENCE_NS = 10 * NS_PER_S
