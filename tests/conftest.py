@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import settings
 
 # No test waits on wall time: on a busy machine an example takes longer than Hypothesis' 200 ms.
 settings.register_profile("lockref", deadline=None)
 settings.load_profile("lockref")
 
-# A shell starts what runs in its background with SIGINT ignored, and every process that a test starts would inherit
-# that: tests of Ctrl-C would wait until their time is over.
+# A shell starts what runs in its background with SIGINT ignored, and nohup its program with SIGHUP ignored. Every
+# process that a test starts would inherit that, and tests of these signals would wait until their time is over.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def briefly_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stored failure is shrunk in few runs, for tests that do not ask how small it becomes. Most of `sim` is that."""
+    monkeypatch.setattr("scenarios.failures.SHRINK_RUNS_MAX", 4)

@@ -94,7 +94,7 @@ class Summary(Counts):
             not_demanded=not_demanded,
         )
         if summary.findings:
-            firsts = events.group_by("run").aggregate([("at_ns", "min")]).to_pylist()
+            firsts = events.group_by("run", use_threads=False).aggregate([("at_ns", "min")]).to_pylist()
             begins = {row["run"]: row["at_ns_min"] for row in firsts}
             summary.findings = [replace(each, begin_ns=begins.get(each.run, 0)) for each in summary.findings]
         return summary
@@ -137,7 +137,7 @@ class Summary(Counts):
         )
         if "S3" in not_demanded:
             verdicts = _without_late_writes(verdicts, judgement.tenures)
-        counted = verdicts.group_by(["clause", "verdict"]).aggregate([("run", "count")])
+        counted = verdicts.group_by(["clause", "verdict"], use_threads=False).aggregate([("run", "count")])
         for row in counted.to_pylist():
             result.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["run_count"]
         for row in judgement.reach.to_pylist():

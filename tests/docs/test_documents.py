@@ -67,7 +67,9 @@ def test_the_documents_show_commands() -> None:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+def workplace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], briefly_shrunk: None
+) -> Path:
     """A folder with what the documents assume: their example, a lock and a scenario of one's own, a stored failure."""
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
     shutil.copy(ROOT / "docs" / "examples" / "lease_lock.py", tmp_path / "my_lock.py")

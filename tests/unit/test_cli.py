@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lockref.cli import options
-from lockref.cli.jobs import console, demonstration
+from lockref.cli.jobs import console, demonstration, simulation
 from lockref.cli.jobs.reporting import parts_of
 from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, DeterminismError
@@ -22,11 +22,32 @@ from reports.formats import exit_codes
 from reports.formats.results import load_results
 from reports.history_files import load_history, write_json_lines
 from scenarios.definition import units
+from scenarios.definition.load import catalogue
 from scenarios.definition.schema import Scenario
 from scenarios.runs import open_run
 from scenarios.worlds import threads
 
 NOBODY = "s3://bucket/p?endpoint=http://127.0.0.1:9"
+BELIEVER = """
+from lockref.storage.provider import StorageLock
+class Believer(StorageLock):
+    def holds(self):
+        return getattr(self, '_was_granted', False)
+    def lock(self, timeout_s):
+        self._was_granted = super().lock(timeout_s)
+        return self._was_granted
+    def unlock(self):
+        self._was_granted = False
+        super().unlock()
+"""
+GREEDY = """
+from lockref.storage.provider import StorageLock
+class Greedy(StorageLock):
+    def lock(self, timeout_s):
+        return super().lock(timeout_s) or True
+    def holds(self):
+        return True
+"""
 UNKNOWN_KIND = "version: 1\nname: x\nclients: 3\nfaults:\n  - {at: 1s, kind: freez, client: n1, for: 2s}\n"
 
 
@@ -43,6 +64,7 @@ def document(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     return loaded
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_broken_clause_exits_1_and_a_kept_one_0(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 1 is for a lock that broke, 0 for one that held and was put to the test."""
     assert run(["sim", "e08", "--provider", "hudi", "--seeds", "1..5"]) == 1
@@ -50,6 +72,7 @@ def test_a_broken_clause_exits_1_and_a_kept_one_0(capsys: pytest.CaptureFixture[
     assert "lockref replay LK-" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_the_document_carries_what_gates_read(capsys: pytest.CaptureFixture[str]) -> None:
     """`--json` prints verdict, runs, clauses, failures with id, seed, clause and replay, and the digest."""
     assert run(["sim", "e09", "--provider", "hudi", "--seeds", "3..6", "--json"]) == 1
@@ -64,6 +87,7 @@ def test_the_document_carries_what_gates_read(capsys: pytest.CaptureFixture[str]
     assert len(told["digest"]) == 32  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_several_scenarios_give_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     """The joint verdict is the worst, and each scenario has a part."""
     assert run(["sim", "e01", "e08", "--provider", "hudi", "--seeds", "1..3", "--json"]) == 1
@@ -73,6 +97,7 @@ def test_several_scenarios_give_one_document(capsys: pytest.CaptureFixture[str])
     assert told["runs"] == 6
 
 
+@pytest.mark.long
 def test_the_digest_does_not_depend_on_the_number_of_processes(capsys: pytest.CaptureFixture[str]) -> None:
     """Seeds decide a campaign; how they are spread over processes does not."""
     digests = []
@@ -94,6 +119,7 @@ def test_a_replayed_failure_fails_again(capsys: pytest.CaptureFixture[str]) -> N
     assert run(["replay", ".lockref/failures"]) == 1
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_history_is_judged_again_from_its_run_folder(capsys: pytest.CaptureFixture[str]) -> None:
     """`check` on a kept history says what `sim` said, under one digest, and which seed and line show it again."""
     run(["sim", "e08", "--provider", "hudi", "--seeds", "1..4", "--json"])
@@ -216,8 +242,15 @@ def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, caps
     assert document(capsys)["digest"] == told["digest"]
 
 
+def test_all_takes_every_scenario() -> None:
+    """`--all` is a gate: also the scenarios in which the hardened lock keeps only some clauses are taken."""
+    taken = simulation._chosen((), take_all=True)
+    assert set(taken) == {path.stem for path in catalogue()}
+
+
+@pytest.mark.long
 def test_all_leaves_nothing_out(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--all` is a gate: also the scenarios in which the hardened lock keeps only some clauses are run."""
+    """The whole gate, over one seed; tests/sim/test_gate.py runs it over two scenarios."""
     code = run(["sim", "--all", "--provider", "hardened", "--seed", "1"])
     told = capsys.readouterr()
     assert "e05-contender-far-ahead under hardened" in told.out
@@ -231,20 +264,10 @@ def test_a_comparison_of_traces_says_how_many(own_folder: Path, capsys: pytest.C
     assert "determinism: 3 seeds run twice" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_lock_in_a_file_is_put_to_the_test(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stranger's class in any file runs, and its broken promise is exit 1."""
-    (own_folder / "mine.py").write_text(
-        "from lockref.storage.provider import StorageLock\n"
-        "class Believer(StorageLock):\n"
-        "    def holds(self):\n"
-        "        return getattr(self, '_was_granted', False)\n"
-        "    def lock(self, timeout_s):\n"
-        "        self._was_granted = super().lock(timeout_s)\n"
-        "        return self._was_granted\n"
-        "    def unlock(self):\n"
-        "        self._was_granted = False\n"
-        "        super().unlock()\n"
-    )
+    (own_folder / "mine.py").write_text(BELIEVER)
     assert run(["sim", "e08", "--provider", "mine.py:Believer", "--seeds", "1..5"]) == 1
     assert "S3" in capsys.readouterr().out
 
@@ -372,6 +395,7 @@ def test_what_broke_is_told_although_a_later_server_is_away(
     assert json.loads(Path(".lockref/runs/latest/run.json").read_text())["status"] == "failed"
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_workflow_gets_annotations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Under GitHub Actions each distinct failure is an annotation; elsewhere there is none."""
     run(["sim", "e08", "--provider", "hudi", "--seeds", "1..2"])
@@ -527,13 +551,14 @@ def test_interrupting_contention_keeps_its_history(
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["sim", "e08", "--provider", "hudi", "--seeds", "1..2"], 1),
+        (["sim", "contention", "--provider", "greedy.py:Greedy", "--seeds", "1..2"], 1),
         (["sim", "e08", "--seeds", "1..2"], 0),
         (["scenario", "schema"], 0),
     ],
 )
 def test_a_closed_pipe_does_not_change_the_verdict(own_folder: Path, arguments: list[str], code: int) -> None:
     """`lockref … | grep -q` closes the pipe early: 1 still means that a lock broke, and nothing else (exit codes)."""
+    (own_folder / "greedy.py").write_text(GREEDY)
     read_end, write_end = os.pipe()
     os.close(read_end)
     command = [sys.executable, "-m", "lockref", *arguments]
@@ -578,16 +603,18 @@ def test_a_forbidden_timing_is_refused_or_told_beside_every_verdict(
     assert any("unsafe timing" in notice for notice in json.loads(capsys.readouterr().out)["notices"])
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_run_of_several_parts_is_judged_part_by_part(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`check` takes whatever folder a command left, by path or by name; the worst part gives the exit code."""
-    assert run(["sim", "e01", "e08", "--provider", "hudi", "--seeds", "1..20"]) == 1
+    assert run(["sim", "e01", "e08", "--provider", "hudi", "--seeds", "1..4"]) == 1
     for name in (".lockref/runs/latest", "latest"):
         capsys.readouterr()
         assert run(["check", name, "--json"]) == 1
         told = json.loads(capsys.readouterr().out)
-        assert (told["runs"], told["verdict"], len(told["scenarios"])) == (40, "violated", 2)
+        assert (told["runs"], told["verdict"], len(told["scenarios"])) == (8, "violated", 2)
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_demo_that_shows_too_little_says_so(
     own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -602,6 +629,7 @@ def test_a_demo_that_shows_too_little_says_so(
     assert "lockref demo --contenders 8 --for 60s" in told
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_later_attempt_of_the_demo_counts(
     own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

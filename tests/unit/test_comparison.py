@@ -359,13 +359,14 @@ def test_a_race_of_which_no_round_was_judged_is_no_share():
     assert (share.is_asked_once, share.judged) == (True, 0)
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_the_command_shows_two_runs_side_by_side(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """hudi breaks in u01 and hardened does not: the page, the Markdown and the JSON say so."""
     monkeypatch.chdir(tmp_path)
-    assert run(["sim", "u01", "--provider", "hudi", "--seeds", "1..20"]) == 1
-    assert run(["sim", "u01", "--provider", "hardened", "--seeds", "1..20"]) == 0
+    assert run(["sim", "u01", "--provider", "hudi", "--seeds", "1..10"]) == 1
+    assert run(["sim", "u01", "--provider", "hardened", "--seeds", "1..10"]) == 0
     runs = sorted(path.name for path in (tmp_path / ".lockref/runs").glob("*-sim*"))
     capsys.readouterr()
     assert run(["compare", *runs, "--out", "side"]) == 0
@@ -384,6 +385,7 @@ def test_the_command_shows_two_runs_side_by_side(
     assert "'latest' holds no history: name a run" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_the_runs_of_an_evaluation_are_parts_of_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -278,13 +278,21 @@ class Runs:
     def __init__(self, table: pa.Table) -> None:
         self.table = table
         self.count = len(table)
+        self._integers: dict[str, Ints] = {}
+        self._claims: list[list[str]] | None = None
         self.number = self.integers("run")
         assert len(np.unique(self.number)) == self.count, "a run has one row"
 
     def integers(self, name: str) -> Ints:
-        array = _array(self.table.column(name))
-        values: Ints = pc.fill_null(array, ABSENT).to_numpy(zero_copy_only=False)
-        return values
+        """An integer column; ABSENT for null. Read-only: it is made once, for every check that asks."""
+        if name not in self._integers:
+            array = _array(self.table.column(name))
+            if array.null_count:
+                array = pc.fill_null(array, ABSENT)
+            values: Ints = array.to_numpy(zero_copy_only=False)
+            values.flags.writeable = False
+            self._integers[name] = values
+        return self._integers[name]
 
     def texts(self, name: str) -> list[str]:
         return [text or "" for text in self.table.column(name).to_pylist()]
@@ -294,7 +302,9 @@ class Runs:
 
     def claim(self, word: str) -> Flags:
         """Per run: its lock claims this, word by word (`lockref.claims`)."""
-        return np.array([word in claims for claims in self.lists("claims")], dtype=np.bool_)
+        if self._claims is None:
+            self._claims = self.lists("claims")
+        return np.array([word in claims for claims in self._claims], dtype=np.bool_)
 
     def maps(self, name: str) -> list[dict[str, Any]]:
         """A column of maps; an empty one for null, and everywhere in a table that does not have the column."""
