@@ -1,22 +1,16 @@
-"""Making the bucket, the container or the table that a started server does not have yet."""
+"""Making the bucket, the container or the table that a started server does not have yet.
+
+Each cloud's client is imported on use: the three take two seconds to load, and a server is of one cloud.
+"""
 
 from __future__ import annotations
 
 import os
 from http import HTTPStatus
 
-import requests
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
-from urllib3.exceptions import HTTPError
-
 from lockref.dynamodb.place import require_table
 from lockref.errors import BackendUnavailable
-from lockref.stores.clouds import azure_client
 from lockref.stores.clouds.azure_account import find_account
-from lockref.stores.clouds.gcs import make_session
-from lockref.stores.clouds.s3 import make_client
-from lockref.stores.clouds.wire import bounded
 from lockref.stores.endpoints import split_timeout_s
 from lockref.stores.uri import AZURE, StoreAddress
 
@@ -39,6 +33,13 @@ def create_bucket(address: StoreAddress, *, request_timeout_ns: int) -> None:
 
 
 def _create_s3(address: StoreAddress, request_timeout_ns: int) -> None:
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+    from urllib3.exceptions import HTTPError
+
+    from lockref.stores.clouds.s3 import make_client
+    from lockref.stores.clouds.wire import bounded
+
     # The client loads its service's model from files. On a busy machine that takes seconds, and is no request.
     client = make_client(endpoint=address.endpoint, region="", request_timeout_ns=request_timeout_ns, pool_size=1)
     try:
@@ -53,6 +54,12 @@ def _create_s3(address: StoreAddress, request_timeout_ns: int) -> None:
 
 
 def _create_gcs(address: StoreAddress, request_timeout_ns: int) -> None:
+    import requests
+    from urllib3.exceptions import HTTPError
+
+    from lockref.stores.clouds.gcs import make_session
+    from lockref.stores.clouds.wire import bounded
+
     try:
         with make_session(endpoint=address.endpoint, pool_size=1) as session, bounded(request_timeout_ns):
             answer = session.post(
@@ -68,6 +75,9 @@ def _create_gcs(address: StoreAddress, request_timeout_ns: int) -> None:
 
 
 def _create_container(address: StoreAddress, request_timeout_ns: int) -> None:
+    from lockref.stores.clouds import azure_client
+    from lockref.stores.clouds.wire import bounded
+
     account = find_account(host=address.account, endpoint=address.endpoint, environ=os.environ)
     with azure_client.make_session(account, pool_size=1) as session:
         client = azure_client.make_client(

@@ -25,7 +25,6 @@ from typing import Final
 import psutil
 
 from lockref.coordination.session import COORDINATION
-from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable
 from lockref.java import JavaHome, search_java
 from lockref.runtime import NS_PER_S, ThreadRuntime
@@ -191,6 +190,8 @@ class ZooKeeperServers:
 
 def require_write(hosts: str) -> None:
     """Errors: BackendUnavailable where no session opens, or no write lands."""
+    from lockref.coordination.zookeeper import ZooKeeperChannel
+
     with contextlib.closing(COORDINATION.over(ZooKeeperChannel(hosts), 10 * NS_PER_S)) as session:
         session.start(ThreadRuntime(), timeout_ns=10 * NS_PER_S)
         made = session.create("/lockref-ready", is_ephemeral=True)

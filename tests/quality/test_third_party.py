@@ -47,6 +47,8 @@ THIRD_PARTY: dict[str, set[str]] = {
 }  # fmt: skip
 """Room or module to the packages that it may import, types included. The longest name that fits counts."""
 
+CLIENTS = {"azure", "boto3", "botocore", "docker", "google", "kazoo", "requests", "testcontainers", "urllib3"}
+
 OURS = {"lockref", "sim", "scenarios", "reports"}
 
 
@@ -110,3 +112,8 @@ def loaded_by(statement: str) -> set[str]:
 def test_a_lock_loads_the_standard_library_alone(statement: str) -> None:
     """An application that opens a lock pays for no laboratory and for no SDK that it does not use."""
     assert loaded_by(statement) == set()
+
+
+def test_the_table_of_servers_loads_no_client_of_them() -> None:
+    """A command that runs a lock in memory, or lists what it could run on, waits for no SDK (2 s for all three)."""
+    assert loaded_by("import scenarios.backends, scenarios.worlds.contention") & CLIENTS == set()
