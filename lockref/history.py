@@ -368,6 +368,10 @@ def detail(**fields: object) -> str:
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=True)
 
 
+CUT_SHORT = detail(cut_short=True)
+"""`detail` of an acquire's denial whose client would have waited on, had the run not been at its end."""
+
+
 def batch_digest(digests: Iterable[str]) -> str:
     """One name for the content of many runs, in the order of their seeds."""
     joined = hashlib.blake2b(digest_size=16)

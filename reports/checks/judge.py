@@ -32,6 +32,7 @@ from reports.checks.facts.surroundings.host import host_lateness_ns
 from reports.checks.facts.surroundings.integrity import altered
 from reports.checks.facts.surroundings.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
+from reports.checks.measures.endings import endings_table
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
@@ -69,6 +70,7 @@ class Judgement:
     to there, which damaged. A damaged run is in no other table but `verdicts`,
     where every clause of it is inconclusive.
     answers, speeds: `STORE_ANSWERS_SCHEMA` and `SPEED_SCHEMA`, of real runs only.
+    endings: `ENDINGS_SCHEMA`, how the grants of each run ended.
     """
 
     verdicts: pa.Table
@@ -79,6 +81,7 @@ class Judgement:
     records: pa.Table
     answers: pa.Table
     speeds: pa.Table
+    endings: pa.Table
 
 
 def judge(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] | None = None) -> Judgement:
@@ -214,6 +217,7 @@ def _judge(case: Case) -> Judgement:
         records=case.records.table,
         answers=store_answers_table(case.store_answers, case.runs, truth, case.contradictions),
         speeds=speed_table(case),
+        endings=endings_table(case),
     )
 
 

@@ -43,7 +43,8 @@ SITUATIONS: Final[dict[str, str]] = {
     GRANT: "a client became owner",
     "clients_served": "clients that were granted the lock, each counted once in a run",
     "handoff": "the lock was granted to another client than the time before",
-    "denied": "an acquire returned without a grant",
+    "denied": "an acquire returned without a grant, in its client's own time",
+    "cut_short": "an acquire was not granted by the end of the run, and its client would have waited on",
     "contention": "an acquire met an unended grant of another client, or lost a race for the write",
     "renewal": "a grant was renewed",
     "release": "a grant was released",
@@ -73,8 +74,8 @@ SITUATIONS: Final[dict[str, str]] = {
 
 NEED_CALLS: Final = frozenset(
     {
-        "clients_served", "handoff", "denied", "reentry", "fork", "unknown_outcome", "paused_holder_resumed",
-        "expired_while_believed", COMMIT, "rejected_write",
+        "clients_served", "handoff", "denied", "cut_short", "reentry", "fork", "unknown_outcome",
+        "paused_holder_resumed", "expired_while_believed", COMMIT, "rejected_write",
     }
 )  # fmt: skip
 """Situations that only a record of calls and their answers shows. Requests alone do not show them."""
@@ -112,7 +113,8 @@ def reach_table(case: Case) -> pa.Table:
         "grant": _granted_runs(truth, operations),
         "clients_served": _clients_served(case),
         "handoff": _handoffs(case),
-        "denied": operations.run[operations.is_denied],
+        "denied": operations.run[operations.is_denied & ~operations.is_cut_short],
+        "cut_short": operations.run[operations.is_denied & operations.is_cut_short],
         "contention": np.concatenate(
             (
                 operations.run[

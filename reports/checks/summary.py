@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from reports.checks.facts.surroundings.integrity import CUT_OFF, DAMAGED
 from reports.checks.judge import Judgement
+from reports.checks.measures.endings import ENDINGS
 from reports.checks.spec import CAUSES_FIRST, NOT_APPLICABLE, SAFETY
 from reports.checks.verdicts import Counts, Party
 
@@ -143,6 +144,8 @@ class Summary(Counts):
         for row in judgement.reach.to_pylist():
             party = parties.get(row["run"], ("", ""))
             result.reach_situation(party, row["situation"], runs=int(row["count"] > 0), count=row["count"])
+        for row in judgement.endings.to_pylist():
+            result.count_endings({name: row[name] for name in ENDINGS}, row["longest_gap_ns"])
         result.answers += judgement.answers.to_pylist()
         result.speeds += judgement.speeds.to_pylist()
         broken = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).to_pylist()

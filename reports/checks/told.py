@@ -20,6 +20,8 @@ WRITES_TOLD: Final = 6
 """So many writes of a lock are told around a violation: those nearest to it."""
 
 BY_HAND: Final = "changed by hand, not by a request"
+CUT_SHORT_WORD: Final = "cut_short"
+"""The outcome of a call that was denied because the run was at its end, where people and tables are told outcomes."""
 UNNUMBERED: Final = "the record names no request"
 
 
@@ -52,7 +54,7 @@ def told_call(events: Events, operations: Operations, call: int) -> dict[str, An
         events,
         row,
         interval_ns=[begun, over if back >= 0 else None],
-        outcome=answer_text(int(operations.op[call]), int(operations.outcome[call])) if back >= 0 else "open",
+        outcome=_answer_text(operations, call) if back >= 0 else "open",
         returned_seq=int(events.integers("seq")[back]) if back >= 0 else None,
     )
 
@@ -65,11 +67,12 @@ _ANSWERS: Final = {
 }
 
 
-def answer_text(op: int, outcome: int) -> str:
+def _answer_text(operations: Operations, call: int) -> str:
     """What a call returned, in the words of its caller."""
+    op, outcome = int(operations.op[call]), Outcome(int(operations.outcome[call]))
     if op == Op.RELEASE and outcome == Outcome.APPLIED:
         return "released"
-    return _ANSWERS.get(Outcome(outcome), "error")
+    return CUT_SHORT_WORD if operations.is_cut_short[call] else _ANSWERS.get(outcome, "error")
 
 
 def told_writes(

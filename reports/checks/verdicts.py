@@ -66,6 +66,8 @@ class Counts:
     keep them there. They are counted and reported, and decide nothing.
     answers: rows of `reports.checks.facts.surroundings.store_answers.STORE_ANSWERS_SCHEMA`, one per real run:
     what its store answered. speeds: of `reports.checks.measures.speed.SPEED_SCHEMA`.
+    endings: how grants ended to how many (`reports.checks.measures.endings`). longest_gap_ns: for how long a lock
+    belonged to nobody between two grants, at most; None where nobody came after any.
     doubts: further reasons why these runs prove nothing, as sentences, which
     the counts above do not show.
     unsafe: what RFC-91 would forbid about the timing of some runs, in words;
@@ -84,6 +86,8 @@ class Counts:
     not_demanded: frozenset[str] = frozenset()
     answers: list[dict[str, Any]] = field(default_factory=list)
     speeds: list[dict[str, Any]] = field(default_factory=list)
+    endings: Counter[str] = field(default_factory=Counter)
+    longest_gap_ns: int | None = None
     doubts: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
 
@@ -180,6 +184,12 @@ class Counts:
         if timing and timing not in self.unsafe:
             self.unsafe.append(timing)
 
+    def count_endings(self, endings: Mapping[str, int], longest_gap_ns: int | None) -> None:
+        """Add how the grants of other runs ended, and their longest gap."""
+        self.endings.update(endings)
+        known = [gap for gap in (self.longest_gap_ns, longest_gap_ns) if gap is not None]
+        self.longest_gap_ns = max(known, default=None)
+
     def reach_situation(self, party: Party, situation: str, *, runs: int, count: int) -> None:
         """Add `count` occurrences of a situation in `runs` runs of `party`."""
         situations = self.reached.setdefault(party, {})
@@ -203,6 +213,7 @@ class Counts:
                 self.reach_situation(party, name, runs=runs, count=count)
         self.not_demanded |= other.not_demanded
         self.answers += other.answers
+        self.count_endings(other.endings, other.longest_gap_ns)
         self.speeds += other.speeds
         self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
         for timing in other.unsafe:

@@ -66,7 +66,13 @@ def _of(results: Results, measure: str, outcome: str | None = None) -> list[Quan
     return [row for row in results.latency if row.measure == measure and (outcome is None or row.outcome == outcome)]
 
 
-_ANSWERS = {"applied": "granted", "precondition_failed": "denied", "ambiguous": "unknown", "rejected": "failed"}
+_ANSWERS = {
+    "applied": "granted",
+    "precondition_failed": "denied",
+    "ambiguous": "unknown",
+    "rejected": "failed",
+    "cut_short": "cut short",
+}
 """What an outcome means to a caller who waits."""
 
 
@@ -342,7 +348,9 @@ def _scatter(rows: list[Scatter], *, name: str, title: str, caption: str, ylabel
     order = [answer for answer in _ANSWERS.values() if answer in groups]
     total = sum(row.total for row in rows)
     drawn = sum(len(points) for points in groups.values())
-    style_of = dict(zip(_ANSWERS.values(), zip(style.SERIES, ("o", "s", "^", "x"), strict=True), strict=True))
+    style_of = dict(
+        zip(_ANSWERS.values(), zip((*style.SERIES, "#5f5f5f"), ("o", "s", "^", "x", "D"), strict=True), strict=True)
+    )
 
     def draw_on(axes: Axes) -> None:
         place = _floor_under(value for points in groups.values() for _, value in points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,19 @@ from reports.checks.spec import CLAUSES
 from reports.checks.verdicts import joint_verdict
 from reports.formats.results import Results
 
-_TOLD_OF_EACH = {"title", "verdict", "liveness", "fairness_claims", "runs", "statement", "speed", "answers", "reasons"}
+_TOLD_OF_EACH = {
+    "title",
+    "verdict",
+    "liveness",
+    "fairness_claims",
+    "runs",
+    "statement",
+    "speed",
+    "answers",
+    "reasons",
+    "endings",
+    "longest_gap_ns",
+}
 
 
 def joint_digest(results: Sequence[Results]) -> str:
@@ -34,6 +47,7 @@ def document_of(
     errors: scenarios that could not be run to their end, with the error.
     """
     speeds = [each.speed and each.speed.model_dump() for each in results]
+    gaps = [each.longest_gap_ns for each in results if each.longest_gap_ns is not None]
     document: dict[str, object] = {
         "verdict": joint_verdict({each.verdict for each in results}),
         "liveness": joint_verdict({each.liveness for each in results}),
@@ -45,6 +59,8 @@ def document_of(
             for each in results
             for failure in each.failures
         ],
+        "endings": dict(sum((Counter(each.endings) for each in results), Counter[str]())),
+        "longest_gap_ns": max(gaps, default=None),
         "reasons": [reason for each in results for reason in each.reasons],
         "speed": speeds[0] if len(results) == 1 else None,
         "answers": [answers.model_dump() for each in results for answers in each.answers],

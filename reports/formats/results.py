@@ -16,8 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, Location
 from reports.checks.measures.confidence import bound_95, wilson_95
+from reports.checks.measures.endings import ENDINGS
 from reports.checks.spec import CLAUSES, SAFETY, VIOLATED, Verdict
 from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdict
+from reports.formats.text import duration
 
 FORMAT = "lockref.results/1"
 
@@ -246,6 +248,7 @@ class ClientSpeed(_Part):
 class Speed(_Part):
     """How fast and how fair a lock was in a real run (`reports.checks.measures.speed`). None where it is unknown.
 
+    cut_short: calls that were not granted by the end of the run, and whose clients would have waited on.
     Rates are per `answered_ns`, the run's time without the silences of its store. The four shares add up to one.
     """
 
@@ -259,6 +262,7 @@ class Speed(_Part):
     processes_served: int | None = None
     calls: int
     grants: int
+    cut_short: int = 0
     grants_per_s: float | None = None
     requests_per_grant: float | None = None
     wait_p50_ns: int | None = None
@@ -284,7 +288,10 @@ class Speed(_Part):
 MEASURED: Final = "measured"
 """Marks a field of `Results` that the pipeline measures from the kept histories, or has joined with the run's own."""
 
-JUDGED_FIELDS: Final = ("verdict", "liveness", "fairness_claims", "statement", "reasons", "clauses", "classes", "reach")
+JUDGED_FIELDS: Final = (
+    *("verdict", "liveness", "fairness_claims", "statement", "reasons", "clauses", "classes", "reach"),
+    *("endings", "longest_gap_ns"),
+)
 """What one call of the judge says of a set of runs; it is shown whole or not at all."""
 
 
@@ -297,6 +304,8 @@ class Results(_Part):
     is_store_lost: in a real run the store went away and never came back.
     answers: what the store of each real run answered. speed: the figures of
     the one real run; None for virtual time, and for several runs together.
+    endings: how grants ended to how many. longest_gap_ns: the longest time between two grants in which a lock belonged
+    to nobody, or after the last one while clients still asked.
     classes: runs by severity. damaged: runs not judged because their record is damaged.
     """
 
@@ -317,6 +326,8 @@ class Results(_Part):
     clauses: dict[str, Clause] = Field(default_factory=dict)
     classes: dict[str, int] = Field(default_factory=dict)
     reach: list[Reach] = Field(default_factory=list)
+    endings: dict[str, int] = Field(default_factory=dict)
+    longest_gap_ns: int | None = None
     failures: list[Failure] = Field(default_factory=list)
     latency: Annotated[list[Quantiles], MEASURED] = Field(default_factory=list)
     outcomes: Annotated[list[OutcomeCount], MEASURED] = Field(default_factory=list)
@@ -383,6 +394,16 @@ class Results(_Part):
         return "allowed" if is_open or "violated" in verdicts else "held"
 
     @property
+    def endings_line(self) -> str:
+        """How grants ended and the longest gap, in one line; empty where nothing was granted."""
+        ended = [f"{count:,} {name}" for name, count in self.endings.items() if name != "held"]
+        held = self.endings.get("held", 0)
+        told = [f"grants ended: {', '.join(ended)}"] if ended else []
+        told += [f"{held:,} held at the end"] if held else []
+        told += [] if self.longest_gap_ns is None else [f"longest gap {duration(self.longest_gap_ns)}"]
+        return "; ".join(told)
+
+    @property
     def untold_reasons(self) -> list[str]:
         """The reasons that the statement does not give already."""
         return [reason for reason in self.reasons if reason not in self.statement]
@@ -446,6 +467,8 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
             Reach(situation=name, runs=runs, count=count, is_required=name in least, least=least.get(name, 0))
             for name, (runs, count) in reach.items()
         ],
+        endings={name: counts.endings[name] for name in ENDINGS if counts.endings[name]},
+        longest_gap_ns=counts.longest_gap_ns,
         is_store_lost=verdicts.is_store_lost,
         answers=[StoreAnswers.model_validate(row) for row in counts.answers],
         speed=Speed.model_validate(counts.speeds[0]) if len(counts.speeds) == 1 == counts.runs else None,

@@ -27,7 +27,8 @@ def speed_lines(speed: Speed) -> list[str]:
             first.append(f"hand-off after release {quantiles}")
         first.append(f"{_rounded(speed.requests_per_grant)} requests per grant")
     if speed.calls > speed.grants:
-        first.append(f"{speed.calls - speed.grants:,} of {speed.calls:,} calls not granted")
+        cut = f", {speed.cut_short:,} of them cut short by the end of the run" if speed.cut_short else ""
+        first.append(f"{speed.calls - speed.grants:,} of {speed.calls:,} calls not granted{cut}")
     second = [served]
     if speed.jain is not None:
         second.append(f"Jain {speed.jain:.2f}")
@@ -48,6 +49,7 @@ def speed_table(speed: Speed) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     rows = [
         ("clients served", f"{speed.clients_served:,} of {speed.clients:,}"),
         ("grants", f"{speed.grants:,} of {speed.calls:,} calls"),
+        ("calls cut short by the end of the run", f"{speed.cut_short:,}"),
         ("grants per second of answered time", _number(speed.grants_per_s)),
         ("requests per grant", _number(speed.requests_per_grant)),
         *((f"wait {name}", duration(getattr(speed, f"wait_{key}_ns"))) for name, key in _QUANTILES),

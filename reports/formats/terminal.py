@@ -28,6 +28,8 @@ def result_lines(results: Results) -> Iterator[tuple[str, str]]:
     # The word is the verdict of safety. But "held" would mislead where liveness or fairness broke.
     word = "NOT LIVE" if is_unlive else results.verdict.upper()
     yield f"{word:<13}{short(results.title, LINE_MAX)}: {short(results.statement, STATEMENT_MAX)}", style
+    if results.endings_line:
+        yield f"  {results.endings_line}", ""
     for line in (*results.untold_reasons, *(speed_lines(results.speed) if results.speed is not None else ())):
         yield f"  {short(line, LINE_MAX)}", ""
     for notice in results.notices:

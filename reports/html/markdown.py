@@ -64,7 +64,7 @@ def _verdict(section: Section) -> list[str]:
     results = section.results
     parts = [f"\n## {plain(results.title)}: {section.banner}\n\n{plain(results.statement)}\n"]
     figures = speed_lines(results.speed) if results.speed is not None else []
-    told = [*figures, *results.untold_reasons, *section.notices]
+    told = [results.endings_line, *figures, *results.untold_reasons, *section.notices]
     parts += [f"- {plain(line)}\n" for line in told if line]
     if section.clauses:
         parts.append("\n| clause | verdict | runs judged | violated | |\n|---|---|--:|--:|---|\n")

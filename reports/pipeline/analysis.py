@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockref.errors import HistoryUnreadable
 from reports.checks.facts.surroundings.integrity import CUT_OFF, WHOLE
+from reports.checks.measures.endings import ENDINGS
 from reports.pipeline import fairness, latency
 from reports.pipeline.counts import collect_counts, ordered, verdict_counts
 from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run
@@ -294,6 +295,8 @@ class _Analysis:
         found = collect_counts(self.spark, verdict_counts())
         for part, facts in enumerate(self.facts):
             facts.count_verdicts(found["verdicts", part], found["reach", part])
+            for row in found["endings", part]:
+                facts.counts.count_endings({name: row[name] for name in ENDINGS}, row["longest_gap_ns"])
             facts.counts.answers = [_own_run(row) for row in ordered(found["answers", part], "run")]
             facts.counts.speeds = [_own_run(row) for row in ordered(found["speeds", part], "run")]
             facts.counts.broken_runs = sum(row["runs"] for row in found["broken", part])

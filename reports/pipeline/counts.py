@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reports.checks.measures.endings import ENDINGS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -50,7 +52,7 @@ def ordered(rows: Iterable[dict[str, Any]], *names: str) -> list[dict[str, Any]]
 def verdict_counts() -> dict[str, str]:
     """How the clauses fared, which situations came about, which distinct failures there are.
 
-    Needs the views `verdicts`, `classes`, `reach`, `answers`, `speeds` and `cells`.
+    Needs the views `verdicts`, `classes`, `reach`, `answers`, `speeds`, `endings` and `cells`.
     """
     return {
         "verdicts": """
@@ -67,6 +69,11 @@ def verdict_counts() -> dict[str, str]:
             from reach join cells using (run) group by part, scenario, provider, situation
         """,
         "answers": "select part, answers.* from answers join cells using (run)",
+        "endings": f"""
+            select part, max(longest_gap_ns) as longest_gap_ns,
+                   {", ".join(f"sum({name}) as {name}" for name in ENDINGS)}
+            from endings join cells using (run) group by part
+        """,
         "speeds": "select part, speeds.* from speeds join cells using (run)",
         # Distinct: the same clause broken in the same way in the same cell.
         "distinct": """

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lockref.history import CUT_SHORT
+from reports.checks.told import CUT_SHORT_WORD
 from reports.history_files import RUN_MAX
 
 if TYPE_CHECKING:
@@ -33,11 +35,12 @@ GRID = (
 QUOTED = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
 """The quantiles that tables quote, by name."""
 
-_CALLS = """
+_CALLS = f"""
     select run, request, first(node) as node, first(task) as task, first(lock) as lock, first(op) as op,
            min(case when kind = 'call' then at_ns end) as call_ns,
            max(case when kind = 'return' then at_ns end) as return_ns,
-           max(case when kind = 'return' then outcome end) as outcome
+           max(case when kind = 'return' and detail = '{CUT_SHORT}' then '{CUT_SHORT_WORD}'
+                    when kind = 'return' then outcome end) as outcome
     from events where kind in ('call', 'return') and request is not null
     group by run, request
     having call_ns is not null

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
-from lockref.history import Recorder, Stamp
+from lockref.history import CUT_SHORT, Recorder, Stamp
 from lockref.lab.contract import checked_grant, checked_yes
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
@@ -84,9 +84,9 @@ class Client:
     """
 
     __slots__ = (
-        "_believes_through_unlock", "_given_back", "_lock", "_next_number", "_on_belief", "_on_fork", "_reads_first",
-        "_record", "_resource", "_shares_provider", "_stamp", "_virtual_ns", "node", "provider", "runtime", "task",
-        "tenure",
+        "_believes_through_unlock", "_given_back", "_is_cut_short", "_lock", "_next_number", "_on_belief", "_on_fork",
+        "_reads_first", "_record", "_resource", "_shares_provider", "_stamp", "_virtual_ns", "node", "provider",
+        "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -124,11 +124,18 @@ class Client:
         self._shares_provider = shares_provider
         self._believes_through_unlock = believes_through_unlock
         self._virtual_ns = virtual_ns
+        self._is_cut_short = False
         # The tenure before, while no call is under way: a lock that still says yes speaks for it (M27).
         self._given_back: Tenure | None = None
 
     def _event(
-        self, kind: Kind, op: Op, outcome: Outcome = Outcome.NONE, request: int = ABSENT, tenure: Tenure | None = None
+        self,
+        kind: Kind,
+        op: Op,
+        outcome: Outcome = Outcome.NONE,
+        request: int = ABSENT,
+        tenure: Tenure | None = None,
+        said: str = "",
     ) -> None:
         # Not Journal.event: the client is the task that locked, whoever writes the row.
         if tenure is None:
@@ -139,7 +146,7 @@ class Client:
         true_ns, wall_ns, mono_ns, _ = self._stamp()
         self._record(
             kind, (true_ns, wall_ns, mono_ns, self.task), self.node, self._lock, op,
-            outcome, request=request, version=version, token=token, owner=owner,
+            outcome, request=request, version=version, token=token, owner=owner, detail=said,
         )  # fmt: skip
 
     def _grant(self) -> Grant:
@@ -158,6 +165,14 @@ class Client:
             raise _not_local("holds", virtual_ns() - since_ns)
         return is_held
 
+    def patience(self, wait_ns: int, left_ns: int) -> int:
+        """How long the next acquire may wait: the client's own time, or what is left of the run where that is less.
+
+        A call that is shortened so is cut short if it is not granted: nobody knows what it would have got.
+        """
+        self._is_cut_short = left_ns < wait_ns
+        return min(wait_ns, left_ns)
+
     def acquire(self, wait_ns: int, *, is_nested: bool = False) -> None:
         """Call `lock` (or `try_lock` where there is no time to wait); a grant begins a tenure.
 
@@ -167,6 +182,7 @@ class Client:
         self._resource.prepare(self.node, self.task, self.provider)
         number = self._next_number()
         self._given_back = None
+        is_cut_short, self._is_cut_short = self._is_cut_short, False
         self._event(_KIND_CALL, _OP_ACQUIRE, request=number)
         try:
             if wait_ns:
@@ -178,7 +194,7 @@ class Client:
             return
         if not granted:
             denial = Outcome.REJECTED if is_nested else Outcome.PRECONDITION_FAILED
-            self._event(_KIND_RETURN, _OP_ACQUIRE, denial, number)
+            self._event(_KIND_RETURN, _OP_ACQUIRE, denial, number, said=CUT_SHORT if is_cut_short else "")
             return
         grant = self._grant()
         self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "")

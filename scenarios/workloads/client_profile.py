@@ -74,11 +74,11 @@ def _cycles(
         left_ns = deadline_ns - runtime.monotonic_ns()
         if left_ns <= 0:
             return
-        acquire(min(profile.wait.draw(stream), left_ns))
+        acquire(client.patience(profile.wait.draw(stream), left_ns))
         if client.tenure is not None:
             has_kept_it = work_under_lock(client, profile, stream)
             if relocks and not has_kept_it:
-                acquire(min(profile.wait.draw(stream), max(0, deadline_ns - runtime.monotonic_ns())))
+                acquire(client.patience(profile.wait.draw(stream), max(0, deadline_ns - runtime.monotonic_ns())))
                 if client.tenure is not None and client.tenure.believes:
                     work_under_lock(client, profile, stream)
             client.release()
@@ -234,14 +234,14 @@ def members(clients: Sequence[Client], profile: ClientProfile, streams: Sequence
         left_ns = deadline_ns - first.monotonic_ns()
         if left_ns <= 0:
             return
-        wait_ns = min(profile.wait.draw(choose), left_ns)
+        patience_ns = profile.wait.draw(choose)
 
         # Each gives back in the task that locked, and none before all have worked: they leave together.
         worked = [first.event() for _ in clients]
 
-        def turn(number: int, wait_ns: int = wait_ns, worked: Sequence[Event] = worked) -> None:
+        def turn(number: int, wait: tuple[int, int] = (patience_ns, left_ns), worked: Sequence[Event] = worked) -> None:
             client = clients[number]
-            client.acquire(wait_ns)
+            client.acquire(client.patience(*wait))
             if client.tenure is not None:
                 work_under_lock(client, profile, streams[number])
             worked[number].set()

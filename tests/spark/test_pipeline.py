@@ -105,6 +105,9 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
     assert results["classes"] == {
         row["values"]: row["counts"] for row in pc.value_counts(judgement.classes["class"]).to_pylist()
     }
+    summary = Summary.of(judgement, events, runs)
+    assert results["endings"] == {name: count for name, count in summary.endings.items() if count}
+    assert results["longest_gap_ns"] == summary.longest_gap_ns
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lockref.history import CUT_SHORT
 from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
@@ -27,6 +28,7 @@ class Operations:
     return_row is -1 and return_at_ns ABSENT while open. outcome is NONE while
     open. grant: the position in Grants of the grant behind a granted acquire,
     -1 where there is none. by_request: request key to operation, -1.
+    is_cut_short: it was denied when the run was at its end, and its client would have waited on.
     """
 
     call_row: Ints
@@ -43,6 +45,7 @@ class Operations:
     token: Ints
     grant: Ints
     by_request: Ints
+    is_cut_short: Flags
 
     @property
     def is_granted(self) -> Flags:
@@ -92,6 +95,7 @@ def join_operations(events: Events, truth: Truth) -> Operations:
         token=np.where(is_closed, events.integers("token")[ends], ABSENT),
         grant=grant,
         by_request=by_request,
+        is_cut_short=is_closed & (events.codes("detail")[ends] == events.code_of("detail", CUT_SHORT)),
     )
 
 

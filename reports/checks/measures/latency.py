@@ -13,8 +13,9 @@ import pyarrow as pa
 from lockref.words import ABSENT, Op, Outcome
 from reports.checks.facts.case import Case
 from reports.checks.facts.tables import optional_integers, text_column
+from reports.checks.told import CUT_SHORT_WORD
 
-OUTCOMES = [outcome.name.lower() for outcome in Outcome]
+OUTCOMES = [*(outcome.name.lower() for outcome in Outcome), CUT_SHORT_WORD]
 
 
 def calls_table(case: Case) -> pa.Table:
@@ -30,6 +31,7 @@ def calls_table(case: Case) -> pa.Table:
     tenure = case.tenure_of_release[releases]
     # Assigned from the last release to the first, so that the first one counts.
     hold[tenure] = operations.call_at_ns[releases] - operations.return_at_ns[tenure]
+    outcome = np.where(operations.is_cut_short, OUTCOMES.index(CUT_SHORT_WORD), operations.outcome)
     columns: dict[str, Any] = {
         "run": pa.array(case.runs.number[operations.run]),
         "lock": text_column(events, "lock", operations.lock),
@@ -38,7 +40,7 @@ def calls_table(case: Case) -> pa.Table:
         "op": pa.DictionaryArray.from_arrays(
             pa.array((operations.op == Op.RELEASE).astype(np.int32)), pa.array(["acquire", "release"])
         ),
-        "outcome": pa.DictionaryArray.from_arrays(pa.array(operations.outcome.astype(np.int32)), pa.array(OUTCOMES)),
+        "outcome": pa.DictionaryArray.from_arrays(pa.array(outcome.astype(np.int32)), pa.array(OUTCOMES)),
         "call_ns": pa.array(operations.call_at_ns),
         "wait_ns": optional_integers(wait),
         "hold_ns": optional_integers(hold),

@@ -42,7 +42,17 @@ _CLIENT = pa.struct(
         pa.field("drought_max_ns", pa.int64(), nullable=False),
     ]
 )
-_REQUIRED = ("run", "run_ns", "answered_ns", "clients", "clients_asked", "clients_served", "calls", "grants")
+_REQUIRED = (
+    "run",
+    "run_ns",
+    "answered_ns",
+    "clients",
+    "clients_asked",
+    "clients_served",
+    "calls",
+    "grants",
+    "cut_short",
+)
 _OPTIONAL = (
     "processes",
     "processes_served",
@@ -110,6 +120,7 @@ def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: 
         **_processes(case, run, granted),
         "calls": len(asked),
         "grants": len(granted),
+        "cut_short": int(operations.is_cut_short[asked].sum()),
         "grants_per_s": len(granted) * 1e9 / answered_ns if answered_ns > 0 else None,
         "requests_per_grant": requests / len(granted) if len(granted) else None,
         **_quantiles("wait", waits),
