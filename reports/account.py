@@ -83,7 +83,6 @@ def summarised_results(
         stored = store_failure(found) if store_failure else None
         shown = stored.shown if stored else None
         finding = shown.finding if shown else found
-        begin_ns, timeline = _picture(shown) if shown else (finding.begin_ns, None)
         failure = Failure(
             id=stored.id if stored else f"{found.clause}-{found.run}",
             clause=finding.clause,
@@ -93,14 +92,14 @@ def summarised_results(
             scenario=scenario,
             provider=provider,
             backend=backend,
-            begin_ns=begin_ns,
+            begin_ns=finding.begin_ns,
             at_ns=finding.at_ns,
             similar=finding.similar,
             replay=stored.replay if stored else again,
             notes=[(label, readable(text)) for label, text in stored.notes] if stored else [],
             witness=finding.witness,
-            timeline=timeline,
-        )
+            timeline=_picture(shown) if shown else None,
+        ).in_run_time()
         failure.block = failure_block(failure)
         results.failures.append(failure)
     results.notices += sorted(
@@ -110,18 +109,16 @@ def summarised_results(
     return results
 
 
-def _picture(shown: ShownFailure) -> tuple[int, Timeline]:
-    """The instant of the run's first event, from which reports count times, and the timeline around the failure."""
-    begin_ns: int = pc.min(shown.events["at_ns"]).as_py()
+def _picture(shown: ShownFailure) -> Timeline:
+    """The timeline around the failure."""
     rows = shown.events.filter(pc.is_in(shown.events["kind"], pa.array(KINDS_SHOWN)))
-    timeline = build_timeline(
+    return build_timeline(
         rows.to_pylist(),
         grants=shown.grants.to_pylist(),
         moment_ns=shown.finding.at_ns,
         witness=shown.finding.witness,
-        origin_ns=begin_ns,
+        origin_ns=shown.finding.begin_ns,
     )
-    return begin_ns, timeline
 
 
 def _store_notice(finding: Finding) -> str:

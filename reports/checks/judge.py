@@ -201,9 +201,7 @@ def _judge(case: Case) -> Judgement:
     assert [ruling.violations.clause for ruling in rulings] == list(CLAUSES), "one ruling for each clause, in order"
     pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
     return Judgement(
-        verdicts=with_damaged(
-            verdict_table(case.runs.number, _with_writes_around(pointed, case)), case.records.damaged
-        ),
+        verdicts=with_damaged(verdict_table(case.runs.number, _with_surroundings(pointed, case)), case.records.damaged),
         classes=class_table(
             case.runs.number,
             overlapped=broken["S3"],
@@ -215,18 +213,24 @@ def _judge(case: Case) -> Judgement:
         grants=grants_table(truth),
         tenures=tenures_table(case),
         records=case.records.table,
-        answers=store_answers_table(case.store_answers, case.runs, truth, case.contradictions),
+        answers=store_answers_table(case.store_answers, case.runs, truth, case.contradictions, case.origin_ns),
         speeds=speed_table(case),
         endings=endings_table(case),
     )
 
 
-def _with_writes_around(rulings: list[Ruling], case: Case) -> list[Ruling]:
-    """The rulings; a witness about a lock's record shows what its store saw then: who wrote, on which condition."""
+def _with_surroundings(rulings: list[Ruling], case: Case) -> list[Ruling]:
+    """The rulings, with what every witness of a run needs.
+
+    `origin_ns`: see `Case.origin_ns`. `store`: who wrote around the violation, on which condition, with what success.
+    """
 
     def shown(violations: Violations) -> Violations:
         def witness(index: int) -> dict[str, Any]:
-            found, run = violations.witness(index), int(violations.run[index])
+            run = int(violations.run[index])
+            found = {**violations.witness(index), "origin_ns": int(case.origin_ns[run])}
+            if violations.clause not in WITH_WRITES:
+                return found
             by_service = bool(case.truth.is_recorded_by_service[run])
             at_ns = int(violations.at_ns[index])
             writes = told_writes(case.events, run, found["lock"], at_ns, is_recorded_by_service=by_service)
@@ -234,10 +238,7 @@ def _with_writes_around(rulings: list[Ruling], case: Case) -> list[Ruling]:
 
         return replace(violations, witness=witness)
 
-    return [
-        replace(ruling, violations=shown(ruling.violations)) if ruling.violations.clause in WITH_WRITES else ruling
-        for ruling in rulings
-    ]
+    return [replace(ruling, violations=shown(ruling.violations)) for ruling in rulings]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

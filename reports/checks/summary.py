@@ -27,8 +27,7 @@ from reports.checks.verdicts import Counts, Party
 class Finding:
     """One way in which a clause broke, as its lowest run shows it; `similar` further runs break likewise.
 
-    kind: what the witness calls it. fault_kinds: what disturbed the run. begin_ns: the run's first event, from which
-    people are told times; 0 where the events are no longer at hand.
+    kind: what the witness calls it. fault_kinds: what disturbed the run.
     """
 
     clause: str
@@ -38,7 +37,12 @@ class Finding:
     at_ns: int | None
     witness: dict[str, Any]
     similar: int = 0
-    begin_ns: int = 0
+
+    @property
+    def begin_ns(self) -> int:
+        """The instant of the run from which people are told times."""
+        origin: int = self.witness.get("origin_ns", 0)
+        return origin
 
     @property
     def is_safety(self) -> bool:
@@ -85,7 +89,7 @@ class Summary(Counts):
         caller knows; it tells failures of one clause apart. not_demanded: clauses that are
         not demanded here; where one broke, it is counted, but it is no finding.
         """
-        summary = cls.of_runs(
+        return cls.of_runs(
             judgement,
             runs,
             event_count=len(events),
@@ -94,11 +98,6 @@ class Summary(Counts):
             fault_kinds=fault_kinds,
             not_demanded=not_demanded,
         )
-        if summary.findings:
-            firsts = events.group_by("run", use_threads=False).aggregate([("at_ns", "min")]).to_pylist()
-            begins = {row["run"]: row["at_ns_min"] for row in firsts}
-            summary.findings = [replace(each, begin_ns=begins.get(each.run, 0)) for each in summary.findings]
-        return summary
 
     @classmethod
     def of_runs(

@@ -26,7 +26,7 @@ def failure_block(failure: Failure) -> str:
         head.append(f"seed {failure.seed}")
     head += [short(part, 60) for part in (failure.scenario, failure.provider, failure.backend) if part]
     if failure.at_ns is not None:
-        head.append(f"t {seconds(failure.at_ns - failure.begin_ns)}")
+        head.append(f"t {seconds(failure.at_ns)}")
     lines = ["   ".join(head), f"  {short(readable(failure.message), 160)}"]
     if failure.clause in CLAUSES and CLAUSES[failure.clause] != failure.message:
         # The reader may meet this clause for the first time, so its sentence is shown.
@@ -38,7 +38,7 @@ def failure_block(failure: Failure) -> str:
     if failure.replay:
         label = "replay" if failure.replay.startswith("lockref replay ") else "again"
         tail.append(f"  {label:<10} {short(failure.replay, 160)}")
-    told = [f"  {line}" for line in _witness_lines(failure.witness, failure.begin_ns)]
+    told = [f"  {line}" for line in _witness_lines(failure.witness)]
     # How to see it again is never cut off.
     room = LINES_MAX - len(lines) - len(tail)
     if len(told) > room:
@@ -46,10 +46,8 @@ def failure_block(failure: Failure) -> str:
     return "\n".join([*lines, *told, *tail][:LINES_MAX])
 
 
-def _witness_lines(witness: dict[str, Any], origin_ns: int) -> list[str]:
-    def told(at_ns: int) -> str:
-        return seconds(at_ns - origin_ns)
-
+def _witness_lines(witness: dict[str, Any]) -> list[str]:
+    told = seconds
     key = str(witness.get("lock") or witness.get("table") or "")
     lines = [f"{'key':<10} {short(key, 120)}"] if key else []
     believed = [f"{_who(entry)}  {_span(entry, told)}{_request(entry)}" for entry in _entries(witness.get("intervals"))]

@@ -78,7 +78,7 @@ class Tick(_Part):
 class Timeline(_Part):
     """Who held, who believed and who wrote in one run, around a moment.
 
-    origin_ns: the run's first event, which reads as zero. dropped: marks beyond the cap.
+    origin_ns: the instant that reads as zero. dropped: marks beyond the cap.
     """
 
     origin_ns: int = 0
@@ -90,6 +90,31 @@ class Timeline(_Part):
     ticks: list[Tick] = Field(default_factory=list)
     dropped: int = 0
 
+    def in_run_time(self, zero_ns: int) -> Timeline:
+        """This timeline with all its times counted from `zero_ns`."""
+        bars = [
+            bar.model_copy(update={"begin_ns": bar.begin_ns - zero_ns, "end_ns": bar.end_ns - zero_ns})
+            for bar in self.intervals
+        ]
+        moved = {name: getattr(self, name) - zero_ns for name in ("origin_ns", "begin_ns", "end_ns")}
+        moment_ns = None if self.moment_ns is None else self.moment_ns - zero_ns
+        ticks = [tick.model_copy(update={"at_ns": tick.at_ns - zero_ns}) for tick in self.ticks]
+        return self.model_copy(update={**moved, "moment_ns": moment_ns, "intervals": bars, "ticks": ticks})
+
+
+NO_INSTANTS: Final = frozenset({"size_ns", "bound_ns", "origin_ns"})
+"""Keys of a witness that end in `_ns` and are no instants of the run."""
+
+
+def _in_run_time(value: Any, zero_ns: int, name: str = "") -> Any:
+    """A witness with every instant in it, however deep, counted from `zero_ns`."""
+    if isinstance(value, dict):
+        return {key: _in_run_time(inner, zero_ns, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_in_run_time(inner, zero_ns, name) for inner in value]
+    is_instant = name.endswith("_ns") and name not in NO_INSTANTS and type(value) is int
+    return value - zero_ns if is_instant else value
+
 
 class Failure(_Part):
     """One distinct failure: the first run that shows it, and how many more do.
@@ -97,7 +122,9 @@ class Failure(_Part):
     id: how `lockref replay` knows it, or a name within this document.
     replay: the command line that shows it again; empty where nothing can.
     similar: further runs. notes: label and text, what else is known of it.
-    begin_ns: the run's first event; people are told times from there.
+    All times are counted from the zero of the run, on the terminal, in this document, in pictures and in blocks alike.
+    begin_ns: that zero on the clock of the history: added to a time, it gives the `at_ns` of an event. It is 0 in a
+    simulation, and the run's first event in a real run.
     """
 
     id: str
@@ -117,6 +144,13 @@ class Failure(_Part):
     block: str = ""
     witness: dict[str, Any] = Field(default_factory=dict)
     timeline: Timeline | None = None
+
+    def in_run_time(self) -> Failure:
+        """This failure, given in the times of its history, in times from the zero of its run."""
+        at_ns = None if self.at_ns is None else self.at_ns - self.begin_ns
+        witness = _in_run_time(self.witness, self.begin_ns)
+        timeline = None if self.timeline is None else self.timeline.in_run_time(self.begin_ns)
+        return self.model_copy(update={"at_ns": at_ns, "witness": witness, "timeline": timeline})
 
 
 class Quantiles(_Part):

@@ -313,17 +313,15 @@ class _Analysis:
         chosen = ", ".join(str(run) for run in sorted({failure.run for failure in failures}))
         events = self.spark.sql(f"""
             select * from (
-                select seq, at_ns, node, task, lock, kind, outcome, request, token, owner, detail, run, begin_ns,
+                select seq, at_ns, node, task, lock, kind, outcome, request, token, owner, detail, run,
                        row_number() over (partition by run order by seq) as place
-                from (select *, min(at_ns) over (partition by run) as begin_ns from events where run in ({chosen}))
-                where kind in ({kinds})
+                from events where run in ({chosen}) and kind in ({kinds})
             ) where place <= {TIMELINE_EVENTS_MAX}
         """)
         grants = self.spark.sql(f"select * from grants where run in ({chosen})")
         shown, granted = _together(lambda: _by_run(events), lambda: _by_run(grants))
         for failure in failures:
             failure.events, failure.grants = shown.get(failure.run, []), granted.get(failure.run, [])
-            failure.begin_ns = failure.events[0]["begin_ns"] if failure.events else 0
 
 
 def _own_run(row: dict[str, Any]) -> dict[str, Any]:

@@ -143,6 +143,7 @@ def outcomes() -> str:
 def scatter(limit: int) -> str:
     """Query: single samples of waits and leases: (part, cell, measure, outcome, total, points of (instant, value)).
 
+    An instant counts from the zero of its run (`reports.checks.facts.case.Case.origin_ns`).
     At most `limit` per part and measure over all cells, chosen by a hash of
     the sample, so that the same history gives the same picture.
     """
@@ -150,11 +151,13 @@ def scatter(limit: int) -> str:
         select part, cell, measure, outcome, max(total) as total,
                array_sort(collect_list(struct(at_ns, value_ns))) as points
         from (
-            select part, cell, measure, outcome, at_ns - min(at_ns) over (partition by run) as at_ns, value_ns,
+            select part, cell, measure, outcome, at_ns - if(world = 'simulated', 0, first_ns) as at_ns, value_ns,
                    count(*) over (partition by part, cell, measure, outcome) as total,
                    row_number() over (partition by part, measure order by xxhash64(run & {RUN_MAX}L, at_ns, value_ns))
                        as place
-            from samples join cells using (run) where measure in ('wait', 'lease')
+            from samples join cells using (run)
+                 join (select run, min(at_ns) as first_ns from events group by run) using (run)
+            where measure in ('wait', 'lease')
         ) where place <= {limit}
         group by part, cell, measure, outcome
     """

@@ -52,9 +52,14 @@ class FailureRow:
     world: str
     at_ns: int | None
     witness: dict[str, Any]
-    begin_ns: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
     grants: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def begin_ns(self) -> int:
+        """The instant of the run from which people are told times."""
+        origin: int = self.witness.get("origin_ns", 0)
+        return origin
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> FailureRow:
@@ -176,7 +181,7 @@ def _failure(facts: Facts, row: FailureRow) -> Failure:
         )
         if row.events
         else None,
-    )
+    ).in_run_time()
     failure.block = failure_block(failure)
     return failure
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from reports.formats.results import Interval, Tick, Timeline
+from reports.formats.results import NO_INSTANTS, Interval, Tick, Timeline
 
 KINDS_SHOWN = ("call", "believed", "effect", "fault", "clock")
 """The kinds of events that a timeline is made of."""
@@ -20,7 +20,7 @@ MARGIN_SHARE = 0.6
 """How much of the failure's own length is shown on either side of it."""
 MARGIN_NS_MIN = 2_000_000_000
 OVERLAPS_MAX = 200
-NO_INSTANTS = frozenset({"size_ns", "bound_ns", "store"})
+LEFT_OUT = NO_INSTANTS | {"store"}
 """Parts of a witness that say for how long, and the writes around it, which may be far away."""
 
 
@@ -171,7 +171,7 @@ def _window(
 def _times(value: Any, name: str = "") -> list[int]:
     """Every integer of the witness whose key ends in `_ns`, however deep, but durations and what the store saw."""
     if isinstance(value, dict):
-        return [time for key, inner in value.items() if key not in NO_INSTANTS for time in _times(inner, key)]
+        return [time for key, inner in value.items() if key not in LEFT_OUT for time in _times(inner, key)]
     if isinstance(value, list):
         return [time for inner in value for time in _times(inner, name)]
     is_time = name.endswith("_ns") and isinstance(value, int) and not isinstance(value, bool)

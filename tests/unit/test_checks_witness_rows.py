@@ -12,7 +12,7 @@ from lockref.words import IF_ABSENT, Kind, Op, Outcome
 from reports.checks.spec import CLAUSES
 from reports.formats.block import LINES_MAX, failure_block
 from reports.formats.results import Failure
-from tests.histories import LOCK, History, incomplete_rows, timed
+from tests.histories import LOCK, History, incomplete_rows, summarised, timed
 from tests.unit.test_checks_commits import Ledger
 from tests.unit.test_checks_on_the_wire import OBJECT, Wire, ns
 
@@ -308,3 +308,13 @@ def test_a_block_never_loses_how_to_see_it_again() -> None:
     witness = {"text": "t", "calls": [row] * 9, "effects": [row] * 9, "entries": [row] * 9, "store": [row] * 9}
     lines = told("S4", witness).split("\n")
     assert (len(lines), lines[-1].split()) == (LINES_MAX, ["replay", "lockref", "replay", "f"])
+
+
+@pytest.mark.parametrize(("is_simulated", "zero"), [(True, 0), (False, 40)])
+def test_times_count_from_the_plan_s_zero_or_from_the_first_event(is_simulated: bool, zero: int) -> None:
+    """A scenario's `at: 10s` is what the reader of its failure calls 10 s; a host's clock means nothing to anybody."""
+    h = History(is_simulated=is_simulated)
+    h.released(h.granted("n1", call=40, applied=41, returned=42, token=2), call=43, applied=44)
+    h.granted("n2", call=45, applied=46, returned=47, token=2)
+    assert broken(h, "S2")["origin_ns"] == zero
+    assert [found.begin_ns for found in summarised(h).findings if found.clause == "S2"] == [zero]

@@ -16,7 +16,10 @@ from reports.formats.junit import junit_xml
 from reports.formats.results import (
     Clause,
     Failure,
+    Interval,
     Results,
+    Tick,
+    Timeline,
     load_results,
     statement,
 )
@@ -105,7 +108,7 @@ def test_a_failure_block_is_short_and_tells_how_to_replay() -> None:
             begin_ns=4_000_000_000, at_ns=5_500_000_000, similar=17, replay="lockref replay LK-1",
             message="n1 and n2 both believed for 780000000 ns",
             witness={"intervals": intervals, "writes": intervals, "overlap_ns": [5_000_000_000, 5_780_000_000]},
-        )
+        ).in_run_time()
     )  # fmt: skip
     lines = text.split("\n")
     assert len(lines) <= LINES_MAX
@@ -172,5 +175,26 @@ def test_an_annotation_ends_where_it_should() -> None:
 def test_a_block_tells_beliefs_from_their_beginning() -> None:
     """Intervals read from left to right, in the run's own time."""
     witness = {"intervals": [{"node": "n1", "token": 3, "interval_ns": [3 * 10**9, 5 * 10**9]}]}
-    block = failure_block(failure(begin_ns=10**9, witness=witness))
+    block = failure_block(failure(begin_ns=10**9, witness=witness).in_run_time())
     assert "believed   n1  token 3  2.000 s to 4.000 s" in block
+
+
+def test_one_failure_has_one_clock():
+    """Terminal, document and picture count from the zero of the run; durations and the zero itself stay."""
+    timeline = Timeline(origin_ns=100, begin_ns=150, end_ns=300, moment_ns=200,
+                        intervals=[Interval(kind="believed", row="n1", begin_ns=160, end_ns=210)],
+                        ticks=[Tick(row="n1", at_ns=205, is_accepted=True)])  # fmt: skip
+    witness = {
+        "origin_ns": 100, "size_ns": 50, "bound_ns": 7, "overlap_ns": [160, 210],
+        "calls": [{"interval_ns": [160, None], "request": 160}], "stands": {"crashed_ns": None, "at_ns": 130},
+    }  # fmt: skip
+    told = failure(begin_ns=100, at_ns=200, witness=witness, timeline=timeline).in_run_time()
+    assert (told.begin_ns, told.at_ns) == (100, 100)
+    assert told.witness == {
+        "origin_ns": 100, "size_ns": 50, "bound_ns": 7, "overlap_ns": [60, 110],
+        "calls": [{"interval_ns": [60, None], "request": 160}], "stands": {"crashed_ns": None, "at_ns": 30},
+    }  # fmt: skip
+    assert told.timeline is not None
+    bar, tick = told.timeline.intervals[0], told.timeline.ticks[0]
+    assert (told.timeline.origin_ns, told.timeline.begin_ns, told.timeline.moment_ns) == (0, 50, 100)
+    assert (bar.begin_ns, bar.end_ns, tick.at_ns) == (60, 110, 105)

@@ -63,6 +63,20 @@ class Case:
         return last
 
     @cached_property
+    def origin_ns(self) -> Ints:
+        """Per run, the instant from which people are told times.
+
+        In a simulation it is the zero of the plan, in a real run, whose clock is the host's, its first event.
+        """
+        begun = np.zeros(self.runs.count, dtype=np.int64)
+        at, run = self.events.integers("at_ns"), self.events.run
+        if len(at):
+            starts = np.flatnonzero(np.concatenate(([True], run[1:] != run[:-1])))
+            begun[run[starts]] = np.minimum.reduceat(at, starts)
+        begun[[world == "simulated" for world in self.runs.texts("world")]] = 0
+        return begun
+
+    @cached_property
     def store_answers(self) -> list[StoreAnswers]:
         """What the store of each real run answered."""
         return find_store_answers(self.events, self.runs, self.span_of, self.disturbances)

@@ -304,25 +304,25 @@ def _over_time(requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tupl
 
 
 def store_answers_table(
-    answers: list[StoreAnswers], runs: Runs, truth: Truth, contradictions: Contradictions
+    answers: list[StoreAnswers], runs: Runs, truth: Truth, contradictions: Contradictions, origin_ns: Ints
 ) -> pa.Table:
-    """`STORE_ANSWERS_SCHEMA`."""
+    """`STORE_ANSWERS_SCHEMA`. origin_ns: per run, the instant from which people are told times."""
     rows: list[dict[str, Any]] = []
     counts = np.bincount(contradictions.run, minlength=runs.count)
     firsts = dict(zip(contradictions.run[::-1].tolist(), range(len(contradictions.run) - 1, -1, -1), strict=True))
     for one in answers:
-        base = one.begin_ns
+        length_ns, base = one.end_ns - one.begin_ns, int(origin_ns[one.run])
         first = describe_contradiction(truth, contradictions, firsts[one.run]) if one.run in firsts else None
         rows.append(
             {
                 "run": int(runs.number[one.run]),
-                "run_ns": one.end_ns - base,
+                "run_ns": length_ns,
                 "requests": one.requests,
                 "unanswered": one.unanswered,
                 "refused": one.refused,
                 "unanswered_share": one.unanswered / one.requests,
                 "silent_ns": one.silent_ns,
-                "silent_share": one.silent_ns / (one.end_ns - base),
+                "silent_share": one.silent_ns / length_ns,
                 "lost_at_ns": one.silences[-1].begin_ns - base if one.is_lost else None,
                 "contradicted": int(counts[one.run]),
                 "contradiction": first["text"] if first else None,
@@ -338,8 +338,14 @@ def store_answers_table(
                     for silence in one.silences
                 ],
                 "over_time": [
-                    dict(zip(("begin_ns", "end_ns", "requests", "unanswered", "refused"), bucket, strict=True))
-                    for bucket in one.over_time
+                    {
+                        "begin_ns": begin_ns + one.begin_ns - base,
+                        "end_ns": end_ns + one.begin_ns - base,
+                        "requests": requests,
+                        "unanswered": unanswered,
+                        "refused": refused,
+                    }
+                    for begin_ns, end_ns, requests, unanswered, refused in one.over_time
                 ],
             }
         )
