@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from reports.formats.results import Failure
 
 LINES_MAX = 25
+MESSAGE_MAX = 240
+"""Characters of the sentence that says what broke; its end tells how badly."""
 _INTERVALS_MAX = 6
 
 
@@ -27,7 +29,7 @@ def failure_block(failure: Failure) -> str:
     head += [short(part, 60) for part in (failure.scenario, failure.provider, failure.backend) if part]
     if failure.at_ns is not None:
         head.append(f"t {seconds(failure.at_ns)}")
-    lines = ["   ".join(head), f"  {short(readable(failure.message), 160)}"]
+    lines = ["   ".join(head), f"  {short(readable(failure.message), MESSAGE_MAX)}"]
     if failure.clause in CLAUSES and CLAUSES[failure.clause] != failure.message:
         # The reader may meet this clause for the first time, so its sentence is shown.
         lines.append(f"  {'demanded':<10} {CLAUSES[failure.clause]}")

@@ -39,7 +39,7 @@ REASONS = (
     "a write of an earlier grant than one accepted before",
     "a write that was not based on the state it replaced",
     "a write of a tenure that has no grant",
-    "a write of a client that did not hold the lock at any instant between its sending and its answer",
+    "a write whose client did not hold the lock from its sending to its answer",
 )
 
 
@@ -201,7 +201,7 @@ def describe_guilty(case: Case, judged: _Judged, position: int) -> dict[str, Any
         "guilty": len(guilty),
         "lock": events.text("lock", int(events.codes("lock")[row])),
         "effects": shown,
-        "writes": _told_grants(case, judged, worst),
+        "writes": _told_grants(case, judged.accepted[sorted({position, worst})].tolist()),
     }
 
 
@@ -232,21 +232,21 @@ def _rival(judged: _Judged, effects: Effects, start: int, position: int) -> int 
     return start + int(np.argmax(order[before]))
 
 
-def _told_grants(case: Case, judged: _Judged, position: int) -> list[dict[str, Any]]:
-    """The grant of the wrong write: its beginning and its end; and the grant that was in force instead."""
+def _told_grants(case: Case, wrong: list[int]) -> list[dict[str, Any]]:
+    """Of each of these wrong writes the grant, its beginning and its end, and the grant that was given after it."""
     truth, effects = case.truth, case.effects
     grants, changes = truth.grants, truth.changes
-    which = int(judged.accepted[position])
-    grant, at_ns = int(effects.grant[which]), int(effects.at_ns[which])
-    group = case.events.lock_key[effects.row[which]]
+    group = case.events.lock_key[effects.row[wrong[0]]]
     start, stop = (int(np.searchsorted(grants.group, group, side=side)) for side in ("left", "right"))
     told: set[int] = set()
-    if grant >= 0:
-        told |= {int(grants.first[grant]), int(grants.end[grant])}
-    # Whoever was granted the lock last, before the wrong write: the successor.
-    began = start + int(np.searchsorted(grants.begin_lo_ns[start:stop], at_ns, side="right")) - 1
-    if began >= start:
-        told.add(int(grants.first[began]))
+    for which in wrong:
+        grant = int(effects.grant[which])
+        if grant >= 0:
+            told |= {int(grants.first[grant]), int(grants.end[grant])}
+        # Whoever was granted the lock last before the wrong write: the successor.
+        began = start + int(np.searchsorted(grants.begin_lo_ns[start:stop], effects.at_ns[which], side="right")) - 1
+        if began >= start:
+            told.add(int(grants.first[began]))
     return [truth.describe(change) for change in sorted(told) if change >= 0 and changes.group[change] == group]
 
 
