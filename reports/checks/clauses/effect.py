@@ -233,7 +233,7 @@ def _rival(judged: _Judged, effects: Effects, start: int, position: int) -> int 
 
 
 def _told_grants(case: Case, wrong: list[int]) -> list[dict[str, Any]]:
-    """Of each of these wrong writes the grant, its beginning and its end, and the grant that was given after it."""
+    """The grant of each of these wrong writes, from its beginning to its end, and the grant that came after it."""
     truth, effects = case.truth, case.effects
     grants, changes = truth.grants, truth.changes
     group = case.events.lock_key[effects.row[wrong[0]]]
