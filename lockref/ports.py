@@ -35,6 +35,8 @@ class Request(NamedTuple):
         makes ACQUIRE, RENEW or RELEASE of a WRITE that carries a lock record.
     number: unique in its run, given when the request is recorded; ABSENT before.
     ops: where the body tells of several locks, what the request does to each; given with the number.
+    gives_back: a DELETE by which the client gives its own lock back; given with the number. To plans it is a release,
+        too.
     """
 
     client: str
@@ -46,6 +48,7 @@ class Request(NamedTuple):
     op: Op = Op.NONE
     number: int = ABSENT
     ops: tuple[Op, ...] = ()
+    gives_back: bool = False
 
 
 class Reply(NamedTuple):

@@ -109,6 +109,8 @@ class CampaignResult:
     def notices(self) -> list[str]:
         """What a reader must know of how the seeds were run."""
         found = []
+        if self.summary.runs < self.seeds and not self.is_interrupted and self.error is None:
+            found.append(f"cut short: the time was over after {self.summary.runs:,} of {counted(self.seeds, 'seed')}")
         if self.compared:
             found.append(f"determinism: {counted(self.compared, 'seed')} run twice, event for event the same")
         if self.resumed:

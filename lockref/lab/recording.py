@@ -35,6 +35,7 @@ _OP_READ = Op.READ
 _OP_RELEASE = Op.RELEASE
 _OP_RENEW = Op.RENEW
 _OP_WRITE = Op.WRITE
+_OUTCOME_AMBIGUOUS = Outcome.AMBIGUOUS
 _OUTCOME_APPLIED = Outcome.APPLIED
 
 P = TypeVar("P")
@@ -99,7 +100,18 @@ class RecordingChannel:
     look: what the bodies of this service say about locks.
     """
 
-    __slots__ = ("_asked", "_channel", "_granted", "_journal", "_lock_rows", "_look", "_send", "client", "service")
+    __slots__ = (
+        "_asked",
+        "_channel",
+        "_granted",
+        "_journal",
+        "_lock_rows",
+        "_look",
+        "_own",
+        "_send",
+        "client",
+        "service",
+    )
 
     def __init__(self, channel: Channel, *, journal: Journal, look: Look) -> None:
         self._channel = channel
@@ -113,6 +125,8 @@ class RecordingChannel:
         # same owner under another token has asked anew.
         self._granted: dict[str, _GrantName] = {}
         self._asked: dict[str, tuple[str, _GrantName]] = {}
+        # The locks whose record is, as far as this process knows, its own: to delete one of these is to give it back.
+        self._own: set[str] = set()
         self._lock_rows = LockRows()
 
     @property
@@ -140,7 +154,7 @@ class RecordingChannel:
         )
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
-        client, service, verb, key, condition, body, op, _, _ = request
+        client, service, verb, key, condition, body, op, _, _, _ = request
         if op is _OP_READ:
             return self._read(request, timeout_ns)
         if op is _OP_NONE:
@@ -161,7 +175,10 @@ class RecordingChannel:
                 _KIND_SENT, stamp(), client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
                 content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=duration,
             )  # fmt: skip
-        reply = self._send(Request(client, service, verb, key, condition, body, op, number, ops), timeout_ns)
+        gives_back = op is _OP_DELETE and any(row[0] in self._own for row in rows)
+        reply = self._send(
+            Request(client, service, verb, key, condition, body, op, number, ops, gives_back), timeout_ns
+        )
         # The row of a deletion has no reason: rows of older versions have none, and digests of runs depend on it.
         reason = "" if op is _OP_DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
         for lock, its_op, view, token, owner, valid_until_ns, _duration in rows:
@@ -182,11 +199,15 @@ class RecordingChannel:
             self._asked[lock] = (content, (view.owner, view.token))
             if outcome is _OUTCOME_APPLIED:
                 self._granted[lock] = (view.owner, view.token)
+            # A write that nobody has answered may have landed.
+            if outcome is _OUTCOME_APPLIED or outcome is _OUTCOME_AMBIGUOUS:
+                self._own.add(lock)
         elif outcome is _OUTCOME_APPLIED and (op is _OP_RELEASE or op is _OP_DELETE):
             self._granted.pop(lock, None)
+            self._own.discard(lock)
 
     def _read(self, request: Request, timeout_ns: int) -> Reply:
-        client, service, verb, key, condition, body, op, _, _ = request
+        client, service, verb, key, condition, body, op, _, _, _ = request
         journal = self._journal
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
         record(_KIND_SENT, stamp(), client, key, op, 0, request=number, attempt=0)
@@ -202,6 +223,11 @@ class RecordingChannel:
             asked = self._asked.get(lock)
             if asked is not None and asked[0] == content:
                 self._granted[lock] = asked[1]
+            if reply.outcome is _OUTCOME_APPLIED:
+                if view is not None and self._granted.get(lock) == (view.owner, view.token):
+                    self._own.add(lock)
+                else:
+                    self._own.discard(lock)
         if reply.outcome is _OUTCOME_APPLIED:
             self._lock_rows.remember(key, views)
         return reply

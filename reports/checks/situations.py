@@ -369,7 +369,12 @@ def _lost_replies(events: Events, truth: Truth) -> dict[Op, Ints]:
     unheard = (replied < 0) | (events.numbers("outcome")[np.maximum(replied, 0)] != Outcome.APPLIED)
     unheard &= changes.sent_row >= 0
     op = events.numbers("op")[np.maximum(changes.sent_row, 0)]
-    return {which: changes.run[unheard & (op == which)] for which in (Op.ACQUIRE, Op.RELEASE, Op.RENEW)}
+    lost = {which: changes.run[unheard & (op == which)] for which in (Op.ACQUIRE, Op.RELEASE, Op.RENEW)}
+    # To delete the record of one's own grant is to release, too.
+    grants = truth.grants
+    deleted = grants.end[(grants.end_kind == END_DELETED) & given_back(grants)]
+    lost[Op.RELEASE] = np.concatenate((lost[Op.RELEASE], changes.run[deleted[unheard[deleted]]]))
+    return lost
 
 
 def _resumed_holders(events: Events, tenures: Tenures, disturbances: Disturbances) -> Ints:

@@ -81,6 +81,7 @@ def _class_name(failure: Failure | None) -> str:
 def _properties(results: Results, first: Failure | None) -> list[tuple[str, str]]:
     not_demanded = [("not_demanded", ", ".join(results.not_demanded))] if results.not_demanded else []
     found = [*not_demanded, ("verdict", results.verdict), ("statement", results.statement), ("runs", str(results.runs))]
+    found += [("notice", notice) for notice in results.notices]
     if first is not None:
         found += [("failure", first.id), ("replay", first.replay)]
         if first.seed is not None:

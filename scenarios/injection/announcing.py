@@ -17,6 +17,15 @@ from sim.services.request import OP_NAMES
 _CONNECT_S: Final = 10
 
 
+GIVING_BACK: Final = "give back"
+"""The lane of a deletion that gives a lock back: plans call it a delete and a release."""
+
+
+def lane_of(request: Request) -> str:
+    """The lane on which a request goes, and the word with which it is announced."""
+    return GIVING_BACK if request.gives_back else OP_NAMES[request.op]
+
+
 class RoutedChannel:
     """A channel that takes the way of each request's operation. opened: a channel for each operation."""
 
@@ -28,7 +37,7 @@ class RoutedChannel:
         self.capabilities: object = first.capabilities
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
-        return self._ways[OP_NAMES[request.op]].send(request, timeout_ns)
+        return self._ways[lane_of(request)].send(request, timeout_ns)
 
     def close(self) -> None:
         for way in self._ways.values():
@@ -51,7 +60,7 @@ class Announcements:
 
     def made(self, client: str, request: Request) -> int:
         """A request is about to leave. Its number."""
-        return self._say({"made": client, "op": OP_NAMES[request.op], "verb": request.verb, "key": request.key})
+        return self._say({"made": client, "op": lane_of(request), "verb": request.verb, "key": request.key})
 
     def heard(self, number: int) -> None:
         """Its answer is here."""

@@ -25,6 +25,7 @@ from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.uri import StoreAddress
 from lockref.words import Op
+from scenarios.injection.announcing import GIVING_BACK, lane_of
 from scenarios.injection.answers import refusal, reply_of
 from scenarios.injection.at_work import PlanAtWork
 from scenarios.injection.feasible import announced_clients
@@ -36,7 +37,7 @@ from sim.faults.plan import FaultPlan
 from sim.services.request import InFlight
 from sim.services.service import refused
 
-LANE_OPS: Final = ("acquire", "renew", "release", "read", "write", "delete")
+LANE_OPS: Final = ("acquire", "renew", "release", "read", "write", "delete", GIVING_BACK)
 _PATIENCE_S: Final = 20
 
 
@@ -115,7 +116,7 @@ class Injection:
             in_flight, is_announced = announced.popleft(), True
         else:
             path = head.raw.split(b" ", 2)[1].decode("ascii", "replace")
-            request = Request(client, DEFAULT_STORE, head.method.decode(), path, op=Op[op.upper()])
+            request = _request(client, head.method.decode(), path, op)
             in_flight, is_announced = self.work.carriage.depart(self.nodes[client], request), False
         if not self.work.carriage.leave(in_flight) and not self.work.is_followed(client):
             return None
@@ -176,7 +177,7 @@ class Injection:
 
     def _announce(self, said: Mapping[str, str]) -> InFlight:
         client, op = said["made"], said["op"]
-        request = Request(client, DEFAULT_STORE, said["verb"], said["key"], op=Op[op.upper()])
+        request = _request(client, said["verb"], said["key"], op)
         in_flight = self.work.carriage.depart(self.nodes[client], request)
         if op in LANE_OPS:
             self._made.setdefault((client, op), deque()).append(in_flight)
@@ -185,7 +186,7 @@ class Injection:
     def _hear(self, in_flight: InFlight) -> None:
         with contextlib.suppress(ValueError):
             # The request never reached its lane, for example because no connection could be made.
-            self._made.get((in_flight.client, in_flight.op), deque()).remove(in_flight)
+            self._made.get((in_flight.client, lane_of(in_flight.request)), deque()).remove(in_flight)
         self.work.carriage.arrive(in_flight)
 
     # Requests to the protected resource, which lives in this process.
@@ -219,6 +220,12 @@ class Injection:
         if delivered.refusal is not None:
             return refused(request, delivered.refusal)
         return cast("Reply", delivered.answer)
+
+
+def _request(client: str, verb: str, key: str, lane: str) -> Request:
+    """A request to the store as a plan knows it, by the lane on which it comes."""
+    op = Op.DELETE if lane == GIVING_BACK else Op[lane.upper()]
+    return Request(client, DEFAULT_STORE, verb, key, op=op, gives_back=lane == GIVING_BACK)
 
 
 class _InjectedResource:

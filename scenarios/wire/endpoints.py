@@ -206,9 +206,9 @@ class _Sending:
         asked = self._asked
         if asked is None:
             return Request(self._client, DEFAULT_STORE, self._exchange.head.method.decode("ascii", "replace"), "")
-        op = Op.RELEASE if asked.op is Op.DELETE and asked.is_lock else asked.op
+        gives_back = asked.op is Op.DELETE and asked.is_lock
         service = RESOURCE.name if self._wire.is_protected(asked.request.key) else DEFAULT_STORE
-        return Request(self._client, service, asked.request.verb, asked.request.key, op=op)
+        return Request(self._client, service, asked.request.verb, asked.request.key, op=asked.op, gives_back=gives_back)
 
     async def apply(self) -> Answer:
         """Send the request, wait for the server's answer, and record both. Raises OSError and BadMessage."""

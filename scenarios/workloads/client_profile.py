@@ -64,12 +64,13 @@ def _cycles(
     *,
     relocks: bool = False,
     unlocks_always: bool = False,
+    closes_last: bool = False,
 ) -> None:
     """Think, lock by `acquire`, work, unlock; until the cycles or the time are used up."""
     runtime = client.runtime
     deadline_ns = runtime.monotonic_ns() + profile.last_start_ns
     runtime.sleep(profile.start.draw(stream))
-    for _ in range(profile.cycles.draw(stream)):
+    for left_cycles in reversed(range(profile.cycles.draw(stream))):
         runtime.sleep(profile.think.draw(stream))
         left_ns = deadline_ns - runtime.monotonic_ns()
         if left_ns <= 0:
@@ -81,7 +82,10 @@ def _cycles(
                 acquire(client.patience(profile.wait.draw(stream), max(0, deadline_ns - runtime.monotonic_ns())))
                 if client.tenure is not None and client.tenure.believes:
                     work_under_lock(client, profile, stream)
-            client.release()
+            if closes_last and left_cycles == 0:
+                client.close()
+            else:
+                client.release()
         elif unlocks_always:
             client.release()
 
@@ -165,14 +169,10 @@ def forked_child(client: Client, profile: ClientProfile, stream: Chooser) -> Non
 
 
 def closes(client: Client, profile: ClientProfile, stream: Chooser) -> None:
-    """Closes its lock while it holds it, and lives on (U16)."""
+    """Ends its last cycle by closing the lock that it holds, and lives on (U16)."""
     runtime = client.runtime
     until_ns = runtime.monotonic_ns() + profile.last_start_ns
-    runtime.sleep(profile.start.draw(stream))
-    client.acquire(profile.wait.draw(stream))
-    if client.tenure is not None:
-        work_under_lock(client, profile, stream)
-        client.close()
+    _cycles(client, profile, stream, client.acquire, closes_last=True)
     # A heartbeat that outlives the close has time to show it.
     runtime.sleep(max(0, until_ns - runtime.monotonic_ns()))
 

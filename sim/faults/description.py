@@ -58,4 +58,5 @@ def _place(when: Trigger) -> str:
     """A place in a client's life: `at the 2nd renew of n1, at c4`."""
     ordinal = {1: "1st", 2: "2nd", 3: "3rd"}.get(when.nth, f"{when.nth}th")
     applied = " that was applied" if when.applied else ""
-    return f"at the {ordinal} {when.op or 'request'} of {when.client}{applied}, at {when.cut}"
+    latest = "" if when.at_latest_ns is None else f", at {when.at_latest_ns} ns at the latest"
+    return f"at the {ordinal} {when.op or 'request'} of {when.client}{applied}, at {when.cut}{latest}"

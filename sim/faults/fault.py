@@ -80,6 +80,8 @@ class Trigger(Model):
     requests that are made in that span of true time are counted at all. Locks renew and look as often as they like, so
     the third renewal is no instant; the first one after 6 s is. applied: only requests that the service applied are
     counted, where they reach the cut, which has to be c2, c3 or c4 then: "the first acquire that was granted".
+    at_latest: of faults that change the world, the instant of true time at which they strike if the client did not get
+    there before. A lock that never renews is paused all the same.
     """
 
     client: NodeName
@@ -90,6 +92,7 @@ class Trigger(Model):
     after_ns: Duration | None = None
     before_ns: Duration | None = None
     applied: bool = False
+    at_latest_ns: Instant | None = None
 
     @model_validator(mode="after")
     def _is_known(self) -> Trigger:
@@ -250,6 +253,8 @@ class RequestFault(Fault):
             self.at_ns is not None or self.for_ns is not None or self.nth is not None or self.times is not None
         ):
             raise ValueError("has 'when', which names one request; 'at_ns', 'for_ns', 'nth' and 'times' do not apply")
+        if self.when is not None and self.when.at_latest_ns is not None:
+            raise ValueError("has 'at_latest', and strikes a request; it is for faults that change the world")
         if self.when is not None and self.applied:
             raise ValueError("has 'when', which names one request; write 'applied' in it")
         if self.asks_whether_applied and not self.is_late:

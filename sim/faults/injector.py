@@ -16,6 +16,7 @@ from sim.faults.counts import ArmedFault, FaultCounts
 from sim.faults.fault import CUTS, Cut, Fault, RequestFault, StateFault, Trigger
 from sim.kernel.streams import derive
 from sim.kernel.tasks import NEVER
+from sim.services.request import RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -84,7 +85,11 @@ class Injector:
         """Put the timed faults into the queue; those of instant 0 strike now, before any task runs."""
         kernel, heal_ns = self._around.kernel, self._counts.heal_ns
         for armed in self._states:
-            at_ns = armed.fault.at_ns
+            at_ns, trigger = armed.fault.at_ns, armed.fault.when
+            if trigger is not None and trigger.at_latest_ns is not None:
+                if heal_ns is None or trigger.at_latest_ns < heal_ns:
+                    kernel.call_at(trigger.at_latest_ns, partial(self._strike_at_latest, armed))
+                continue
             if at_ns is None or _begins_with_node(armed):
                 continue
             if at_ns == 0:
@@ -108,6 +113,11 @@ class Injector:
             counts.get(keys[3], 0) + 1,
         )  # fmt: skip
         counts[keys[0]], counts[keys[1]], counts[keys[2]], counts[keys[3]] = exact, of_op, of_service, of_client
+        if in_flight.request.gives_back:
+            # Counted among the releases, too. Where it is the client's n-th request of any kind was counted above.
+            here, anywhere = (client, RELEASE, service), (client, RELEASE, None)
+            in_flight.ordinals_as_release = counts.get(here, 0) + 1, counts.get(anywhere, 0) + 1
+            counts[here], counts[anywhere] = in_flight.ordinals_as_release
         for armed in self._windowed:
             self._count_in_window(armed, in_flight)
         if self._triggers["c0"]:
@@ -207,15 +217,21 @@ class Injector:
         armed.begin()
         armed.fault.begin(armed, self._around)
 
+    def _strike_at_latest(self, armed: ArmedFault[StateFault]) -> None:
+        """The client did not get where the fault waits for it."""
+        if not armed.fired:
+            armed.armed += 1
+            self._strike(armed)
+
     def _is_struck(self, armed: ArmedFault[RequestFault], in_flight: InFlight) -> bool:
         fault = armed.fault
-        if fault.only_op not in (None, in_flight.op):
+        if fault.only_op not in in_flight.ops:
             return False
         if fault.when is not None:
             return self._is_reached(armed, fault.when, in_flight)
         if (
             fault.client not in (None, in_flight.client)
-            or fault.op not in (None, in_flight.op)
+            or fault.op not in in_flight.ops
             or fault.service not in (None, in_flight.service)
         ):
             return False
@@ -234,7 +250,7 @@ class Injector:
         """True if this request is the one that the trigger names."""
         if (
             trigger.client != in_flight.client
-            or trigger.op not in (None, in_flight.op)
+            or trigger.op not in in_flight.ops
             or trigger.service not in (None, in_flight.service)
         ):
             return False
@@ -247,6 +263,8 @@ class Injector:
             return armed.passed == trigger.nth
         if trigger.has_window:
             return armed.chosen is in_flight
+        if trigger.op not in (None, in_flight.op):
+            return in_flight.ordinals_as_release[trigger.service is None] == trigger.nth
         return in_flight.ordinals[(trigger.service is None) + 2 * (trigger.op is None)] == trigger.nth
 
     def _count_in_window(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
@@ -255,7 +273,7 @@ class Injector:
         assert trigger is not None, "only triggers have windows"
         if (
             trigger.client == in_flight.client
-            and trigger.op in (None, in_flight.op)
+            and trigger.op in in_flight.ops
             and trigger.service in (None, in_flight.service)
             and trigger.is_open(self._around.kernel.now_ns)
         ):
@@ -268,6 +286,8 @@ class Injector:
             trigger = armed.fault.when
             is_healed = self._counts.is_healed
             if trigger and not is_healed and self._is_reached(armed, trigger, in_flight):
+                if armed.fired and trigger.at_latest_ns is not None:
+                    continue
                 in_flight.set_off += (armed.fault.id,)
                 self._strike(armed)
 

@@ -21,18 +21,23 @@ OP_NAMES = tuple(op.name.lower() for op in Op)
 """What fault filters call each operation, by its number."""
 
 
+RELEASE = OP_NAMES[Op.RELEASE]
+
+
 class InFlight:
     """One request under way between a process and a service.
 
-    op: its operation as fault filters call it. applications: how often it was
+    op: its operation as fault filters call it. ops: every name that a filter may call it by; None for any. A deletion
+    that gives a lock back is a delete and a release. applications: how often it was
     applied. reply: what the client will find; None until then. draw: what the
     network does to it; faults change the fields.
     """
 
     __slots__ = (
         "applications", "client", "drip_ns", "epoch", "hosted", "is_applied", "is_over", "is_reply_lost",
-        "is_request_lost", "op", "ordinals", "process", "reply", "request", "resend_ns", "retry_after_ns", "service",
-        "set_off", "stale_ns", "struck", "task", "to_client_ns", "to_service_ns", "usual_to_client_ns",
+        "is_request_lost", "op", "ops", "ordinals", "ordinals_as_release", "process", "reply", "request", "resend_ns",
+        "retry_after_ns", "service", "set_off", "stale_ns", "struck", "task", "to_client_ns", "to_service_ns",
+        "usual_to_client_ns",
     )  # fmt: skip
 
     def __init__(self, process: Process, task: Task, hosted: HostedService, request: Request, draw: Draw) -> None:
@@ -43,6 +48,7 @@ class InFlight:
         self.service = hosted.name
         self.request = request
         self.op = OP_NAMES[request.op]
+        self.ops = (None, self.op, RELEASE) if request.gives_back else (None, self.op)
         self.applications = 0
         self.epoch = -1
         self.reply: Reply | None = None
@@ -53,6 +59,7 @@ class InFlight:
         # The injector's notes: the request's place in its client's life, and
         # the faults that strike it, by kind. Their type is the injector's own: faults know requests, not the reverse.
         self.ordinals = (0, 0, 0, 0)
+        self.ordinals_as_release = (0, 0)
         self.struck: dict[str, Any] = {}
         # The ids of the faults that waited for this request, and whether the service has applied it.
         self.set_off: tuple[str, ...] = ()

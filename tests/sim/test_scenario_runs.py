@@ -337,3 +337,4 @@ def test_a_campaign_that_is_over_begins_no_further_batch() -> None:
     campaign = run_campaign(load_scenario("e08"), load_provider("hardened"), range(1, 200), is_over=lambda: True)
     assert 0 < campaign.summary.runs < 199
     assert not campaign.is_interrupted
+    assert campaign.notices == [f"cut short: the time was over after {campaign.summary.runs} of 199 seeds"]

@@ -198,3 +198,10 @@ def test_one_failure_has_one_clock():
     bar, tick = told.timeline.intervals[0], told.timeline.ticks[0]
     assert (told.timeline.origin_ns, told.timeline.begin_ns, told.timeline.moment_ns) == (0, 50, 100)
     assert (bar.begin_ns, bar.end_ns, tick.at_ns) == (60, 110, 105)
+
+
+def test_a_gate_hears_what_the_reader_is_told_beside_the_verdict() -> None:
+    """JUnit has the notices, such as that the time was over before all seeds were run."""
+    root = ET.fromstring(junit_xml([results(notices=["cut short: the time was over after 50 of 3,000 seeds"])]))
+    told = [each.get("value") for each in root.iter("property") if each.get("name") == "notice"]
+    assert told == ["cut short: the time was over after 50 of 3,000 seeds"]

@@ -11,7 +11,7 @@ from lockref.errors import LockError, LockLost, OutcomeUnknown, ReleaseFailed
 from lockref.history import Recorder, to_table
 from lockref.lab.recording import host_stamp
 from lockref.provider import Grant, LockEvent, LockEventKind
-from lockref.runtime import ThreadRuntime
+from lockref.runtime import NS_PER_MS, ThreadRuntime
 from lockref.words import Outcome
 from scenarios.definition.units import constant
 from scenarios.workloads.client import Client
@@ -216,12 +216,21 @@ def test_a_refused_second_entry_denies_nothing() -> None:
 
 def test_a_close_while_holding_is_a_client_that_gave_up() -> None:
     """U16, L1: belief ends, and whether the lock is free is not known."""
-    rows = live(ScriptedLock([True]), replace(PROFILE, last_start_ns=1), life=closes)
+    rows = live(ScriptedLock([True]), replace(PROFILE, last_start_ns=50 * NS_PER_MS), life=closes)
     assert rows[-3:] == [
         ("disbelieved", "release", "none"),
         ("call", "release", "none"),
         ("return", "release", "ambiguous"),
     ]
+
+
+def test_only_the_last_cycle_ends_in_a_close() -> None:
+    """U16: the cycles before it give back, as the schema says; there was one cycle, whatever the file said."""
+    profile = replace(PROFILE, cycles=constant(3), last_start_ns=50 * NS_PER_MS)
+    rows = live(ScriptedLock([True, True, True]), profile, life=closes)
+    assert [op for kind, op, _ in rows if kind == "call"] == ["acquire", "release"] * 3
+    answers = [outcome for kind, op, outcome in rows if (kind, op) == ("return", "release")]
+    assert answers == ["applied", "applied", "ambiguous"]
 
 
 def test_a_close_by_another_task_gives_nothing_back_of_its_own() -> None:
