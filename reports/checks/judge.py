@@ -25,7 +25,7 @@ from reports.checks.clauses.liveness import check_liveness
 from reports.checks.clauses.ownership import check_ownership, find_revivals
 from reports.checks.clauses.store_faults import check_truth_exclusion, pointed_at_store
 from reports.checks.clauses.takeover import check_early_takeover
-from reports.checks.clauses.tokens import check_token_order, has_no_tokens
+from reports.checks.clauses.tokens import check_token_order, find_returned_tokens, has_no_tokens
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.surroundings.host import host_lateness_ns
@@ -166,12 +166,14 @@ def _judge(case: Case) -> Judgement:
     holed = [(truth.has_holes, UNRECORDED)]
     unchained = [(_runs_without_chain(case), UNCHAINED)]
     untimed = [(_runs_without_lease(case), UNTIMED), (truth.is_endless, ENDLESS)]
-    tokenless = has_no_tokens(truth)
+    tokenless = has_no_tokens(truth, operations)
+    # Where no record can be read, the tokens that calls returned can be compared all the same.
+    unseen = ~truth.is_readable & _runs_without(case, operations.run[find_returned_tokens(truth, operations)])
     safety = [
         Ruling(check_truth_exclusion(truth), excused=[*unchained, *unreadable], undecided=holed),
         Ruling(
-            check_token_order(truth, revived),
-            excused=[(tokenless, TOKENLESS), *unreadable],
+            check_token_order(truth, operations, revived),
+            excused=[(tokenless, TOKENLESS), (unseen, UNREADABLE)],
             undecided=[(truth.has_holes & ~tokenless, UNRECORDED)],
         ),
         Ruling(

@@ -7,7 +7,9 @@ import dataclasses
 import pytest
 
 from lockref.words import Op, Outcome
-from tests.histories import TIMING, Held, History
+from reports.checks import judge
+from tests.histories import TIMING, Held, History, tables, verdict
+from tests.service_histories import Service
 
 SECOND = 1_000_000_000
 
@@ -67,6 +69,96 @@ def test_a_run_of_a_legal_renewal_keeps_its_token():
     a = h.granted("n1", call=0, applied=1, returned=2, token=4)
     h.renewed(a, at=50)
     assert h.verdict("S2")["verdict"] == "held"
+
+
+# S2: tokens that a call returned, and that no record shows.
+
+
+def handed_out(
+    *turns: tuple[str, int, int, int], unlocked: tuple[int, ...] = (), outcome: Outcome = Outcome.APPLIED
+) -> Service:
+    """A lock that shows its calls alone. turns: node, call, return, token. unlocked: which of them are given back."""
+    h = Service("calls")
+    for place, (node, call, returned, token) in enumerate(turns):
+        held = h.acquires(node, call, returned, token=token)
+        if place in unlocked:
+            h.releases(held, returned + 1, returned + 2, outcome=outcome)
+    return h
+
+
+def test_returned_tokens_that_rise_hold_where_no_record_can_be_read():
+    """S2 is judged of a lock that shows its calls alone, if its calls return tokens."""
+    assert handed_out(("n1", 0, 1, 5), ("n2", 10, 11, 6), ("n1", 20, 21, 9)).verdict("S2")["verdict"] == "held"
+
+
+@pytest.mark.parametrize("second", [1, 2])
+def test_a_returned_token_that_comes_again_or_falls_is_a_regression(second):
+    """S2: the number that fences is the one in the holder's hands, whatever the record keeps to itself."""
+    h = handed_out(("n1", 0, 1, 2), ("n2", 10, 11, second), ("n3", 20, 21, 3), unlocked=(0, 1))
+    found = h.verdict("S2")
+    assert (found["verdict"], found["count"], found["at_ns"]) == ("violated", 1, 11)
+    assert found["witness"]["text"] == f"token {second} was handed out after token 2"
+    assert [(call["node"], call["token"]) for call in found["witness"]["calls"]] == [("n1", 2), ("n2", second)]
+
+
+def test_a_returned_token_is_compared_with_the_highest_before_it():
+    """S2: 5, 1, 3: the third is below the first although above the second."""
+    h = handed_out(("n1", 0, 1, 5), ("n2", 10, 11, 1), ("n3", 20, 21, 3))
+    assert h.verdict("S2")["count"] == 2
+
+
+def test_a_late_answer_is_no_later_grant():
+    """S2: n1's grant came first and its answer last. The two calls overlap, so their order is not known."""
+    assert handed_out(("n1", 0, 30, 1), ("n2", 10, 11, 2)).verdict("S2")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(
+    ("unlocked", "outcome", "expected"),
+    [
+        ((), Outcome.APPLIED, "held"),
+        ((0,), Outcome.AMBIGUOUS, "held"),
+        ((0,), Outcome.APPLIED, "violated"),
+    ],
+)
+def test_a_client_may_be_told_its_token_again_until_it_gave_it_back(unlocked, outcome, expected):
+    """S2: to enter again what one holds is no new grant. After an unlock that reported success it is one."""
+    h = handed_out(("n1", 0, 1, 4), ("n1", 10, 11, 4), unlocked=unlocked, outcome=outcome)
+    assert h.verdict("S2")["verdict"] == expected
+
+
+@pytest.mark.parametrize("called", [0, 10])
+def test_nobody_else_may_be_told_the_same_token(called):
+    """S2: that n1 still has its grant gives n2 no right to its number, whichever call came first."""
+    assert handed_out(("n1", 0, 5, 4), ("n2", called, 11, 4)).verdict("S2")["verdict"] == "violated"
+
+
+def test_two_tasks_of_a_process_that_enter_together_share_a_token():
+    """S2: the second one called before the first was told, so it may have entered what the first was granted."""
+    h = Service("calls")
+    h.acquires("n1", 0, 5, token=4)
+    h.acquires("n1", 1, 6, token=4, task="second")
+    assert h.verdict("S2")["verdict"] == "held"
+
+
+def test_the_chain_orders_calls_that_overlap():
+    """S2: n2 called before n1 was told, so only the records tell that its grant is the later one."""
+    h = History()
+    for node, applied, returned, token in (("n1", 3, 10, 2), ("n2", 210, 211, 1)):
+        request = h.call(node, Op.ACQUIRE, 0)
+        h.write(node, Op.ACQUIRE, sent=applied, replied=returned, owner=node, valid_until=applied + 100)
+        h.returns(node, Op.ACQUIRE, returned, request, Outcome.APPLIED, owner=node, token=token)
+    found = h.verdict("S2")
+    assert (found["verdict"], found["count"], found["at_ns"]) == ("violated", 1, 211)
+
+
+def test_each_lock_counts_its_own_returned_tokens():
+    """S2: what another lock handed out is no matter, nor what the same lock did in another run."""
+    first, second = handed_out(("n1", 0, 1, 7)), handed_out(("n1", 0, 1, 3))
+    second.run["lock_protocols"]["other"] = "calls"
+    second.lock = "other"
+    second.acquires("n2", 10, 11, token=1)
+    judgement = judge(*tables(first, second))
+    assert [verdict(judgement, "S2", run)["verdict"] for run in (0, 1)] == ["held", "held"]
 
 
 # S5: takeovers.

@@ -270,6 +270,8 @@ BUGS = (
     # tokens
     Bug("tokens:ShowsTheNextToken", "H21 S7", "e01", "S7"),
     Bug("tokens:ShowsItsOwnCount", "H21 S7", "e02", "S7"),
+    Bug("tokens:HiddenCount", "H21 S2", "e01", "S2"),
+    Bug("tokens:HiddenRestart", "M15 S2", "e02", "S2"),
     # entered twice, closed inside
     Bug("entered:CountsTwice", "H9 S7", "reentrant", "S7"),
     Bug("entered:InnerUnlockGivesBack", "H9", "reentrant", "S3"),

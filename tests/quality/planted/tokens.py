@@ -1,4 +1,7 @@
-"""Bugs in what a lock says of its token: the record is right, the number in the holder's hands is not."""
+"""Bugs in what a lock says of its token: the record is right or tells nothing, the number in the holder's hands is not.
+
+Where no record shows tokens, only what the calls returned can accuse.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from functools import partial
 from typing import Any
 
 from lockref.locks.tenure import Tenure
-from lockref.provider import Grant
+from lockref.provider import Grant, RecordView
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from tests.quality.planted.broken import other
+from tests.quality.planted.strangers import HiddenLock
+from tests.quality.planted.variants import TokenElsewhere
 
 
 class _ShowsTheNext(Tenure[LockFile]):
@@ -41,3 +46,16 @@ class ShowsItsOwnCount(StorageLock):
     def __init__(self, *args: Any, **options: Any) -> None:
         self.parts = other(tenure=partial(_ShowsItsNumber, given=[]))  # type: ignore[misc]
         super().__init__(*args, **options)
+
+
+class HiddenCount(ShowsItsOwnCount):
+    """The same, and the records, as others are told to read them, carry no token that could contradict it (S2)."""
+
+    decode_record = staticmethod(TokenElsewhere.decode_record)
+
+
+class HiddenRestart(HiddenLock):
+    """Tokens start again after each release, in records that nobody else can read (S2, M15)."""
+
+    def next_token(self, view: RecordView | None) -> int:
+        return 10 if view is None or view.is_released else super().next_token(view)
