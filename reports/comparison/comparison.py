@@ -27,11 +27,13 @@ from reports.comparison.differences import (
     resampled,
     share_difference,
 )
-from reports.comparison.subjects import STRETCHES, Figure, Share, Subject
+from reports.comparison.subjects import STRETCHES, UNSERVED, Figure, Share, Subject
 
-Apart = Literal["reference", "apart", "not_apart", "unknown", "unlike"]
-"""unknown: one of the two has no interval. not_apart: the interval of the difference holds "none". unlike: the two were
-asked different things, so neither is better."""
+Apart = Literal["reference", "apart", "not_apart", "one_run", "unknown", "unlike"]
+"""unknown: one of the two has no interval. not_apart: the interval of the difference holds "none". one_run: it does
+not, but it is made of one run on each side. How two runs of the same thing differ nobody has measured, so neither is
+better.
+unlike: the two were asked different things, so neither is better."""
 
 ASKED: Final = ("world", "scenario")
 """Facts that say what a run was asked. Runs that differ in one of them stand side by side, and neither is better."""
@@ -129,6 +131,14 @@ def _undecided(cell: Cell) -> Cell:
     return cell.model_copy(update=bare)
 
 
+def _of_one_run(cell: Cell) -> Cell:
+    """The same difference without a word about who is better: its interval says how the figures varied within two runs.
+
+    Two runs of the same thing differ by more than that. The machine, the store and the order of the clients are others.
+    """
+    return cell.model_copy(update={"apart": "one_run", "is_better": None}) if cell.apart == "apart" else cell
+
+
 def _clause_rows(subjects: Sequence[Subject]) -> list[Row]:
     """The clauses that were judged anywhere, in the order of the specification; those of stores after them."""
     named = dict.fromkeys(name for subject in subjects for name in subject.shares)
@@ -139,6 +149,8 @@ def _clause_rows(subjects: Sequence[Subject]) -> list[Row]:
         if any(share is not None and share.verdict != "not_applicable" for share in shares):
             text = next(share.text for share in shares if share is not None)
             cells = [_share_cell(share, shares[0], is_reference=not place) for place, share in enumerate(shares)]
+            if name == UNSERVED:
+                cells = [_of_one_run(cell) for cell in cells]
             rows.append(Row(name=name, unit="share", text=text, cells=cells))
     return rows
 
@@ -181,7 +193,10 @@ def _figure_rows(subjects: Sequence[Subject]) -> list[Row]:
             None if figure is None or not figure.has_interval else resampled(figure.drawn, STRETCHES, seed=place)
             for place, figure in enumerate(figures)
         ]
-        cells = [_figure_cell(figures[place], drawn[place], drawn[0], place == 0) for place in range(len(figures))]
+        cells = [
+            _of_one_run(_figure_cell(figures[place], drawn[place], drawn[0], place == 0))
+            for place in range(len(figures))
+        ]
         rows.append(Row(name=name, unit=known.unit, cells=cells))
     return rows
 

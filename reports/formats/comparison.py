@@ -37,7 +37,7 @@ def difference(row: Row, cell: Cell) -> str:
         return "" if cell.apart == "reference" or cell.value is None else "not known"
     if cell.apart == "not_apart":
         return "the same" if cell.difference_low is None else "may be chance"
-    word = "better" if cell.is_better else "worse"
+    word = "one run each, so it may be chance" if cell.apart == "one_run" else "better" if cell.is_better else "worse"
     if cell.difference_low is None:
         return word
     low, high = cell.difference_low, cell.difference_high
@@ -112,7 +112,7 @@ def terminal_table(comparison: Comparison) -> Table:
     return table
 
 
-_STYLES: Final = {"not_apart": "dim", "unlike": "dim"}
+_STYLES: Final = {"not_apart": "dim", "one_run": "dim", "unlike": "dim"}
 
 
 def _shown(row: Row, cell: Cell) -> Text:
