@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from lockref.coordination.port import Stat
+from lockref.errors import LockLost
+from lockref.helix.controller.asking import Interrupted
+from lockref.helix.controller.batch import Batch
 from lockref.helix.controller.controller import Controller
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK, ControllerNode, HelixLock
 from lockref.helix.participant.application import Listener, ParticipantSettings
@@ -23,6 +26,7 @@ from lockref.runtime import NS_PER_MS
 
 HERE = "tests.quality.planted.assigned"
 LONG_HANDLER_NS = 300 * NS_PER_MS
+PATIENCE_NS = 1_000 * NS_PER_MS
 
 
 class ModNode(ControllerNode):
@@ -264,3 +268,86 @@ class AcknowledgesBeforeItsCallbackEnds(_Variant):
     """It reports that it has given back while it still works (T14)."""
 
     participant = _EarlyParticipant
+
+
+class _UntilTheAnswer(_Early):
+    def _is_executed(self, states: Any, replica: Any, message: Message) -> bool:
+        """It stops when its writing has been answered, which is milliseconds later as a rule."""
+        if message.source == states.model.top:
+            self._write_states_early(states, replica, message)
+            self._holdings.give_up(message.lock)
+            return True
+        return Transitions._is_executed(self, states, replica, message)
+
+
+class _ParticipantUntilTheAnswer(Participant):
+    transitions = _UntilTheAnswer
+
+
+class BelievesUntilGivingBackIsAnswered(HelixLock):
+    """It holds until the service has answered that it gave back; the others have read it before (T14, Z16)."""
+
+    def _made(self, listener: Listener) -> Participant:
+        return _ParticipantUntilTheAnswer(
+            self._session,
+            cluster="locks",
+            instance=self._session.client,
+            runtime=self._runtime,
+            handlers={LOCK_UNLOCK.name: ALL_HANDLED},
+            settings=ParticipantSettings(session_timeout_ns=self._timeout_ns),
+            listener=listener,
+        )
+
+
+class Impatient(Controller):
+    """A holder that does not answer within a second has given back, it thinks."""
+
+    def _await_event(self, timeout_ns: int | None) -> Any:
+        return super()._await_event(PATIENCE_NS if timeout_ns else timeout_ns)
+
+    def _read(self) -> Any:
+        reading = super()._read()
+        snapshot, now_ns = reading.snapshot, self._runtime.monotonic_ns()
+        since: dict[str, int] = getattr(self, "_told_at", {})
+        recalls = [each for each in snapshot.pending if each.source == snapshot.groups[0].model.top]
+        self._told_at = {each.id: since.get(each.id, now_ns) for each in recalls}
+        overdue = [each for each in recalls if now_ns - self._told_at[each.id] >= PATIENCE_NS]
+        if not overdue:
+            return reading
+        replicas = {lock: dict(of) for lock, of in snapshot.replicas.items()}
+        for each in overdue:
+            replicas.get(each.lock, {}).pop(each.instance, None)
+        pending = tuple(each for each in snapshot.pending if each not in overdue)
+        return replace(reading, snapshot=replace(snapshot, replicas=replicas, pending=pending))
+
+
+class ImpatientNode(ControllerNode):
+    controller = Impatient
+
+
+class GrantsWhenTheDropTakesTooLong(HelixLock):
+    """A holder is told to drop the lock; a second later somebody else is told to take it (Z16, T6)."""
+
+    companion = f"{HERE}:ImpatientNode"
+
+
+class Insistent(Controller):
+    """What it has decided it sends, if need be under its next session (Z11, Z14)."""
+
+    def _commit(self, batch: Batch) -> int:
+        try:
+            return super()._commit(batch)
+        except LockLost:
+            self._begin_anew()
+            self._session.multi(batch.operations)
+            raise Interrupted from None
+
+
+class InsistentNode(ControllerNode):
+    controller = Insistent
+
+
+class SendsUnderItsNextSession(HelixLock):
+    """A deposed leader sends its last batch once more, without asking who leads now (Z11, T18)."""
+
+    companion = f"{HERE}:InsistentNode"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+from lockref.locks.acquisition import Acquisition
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Attempt, Lease, Moment
-from lockref.runtime import MonoNs
+from lockref.locks.values import Attempt, Lease, Moment, Reserved, Stored
+from lockref.runtime import NS_PER_S, MonoNs
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
+from lockref.storage.writer import LockFileWriter
 from lockref.stores.port import Version, WriteReply
 from lockref.words import Outcome
 from tests.quality.planted.broken import (
@@ -175,3 +177,65 @@ class ReadsTheStampBack(StorageLock):
     """Found its own record: believes for as long as the stamp says, without the margin (M6)."""
 
     parts = other(writer=_RenewsBeyondTheStamp)
+
+
+class _FindsItsGrantNow(Acquisition[LockFile]):
+    """What a look finds of this call's writes counts from the look."""
+
+    def look(self) -> Stored[LockFile] | None:
+        stored = super().look()
+        own = None if stored is None else self.rules.recognise(stored.record, self.attempts)
+        if own is not None:
+            now = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
+            until = self.rules.deadline_after(now, self.client.terms)
+            self.attempts[self.attempts.index(own)] = ending(own, until)
+        return stored
+
+
+class CountsTheGrantFromTheDiscovery(StorageLock):
+    """An acquiring write that the same call finds in the record counts from the finding (H1, M22)."""
+
+    parts = other(acquisition=_FindsItsGrantNow)
+
+
+class PlainIsANewOwnerEachTime(PlainLock):
+    """Each attempt has an owner id of its own: what a former attempt of the call left is somebody else's (S7)."""
+
+    def attempt(self, end_ns: int) -> bool | None:
+        answer = super().attempt(end_ns)
+        # A look that comes too late says nothing; then what was seen last stands.
+        self.seen_last = self.seen_last if answer is None and self.runtime.monotonic_ns() >= end_ns else answer
+        return self.seen_last
+
+    def acquire(self, timeout_ns: int) -> bool:
+        self.seen_last: bool | None = None
+        return super().acquire(timeout_ns)
+
+    def enter(self) -> bool:
+        if not super().enter():
+            return False
+        self.me = self.runtime.token_bytes(6).hex()
+        return True
+
+
+class _RoundsTheStampDown(LockFileWriter):
+    def attempt(self, stored: Stored[LockFile], reserved: Reserved) -> Attempt[LockFile]:
+        attempt = super().attempt(stored, reserved)
+        until_ms = attempt.record.valid_until_ms // 1000 * 1000
+        return dataclasses.replace(attempt, record=dataclasses.replace(attempt.record, valid_until_ms=until_ms))
+
+
+class RoundsTheStampDown(StorageLock):
+    """The record ends with a whole second, and its holder believes in the fraction (M1)."""
+
+    parts = other(writer=_RoundsTheStampDown)
+
+
+class PlainRoundsItsDeadlineUp(PlainLock):
+    """The holder's own deadline is rounded up to a whole second (M1)."""
+
+    def begin(self, version: Version, mono_ns: int, wall_ns: int, until_ms: int) -> None:
+        super().begin(version, mono_ns, wall_ns, until_ms)
+        rest_ns = -self.wall_end_ns % NS_PER_S
+        self.wall_end_ns += rest_ns
+        self.mono_end_ns += rest_ns

@@ -193,3 +193,21 @@ class BreaksTheLock(CreateAndDeleteAsDeclared):
         reply = self.store.put(self.settings.key, self.body())
         self.user, self.version = self.runtime.current_task(), reply.version
         return self.version is not None
+
+
+class LeavesWhatItForsook(CreateAndDeleteAsDeclared):
+    """A call whose write nobody answered gives up and looks no more: what landed stands for ever (L1, L6)."""
+
+    def forsake(self, body: bytes) -> None:
+        self.forsaken.append(body)
+
+
+class DeletesWhateverStands(CreateAndDeleteAsDeclared):
+    """A release deletes the object whatever its version is: also the record of whoever came after (S6)."""
+
+    def give_back(self, version: Version) -> None:
+        for _ in range(5):
+            if self.store.delete(self.settings.key, None).outcome is Outcome.APPLIED:
+                return
+            self.runtime.sleep(self.timeout_ns)
+        raise ReleaseFailed("the store did not take the record away")

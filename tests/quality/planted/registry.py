@@ -116,6 +116,9 @@ BUGS = (
     Bug("assigned:AsksTheWallClockAlone", "Z9 T17", "z09-clocks-of-a-frozen-holder", "S3"),
     Bug("assigned:WorksOnAfterDisconnect", "Z9 Z10", "z10-partitioned-holder", "S3"),
     Bug("assigned:AcknowledgesBeforeItsCallbackEnds", "T14", "e01", "S3"),
+    Bug("assigned:BelievesUntilGivingBackIsAnswered", "T14 Z16", "z12-late-answer-to-giving-back", "S3"),
+    Bug("assigned:GrantsWhenTheDropTakesTooLong", "Z16 T6", "z13-frozen-when-told-to-drop", "S3"),
+    Bug("assigned:SendsUnderItsNextSession", "Z11 T18", "z14-deposed-while-frozen", "S2 S3"),
     # release
     Bug("release:UnconditionalRelease", "M4", "e08", "S6 S3"),
     Bug("release:DeletesToRelease", "M4 M15", "e02", "S2"),
@@ -248,6 +251,12 @@ BUGS = (
     Bug("late:ExtendsBeforeTheAnswer", "H1 H4", "h05", "S3 L4"),
     Bug("late:AdoptsAnyRecordOfItsOwn", "A4 H5", "h05", "S3 L4"),
     Bug("late:ReadsTheStampBack", "M6", "h04", "S3 L4"),
+    Bug("late:PlainIsANewOwnerEachTime", "A7 S7", "a06", "S7"),
+    Bug("late:CountsTheGrantFromTheDiscovery", "H1 M22", "a07", "S3 L4"),
+    Bug("leaseless:LeavesWhatItForsook", "H6 L6", "a08", "L1 L6"),
+    Bug("leaseless:DeletesWhateverStands", "M4", "a09", "S6 S3"),
+    Bug("late:RoundsTheStampDown", "M1", "a10", "S3"),
+    Bug("late:PlainRoundsItsDeadlineUp", "M1", "a10", "S3 L4"),
     # what is no record
     Bug("bodies:EmptyIsFree", "D6 H17", "d06", "S3"),
     Bug("bodies:NoFieldsAreFree", "M12 H17", "h17", "S3", 20),
@@ -272,6 +281,7 @@ BUGS = (
     Bug("tokens:ShowsItsOwnCount", "H21 S7", "e02", "S7"),
     Bug("tokens:HiddenCount", "H21 S2", "e01", "S2"),
     Bug("tokens:HiddenRestart", "M15 S2", "e02", "S2"),
+    Bug("tokens:RaisesTheMarkByPut", "H21 A7", "p05", "S2"),
     # entered twice, closed inside
     Bug("entered:CountsTwice", "H9 S7", "reentrant", "S7"),
     Bug("entered:InnerUnlockGivesBack", "H9", "reentrant", "S3"),

@@ -1,6 +1,6 @@
 """Bugs in what a lock says of its token: the record is right or tells nothing, the number in the holder's hands is not.
 
-Where no record shows tokens, only what the calls returned can accuse.
+Where no record shows tokens, only what the calls returned can accuse. And in the mark that keeps tokens rising.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import dataclasses
 from functools import partial
 from typing import Any
 
+from lockref.locks.fence import FenceMark
 from lockref.locks.tenure import Tenure
 from lockref.provider import Grant, RecordView
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
+from lockref.stores.port import Version, WriteReply
 from tests.quality.planted.broken import other
 from tests.quality.planted.strangers import HiddenLock
 from tests.quality.planted.variants import TokenElsewhere
@@ -59,3 +61,14 @@ class HiddenRestart(HiddenLock):
 
     def next_token(self, view: RecordView | None) -> int:
         return 10 if view is None or view.is_released else super().next_token(view)
+
+
+class _RaisedByPut(FenceMark):
+    def _write(self, version: Version | None, body: bytes) -> WriteReply:
+        return self._store.put(self._key, body)  # type: ignore[attr-defined]
+
+
+class RaisesTheMarkByPut(StorageLock):
+    """The fence object is written without a condition, so that a late write lowers the mark (H21, S2)."""
+
+    parts = other(tokens=_RaisedByPut)
