@@ -27,7 +27,8 @@ def module_from_file(path: Path) -> ModuleType:
     """
     path = path.resolve()
     # A file that was edited since is another module: an editor's session loads it again.
-    name = f"{PREFIX}_{path.stem}_{_digest(path)}_{hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()}"
+    source = path.read_bytes()
+    name = f"{PREFIX}_{path.stem}_{_digest(path)}_{hashlib.blake2b(source, digest_size=6).hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -38,7 +39,8 @@ def module_from_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         with importable(path.parent):
-            spec.loader.exec_module(module)
+            # The loader would take byte code of the former text if the file was edited within a second to equal length.
+            exec(compile(source, str(path), "exec"), module.__dict__)
     except BaseException:
         sys.modules.pop(name, None)
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 
@@ -91,3 +92,15 @@ def test_a_module_of_the_library_is_nobody_s_neighbour(tmp_path):
     (folder / "json.py").write_text("loads = None\n")
     load_provider(f"{folder}/my_lock.py:MyLock")
     assert sys.modules["json"] is json
+
+
+def test_a_file_edited_within_a_second_is_read_again(tmp_path, monkeypatch):
+    """Python takes byte code whose file has the same second and length for that of the new text."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "edited.py"
+    found = []
+    for text in ("value = 1", "value = 2"):
+        path.write_text(text)
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        found.append(module_from_file(path).value)
+    assert found == [1, 2]
