@@ -37,10 +37,11 @@ from reports.checks.facts.surroundings.disturbances import (
 )
 from reports.checks.facts.tenures import Tenures
 from reports.checks.facts.waits import while_holding
-from reports.checks.verdicts import COMMIT, GRANT, UNFENCED
+from reports.checks.verdicts import COMMIT, GRANT, TOKEN, UNFENCED
 
 SITUATIONS: Final[dict[str, str]] = {
     GRANT: "a client became owner",
+    TOKEN: "an acquire was granted and returned a fencing token",
     "clients_served": "clients that were granted the lock, each counted once in a run",
     "handoff": "the lock was granted to another client than the time before",
     "denied": "an acquire returned without a grant, in its client's own time",
@@ -75,7 +76,7 @@ SITUATIONS: Final[dict[str, str]] = {
 NEED_CALLS: Final = frozenset(
     {
         "clients_served", "handoff", "denied", "cut_short", "reentry", "fork", "unknown_outcome",
-        "paused_holder_resumed", "expired_while_believed", COMMIT, "rejected_write",
+        "paused_holder_resumed", "expired_while_believed", COMMIT, "rejected_write", TOKEN,
     }
 )  # fmt: skip
 """Situations that only a record of calls and their answers shows. Requests alone do not show them."""
@@ -111,6 +112,7 @@ def reach_table(case: Case) -> pa.Table:
     mattered = disturbances.strikes_that_mattered(case.runs)
     reached: dict[str, Ints] = {
         "grant": _granted_runs(truth, operations),
+        TOKEN: operations.run[operations.is_granted & (operations.token != ABSENT)],
         "clients_served": _clients_served(case),
         "handoff": _handoffs(case),
         "denied": operations.run[operations.is_denied & ~operations.is_cut_short],

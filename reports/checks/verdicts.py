@@ -37,6 +37,9 @@ GRANT: Final = "grant"
 COMMIT: Final = "commit"
 """The situation without which a run proves nothing, demanded or not."""
 
+TOKEN: Final = "token"
+"""A client was granted the lock with a fencing token: without that, whoever asks for tokens shows nothing."""
+
 UNFENCED: Final = "late_write_without_token"
 """A late write that only a token could have refused, of a lock that shows none: it is counted, and S4 holds."""
 
@@ -302,9 +305,11 @@ def _doubts(counts: Counts) -> list[str]:
     doubts += outage_doubts(counts.answers)
     for party, missing in counts.unreached.items():
         where = f" in {' with '.join(filter(None, party))}" if len(counts.demanded) > 1 and any(party) else ""
-        never = [name for name, shortfall in missing.items() if not shortfall.found and name != GRANT]
+        never = [name for name, shortfall in missing.items() if not shortfall.found and name not in (GRANT, TOKEN)]
         if GRANT in missing and not missing[GRANT].found:
             doubts.append(f"no client was ever granted the lock{where}")
+        elif TOKEN in missing and not missing[TOKEN].found:
+            doubts.append(f"the lock gave no fencing token, and the clients ask for one before each write{where}")
         if never:
             told = [name + _why_idle(name, counts.reached.get(party, {})) for name in never]
             doubts.append(f"never happened{where}: {', '.join(told)}")

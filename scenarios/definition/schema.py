@@ -25,6 +25,7 @@ from lockref.stores.client import OBJECT_STORE
 from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.situations import SITUATIONS
 from reports.checks.spec import CLAUSES, Verdict
+from reports.checks.verdicts import TOKEN
 from scenarios.definition.faults import FAULT_KINDS, ClientName, FaultSpec, Model
 from scenarios.definition.thresholds import parse_threshold
 from scenarios.definition.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant
@@ -229,6 +230,10 @@ class Workload(Model):
     `unlocked`: it never asks its lock;
     `members`: a task for each of `locks` asks for its lock, works under it if it is given, and all are given back
     together.
+    asks: what a client asks its lock before each protected write. `guard`: whether it still holds, and the write
+    carries the token of the grant; `token`: only for the fencing token, anew; `both`: the guard, then the token;
+    `nothing`: nothing, and the write carries no token. `token` and `both` need `register`, which compares tokens, and
+    a lock that gives them.
     locks: so many does each client ask for. What they protect is one resource for each.
     protocol: of a `delta_log`, how writers commit (see `scenarios.workloads.delta.protocols`); `helping` needs a
     service of kind `table`. tables: so many tables, client n2 writes to the second of two. lock_key: `table`: each has
@@ -245,6 +250,7 @@ class Workload(Model):
         "loop", "relock", "two_threads", "careless_thread", "owner_ends", "reentrant", "closes", "closed_by_another",
         "forks", "unlocked", "members",
     ] = "loop"  # fmt: skip
+    asks: Literal["guard", "token", "both", "nothing"] = "guard"
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
     think: Duration = Drawn("0s..500ms", (), 0, 500_000_000)
@@ -258,6 +264,20 @@ class Workload(Model):
         if self.locks > 1 and (self.life != "members" or self.kind == "delta_log"):
             raise ValueError("several locks need 'life: members', and another kind than delta_log")
         return self
+
+    @model_validator(mode="after")
+    def _can_ask(self) -> Self:
+        if self.asks != "guard" and (self.kind == "delta_log" or self.life == "unlocked"):
+            what = "writers of a delta_log" if self.kind == "delta_log" else "clients that live `unlocked`"
+            raise ValueError(f"asks {self.asks!r}: {what} ask as their protocol says; expected 'guard'")
+        if self.asks_token and self.kind != "register":
+            raise ValueError(f"asks {self.asks!r}: only 'kind: register' compares tokens, and this is {self.kind!r}")
+        return self
+
+    @property
+    def asks_token(self) -> bool:
+        """True if clients ask their lock for a fencing token, so that one without tokens proves nothing."""
+        return self.asks in ("token", "both")
 
     def lock_names(self, key: str) -> tuple[str, ...]:
         """Every lock of the workload. key: of the first one."""
@@ -386,9 +406,10 @@ class Scenario(Model):
     def demanded(self, *, clients: int, duration_ns: int) -> dict[str, int]:
         """How often each situation must come about at least in a run of so many clients and such a length.
 
-        A situation that is named twice must come about as often as it is asked for most.
+        A situation that is named twice must come about as often as it is asked for most. Where clients ask for fencing
+        tokens, one must have been given.
         """
-        least: dict[str, int] = {}
+        least: dict[str, int] = {TOKEN: 1} if self.workload.asks_token else {}
         for demand in self.must_happen:
             for situation, floor in ({demand: 1} if isinstance(demand, str) else demand).items():
                 count = floor if isinstance(floor, int) else floor.count(clients=clients, duration_ns=duration_ns)
@@ -447,13 +468,14 @@ class Scenario(Model):
         """The clauses that a gate does not demand: those that not even the reference is known to keep here.
 
         All of them where it is expected to break without a word on what it
-        keeps; none where it holds, or nothing is said of it.
+        keeps; none where it holds, or nothing is said of it. S4 is no lock's to keep where clients ask nothing.
 
         stands_on: of the lock that is judged; it says which lock is the reference (`reference_of`).
         """
         said = self.expect.get(self.reference_of(stands_on), "held")
         if isinstance(said, str):
-            return frozenset() if said == "held" else frozenset(CLAUSES)
+            nobodys = frozenset({"S4"}) if self.workload.asks == "nothing" else frozenset()
+            return nobodys if said == "held" else frozenset(CLAUSES)
         return frozenset(clause for clause in CLAUSES if said.get(clause) != "held")
 
 

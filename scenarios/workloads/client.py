@@ -10,7 +10,7 @@ because what happens after an error is half of what goes wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -38,10 +38,33 @@ YIELD_NS = 1_000_000
 """Between the read and the write based on it: the yield of RFC-91's test."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What a client asks its lock before each protected write (`workload.asks`).
+
+    guard: whether it may still write. token: the fencing token, anew. shows_token: its writes carry one; where it is
+    not asked anew, that of the acquire.
+    """
+
+    guard: bool = True
+    token: bool = False
+    shows_token: bool = True
+
+
+ASKS: Mapping[str, Asks] = {
+    "guard": Asks(),
+    "token": Asks(guard=False, token=True),
+    "both": Asks(token=True),
+    "nothing": Asks(guard=False, shows_token=False),
+}
+"""By the name that a scenario gives as `workload.asks`."""
+
+
 @dataclass(slots=True)
 class Tenure:
     """One grant as its client knows it, from the granted return to the release.
 
+    token: as the acquire returned it. shown: what the protected resource is shown; None where it is shown none.
     is_reported_lost: the lock's listener told of its loss. is_refused: the guard has said no.
     """
 
@@ -49,6 +72,7 @@ class Tenure:
     owner: str
     token: int | None
     version: str
+    shown: int | None
     attempts: int = 0
     believes: bool = True
     is_reported_lost: bool = False
@@ -77,6 +101,7 @@ class Client:
     shares_provider: another client uses the same lock object, so that between
         its own tenures nobody can tell for whom `holds` speaks.
     believes_through_unlock: the lock declares that its holder may use it until `unlock` has returned.
+    asks: what it asks before each protected write.
     on_fork: makes a child process with a copy of this client's lock; None where there is none to be had.
     stamp: when an event is, by all clocks.
     virtual_ns: true time where it passes only while somebody waits. It tells a
@@ -84,9 +109,9 @@ class Client:
     """
 
     __slots__ = (
-        "_believes_through_unlock", "_given_back", "_is_cut_short", "_lock", "_next_number", "_on_belief", "_on_fork",
-        "_reads_first", "_record", "_resource", "_shares_provider", "_stamp", "_virtual_ns", "node", "provider",
-        "runtime", "task", "tenure",
+        "_asks", "_believes_through_unlock", "_given_back", "_is_cut_short", "_lock", "_next_number", "_on_belief",
+        "_on_fork", "_reads_first", "_record", "_resource", "_shares_provider", "_stamp", "_virtual_ns", "node",
+        "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +131,7 @@ class Client:
         on_fork: Callable[[Client], None] | None = None,
         shares_provider: bool = False,
         believes_through_unlock: bool = False,
+        asks: Asks = ASKS["guard"],
         virtual_ns: Callable[[], int] | None = None,
     ) -> None:
         self.node = node
@@ -123,6 +149,7 @@ class Client:
         self._on_fork = on_fork
         self._shares_provider = shares_provider
         self._believes_through_unlock = believes_through_unlock
+        self._asks = asks
         self._virtual_ns = virtual_ns
         self._is_cut_short = False
         # The tenure before, while no call is under way: a lock that still says yes speaks for it (M27).
@@ -197,7 +224,8 @@ class Client:
             self._event(_KIND_RETURN, _OP_ACQUIRE, denial, number, said=CUT_SHORT if is_cut_short else "")
             return
         grant = self._grant()
-        self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "")
+        shown = grant.token if self._asks.shows_token else None
+        self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "", shown)
         self._event(_KIND_RETURN, _OP_ACQUIRE, _OUTCOME_APPLIED, number, tenure)
         if self._holds():
             self._event(_KIND_BELIEVED, _OP_ACQUIRE, request=number, tenure=tenure)
@@ -205,6 +233,24 @@ class Client:
                 self._on_belief(self)
         else:
             self.disbelieve(_OP_ACQUIRE)
+
+    def may_write(self) -> bool:
+        """Ask the lock what this client asks before a protected write (`Asks`). False if it must not write."""
+        if self._asks.guard and not self.guard():
+            return False
+        return self._ask_token() if self._asks.token else True
+
+    def _ask_token(self) -> bool:
+        """Ask the lock anew for the token to show. False if it has never told one: there is nothing to trust.
+
+        Where the lock tells none any more, the client shows the last one: the resource has to refuse it.
+        """
+        tenure = self.tenure
+        assert tenure is not None, "a token belongs to a tenure"
+        token = self._grant().token
+        if token is not None:
+            tenure.shown = token
+        return tenure.shown is not None
 
     def guard(self) -> bool:
         """Ask the lock whether the next protected write may go out."""
@@ -233,7 +279,7 @@ class Client:
                 tenure=tenure.number,
                 attempt=tenure.attempts,
                 based_on=based_on,
-                token=tenure.token,
+                token=tenure.shown,
                 owner=tenure.owner,
             )
             self._resource.write(write, self.guard)
@@ -316,7 +362,7 @@ class Client:
 
     def inherit(self, parents: Tenure) -> None:
         """In a forked child: it remembers the grant that its parent had, as if it were its own."""
-        self.tenure = Tenure(self._next_number(), parents.owner, parents.token, parents.version)
+        self.tenure = Tenure(self._next_number(), parents.owner, parents.token, parents.version, parents.shown)
 
     def go_on_with(self, outer: Tenure) -> None:
         """After an inner unlock: the tenure around it is the present one again."""

@@ -40,9 +40,9 @@ Together = Callable[[Sequence[Client], ClientProfile, Sequence[Chooser]], None]
 
 
 def work_under_lock(client: Client, profile: ClientProfile, stream: Chooser) -> bool:
-    """The critical section: the hold is spread over the writes, and the guard is asked before each.
+    """The critical section: the hold is spread over the writes, and the lock is asked before each (`workload.asks`).
 
-    False if the guard said no, which ends the section.
+    False if it gave no leave to write, which ends the section.
     """
     hold_ns, writes = profile.hold.draw(stream), profile.writes.draw(stream)
     if writes == 0:
@@ -50,7 +50,7 @@ def work_under_lock(client: Client, profile: ClientProfile, stream: Chooser) -> 
         return True
     for _ in range(writes):
         client.runtime.sleep(hold_ns // writes)
-        if not client.guard():
+        if not client.may_write():
             return False
         client.write()
     return True

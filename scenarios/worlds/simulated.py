@@ -144,6 +144,7 @@ class _Laboratory:
             open_port=ports.open_port,
             open_resource=lambda lock: self._resource(node, lock),
             reads_first=self.reads_first,
+            asks=self.scenario.workload.asks,
             recorder=world.recorder,
             stamp=process.client_runtime.stamp,
             next_number=process.journal.next_number,

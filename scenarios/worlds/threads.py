@@ -283,6 +283,7 @@ class ClientThreads:
             open_port=open_port,
             open_resource=lambda lock: self._resource(name, journal, lock),
             reads_first=reads_first(job.scenario.workload.kind),
+            asks=job.scenario.workload.asks,
             recorder=self.recorder,
             stamp=stamp,
             next_number=journal.next_number,

@@ -17,6 +17,7 @@ from lockref.lab.loading import load_provider, provider_from
 from lockref.provider import Grant, LockContext
 from lockref.storage.lock import StorageLock
 from reports.checks import judge
+from reports.checks.verdicts import decide
 from scenarios.batch import simulate_in_chunks
 from scenarios.campaign import run_campaign
 from scenarios.definition.draw import draw_scenario
@@ -118,6 +119,13 @@ def test_belief_lasts_through_unlock_where_the_lock_says_so(lock: str, broken: s
     batch = simulate_many(load_scenario("e01"), load_provider(f"tests.quality.planted.release:{lock}"), [1])
     verdicts = judge(batch.events, batch.runs).verdicts.to_pylist()
     assert {row["clause"] for row in verdicts if row["verdict"] == "violated"} == broken
+
+
+def test_a_lock_without_tokens_is_never_green_where_clients_trust_the_token() -> None:
+    """`asks: token`: without a token nobody writes, and the reason is said in plain words."""
+    verdicts = decide(run_campaign(load_scenario("token-alone"), load_provider("hudi"), [1], keep_runs=0).summary)
+    assert verdicts.safety == "inconclusive"
+    assert verdicts.reasons[0] == "the lock gave no fencing token, and the clients ask for one before each write"
 
 
 def test_the_observer_leaves_the_dead_and_the_frozen_alone() -> None:

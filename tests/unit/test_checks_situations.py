@@ -53,7 +53,7 @@ def test_situations_are_counted_from_the_history():
     h.fault("n3", 181, "step", "begin", "y")
     h.fault("n3", 182, "crash", "begin", "z")
     assert reached(h) == {
-        "grant": 2, "clients_served": 2, "handoff": 1,
+        "grant": 2, "token": 2, "clients_served": 2, "handoff": 1,
         "denied": 1, "contention": 2, "renewal": 1, "release": 1, "takeover_after_expiry": 1,
         "renewal_race": 1, "lost_reply_release": 1, "paused_holder_resumed": 1, "late_write_attempted": 1,
         "rejected_write": 1, "effect": 1, "expired_while_believed": 1, "partition": 1, "clock_fault": 1, "crash": 1,
@@ -116,6 +116,16 @@ def test_a_batch_without_any_grant_proves_nothing():
     """Situations: nothing demanded, nothing granted."""
     verdicts = decide(summarised(History()))
     assert (verdicts.safety, verdicts.reasons) == ("inconclusive", ("no client was ever granted the lock",))
+
+
+def test_whoever_asks_for_tokens_and_is_given_none_shows_nothing():
+    """Situations: a lock without tokens is told so in plain words; one that gives them is judged."""
+    reasons = ("the lock gave no fencing token, and the clients ask for one before each write",)
+    for token, expected in ((None, ("inconclusive", reasons)), (7, ("held", ()))):
+        h = timed(must_happen=["token"])
+        h.granted("n1", call=0, applied=1, returned=2, token=token)
+        verdicts = decide(summarised(h))
+        assert (verdicts.safety, verdicts.reasons) == expected
 
 
 def test_what_is_in_force_is_not_late_and_an_operators_hand_loses_no_reply():

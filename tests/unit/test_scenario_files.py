@@ -342,3 +342,30 @@ def test_every_scenario_of_the_catalogue_crosses_to_worker_processes() -> None:
     for path in catalogue():
         scenario = load_scenario(path)
         assert pickle.loads(pickle.dumps(scenario)) == scenario
+
+
+@pytest.mark.parametrize(
+    ("workload", "words"),
+    [
+        ("{asks: token, kind: list}", "only 'kind: register' compares tokens"),
+        ("{asks: both, kind: log}", "only 'kind: register' compares tokens"),
+        ("{asks: nothing, kind: delta_log}", "writers of a delta_log ask as their protocol says"),
+        ("{asks: nothing, life: unlocked}", "clients that live `unlocked` ask as their protocol says"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(workload: str, words: str) -> None:
+    """`workload.asks`: a resource that compares no tokens refuses none, and some workloads ask in their own way."""
+    with pytest.raises(ConfigError, match=words):
+        parse_scenario(f"version: 1\nname: asked\nworkload: {workload}\n")
+
+
+@pytest.mark.parametrize(("asks", "least"), [("guard", {}), ("token", {"token": 1}), ("both", {"token": 1})])
+def test_whoever_asks_for_a_token_demands_one(asks: str, least: dict[str, int]) -> None:
+    """A lock that gives no tokens proves nothing to clients that trust them."""
+    scenario = parse_scenario(f"version: 1\nname: asked\nworkload: {{asks: {asks}}}\n")
+    assert scenario.demanded(clients=3, duration_ns=10**9) == least
+
+
+def test_effects_are_no_locks_to_keep_where_nobody_asks() -> None:
+    """S4 is not demanded of `asks: nothing`: no lock can stop a write of somebody who never asks."""
+    assert parse_scenario("version: 1\nname: asked\nworkload: {asks: nothing}\n").not_demanded() == {"S4"}

@@ -10,12 +10,12 @@ import pytest
 from lockref.errors import LockError, LockLost, OutcomeUnknown, ReleaseFailed
 from lockref.history import Recorder, to_table
 from lockref.lab.recording import host_stamp
-from lockref.provider import Grant, LockEvent, LockEventKind
+from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_MS, ThreadRuntime
 from lockref.words import Outcome
 from scenarios.definition.units import constant
-from scenarios.workloads.client import Client
-from scenarios.workloads.client_profile import ClientProfile, closes, loop, reentrant, relock, tasks_of
+from scenarios.workloads.client import ASKS, Client
+from scenarios.workloads.client_profile import ClientProfile, closes, loop, reentrant, relock, tasks_of, work_under_lock
 from scenarios.workloads.client_profile import run_clients as run_together
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter
@@ -277,7 +277,58 @@ def test_no_wait_outlasts_the_run() -> None:
     assert 0 < lock.waited[0] <= 2
 
 
-def _client(recorder: Recorder, lock: ScriptedLock) -> Client:
+class Renumbered:
+    """Always granted. Its grant shows the next one of `tokens` each time that it is asked for, and then none."""
+
+    def __init__(self, tokens: list[int | None]) -> None:
+        self.tokens = tokens
+
+    @property
+    def grant(self) -> Grant:
+        return Grant(owner="me", token=self.tokens.pop(0) if self.tokens else None)
+
+    def try_lock(self) -> bool:
+        return True
+
+    def lock(self, _timeout_s: float) -> bool:
+        return True
+
+    def unlock(self) -> None:
+        """Given back."""
+
+    def holds(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+@pytest.mark.parametrize(
+    ("asks", "tokens", "guards", "shown"),
+    [
+        ("guard", [5, 6, 7], 2, [5, 5]),
+        ("token", [5, 6, 7], 0, [6, 7]),
+        ("token", [5, 6], 0, [6, 6]),
+        ("token", [None], 0, []),
+        ("both", [5, 6, 7], 2, [6, 7]),
+        ("both", [None], 1, []),
+        ("nothing", [5, 6, 7], 0, [None, None]),
+    ],
+)
+def test_what_a_client_asks_before_each_write(
+    asks: str, tokens: list[int | None], guards: int, shown: list[int | None]
+) -> None:
+    """`workload.asks`: the guard is asked where it says so; the token that the resource sees is the one last told."""
+    recorder = Recorder()
+    client = _client(recorder, Renumbered(list(tokens)), asks=asks)
+    client.acquire(10**9)
+    assert work_under_lock(client, replace(PROFILE, hold=constant(0), writes=constant(2)), Die()) is bool(shown)
+    rows = to_table([recorder]).to_pylist()
+    assert [row["token"] for row in rows if row["kind"] == "effect"] == shown
+    assert sum((row["kind"], row["op"]) == ("believed", "guard") for row in rows) == guards
+
+
+def _client(recorder: Recorder, lock: LockProvider, *, asks: str = "guard") -> Client:
     runtime = ThreadRuntime()
     return Client(
         node="n1",
@@ -300,6 +351,7 @@ def _client(recorder: Recorder, lock: ScriptedLock) -> Client:
         ),
         reads_first=False,
         lock="k",
+        asks=ASKS[asks],
     )
 
 

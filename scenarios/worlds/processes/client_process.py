@@ -23,7 +23,7 @@ from lockref.runtime import Runtime
 from lockref.stores.port import ObjectStore
 from scenarios.definition.schema import Scenario
 from scenarios.definition.units import Chooser
-from scenarios.workloads.client import Client, ClientsListener
+from scenarios.workloads.client import ASKS, Client, ClientsListener
 from scenarios.workloads.client_profile import ClientProfile, run_clients, tasks_of
 from scenarios.workloads.resource import Protected
 from scenarios.workloads.scarcity import runtime_for
@@ -36,6 +36,7 @@ class Surroundings:
     runtime: what the lock gets. client_runtime: that of the clients, which no fault reaches but through their process.
     open_store, open_port: see `LockContext`. open_resource: a client of what this lock protects, for one task.
     reads_first: a client reads the resource and bases its write on it. stream: by task, what its client draws from.
+    asks: what the clients ask before each protected write (`workload.asks`).
     stamp, on_belief, virtual_ns: see `Client`.
     """
 
@@ -47,6 +48,7 @@ class Surroundings:
     open_port: Callable[[PortKind[Any], int, str], Any] | None = None
     open_resource: Callable[[str], Protected]
     reads_first: bool
+    asks: str
     recorder: Recorder
     stamp: Callable[[], Stamp]
     next_number: Callable[[], int]
@@ -93,6 +95,7 @@ class Surroundings:
             on_fork=on_fork,
             shares_provider=shares_provider,
             believes_through_unlock=BELIEF_THROUGH_UNLOCK in claims,
+            asks=ASKS[self.asks],
             virtual_ns=self.virtual_ns,
         )
 

@@ -171,6 +171,44 @@ class MayBeUsedDuringUnlock(SaysYesDuringUnlock):
     claims = (*StorageLock.claims, BELIEF_THROUGH_UNLOCK)
 
 
+class StopsWhenItGivesBack(StorageLock):
+    """Correct: it declares that its holder may use it until `unlock` has returned, and says no once it has begun."""
+
+    claims = (*StorageLock.claims, BELIEF_THROUGH_UNLOCK)
+
+
+class SaysYesUntilTheAnswer(StopsWhenItGivesBack):
+    """`holds` says yes until the release is answered: a late answer lets two clients hold (S3)."""
+
+    _leaving: Tenure[LockFile] | None = None
+
+    def holds(self) -> bool:
+        return super().holds() or (self._leaving is not None and _is_before_its_deadline(self._leaving))
+
+    def unlock(self) -> None:
+        self._leaving = self.tenure
+        try:
+            super().unlock()
+        finally:
+            self._leaving = None
+
+
+class SaysYesUntilClosed(StopsWhenItGivesBack):
+    """The same of `close` (S3, U16)."""
+
+    _leaving: Tenure[LockFile] | None = None
+
+    def holds(self) -> bool:
+        return super().holds() or (self._leaving is not None and _is_before_its_deadline(self._leaving))
+
+    def close(self) -> None:
+        self._leaving = self.tenure
+        try:
+            super().close()
+        finally:
+            self._leaving = None
+
+
 class _RemembersItsRelease(WritesApart):
     last_release: Version | None = None
 

@@ -16,7 +16,7 @@ from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Version, WriteReply
 from tests.quality.planted.broken import other
-from tests.quality.planted.strangers import HiddenLock
+from tests.quality.planted.strangers import HiddenLock, PlainLock
 from tests.quality.planted.variants import TokenElsewhere
 
 
@@ -72,3 +72,52 @@ class RaisesTheMarkByPut(StorageLock):
     """The fence object is written without a condition, so that a late write lowers the mark (H21, S2)."""
 
     parts = other(tokens=_RaisedByPut)
+
+
+class NoTokenAfterTakeover(StorageLock):
+    """A grant that replaces a lapsed one shows no token, so the resource never learns of a later grant (H21)."""
+
+    _has_taken_over = False
+
+    def lock(self, timeout_s: float) -> bool:
+        before = self.cell.look()
+        record = None if before is None else before.record
+        self._has_taken_over = record is not None and not record.expired
+        return super().lock(timeout_s)
+
+    @property
+    def grant(self) -> Grant | None:
+        grant = super().grant
+        return dataclasses.replace(grant, token=None) if grant is not None and self._has_taken_over else grant
+
+
+class ShowsTheNewestToken(PlainLock):
+    """`grant.token` is the newest number that it has read, its successor's too: whoever asks anew shows that (H21)."""
+
+    def beat(self, epoch: int) -> None:
+        super().beat(epoch)
+        while epoch == self.epoch:
+            self.runtime.sleep(self.settings.renew_interval_ns)
+            found = self.store.read(self.key)
+            view = None if found.body is None else self.decode(found.body)
+            self.token_seen = max(self.token_seen, 0 if view is None else view.token or 0)
+
+    @property
+    def grant(self) -> Grant | None:
+        grant = super().grant
+        return None if grant is None else dataclasses.replace(grant, token=self.token_seen)
+
+
+class CountsItsRenewals(PlainLock):
+    """`grant.token` grows with each renewal, and the record keeps the number of the grant (S7)."""
+
+    renewals = 0
+
+    def begin(self, version: Version, mono_ns: int, wall_ns: int, until_ms: int) -> None:
+        self.renewals = self.renewals + 1 if self.version is not None else 0
+        super().begin(version, mono_ns, wall_ns, until_ms)
+
+    @property
+    def grant(self) -> Grant | None:
+        grant = super().grant
+        return None if grant is None else dataclasses.replace(grant, token=self.token + self.renewals)
