@@ -14,6 +14,9 @@ from typing import Any, Final, Protocol
 
 from botocore.exceptions import ClientError
 
+from lockref.clouds.aws import NO_ANSWER, aws_client, explain, status_and_code
+from lockref.clouds.bounded_exchange import bounded
+from lockref.clouds.statuses import classify, reason_text
 from lockref.dynamodb.statuses import OUTCOMES
 from lockref.dynamodb.table import (
     DELETE,
@@ -35,9 +38,6 @@ from lockref.dynamodb.table import (
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
-from lockref.stores.clouds.aws import NO_ANSWER, aws_client, explain, status_and_code
-from lockref.stores.clouds.statuses import classify, reason_text
-from lockref.stores.clouds.wire import bounded
 from lockref.words import Outcome
 
 _CREATING_PAUSE_NS: Final = 50_000_000

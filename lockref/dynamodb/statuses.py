@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from lockref.clouds.statuses import StatusRow, classify, reason_text
 from lockref.ports import Reply
-from lockref.stores.clouds.statuses import StatusRow, classify, reason_text
 from lockref.words import Outcome
 
 

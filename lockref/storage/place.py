@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
+from lockref.clouds.azure.account import same_container
 from lockref.errors import ConfigError
 from lockref.storage.config import CLOUD_OF_SCHEME, LockFileLocation, check_scheme, lock_file_location
-from lockref.stores.clouds.azure_account import same_container
 from lockref.stores.keys import check_key
 from lockref.stores.port import ObjectStore, PlacedStore
 

@@ -70,7 +70,7 @@ def is_loopback(endpoint: str) -> bool:
 def split_timeout_s(request_timeout_ns: int) -> tuple[float, float]:
     """Split a time-out into seconds for connecting and seconds for each wait for an answer.
 
-    Each of them bounds one wait. `lockref.stores.clouds.wire` bounds the request as a whole.
+    Each of them bounds one wait. `lockref.clouds.bounded_exchange` bounds the request as a whole.
     """
     connect_s = request_timeout_ns / NS_PER_S / _CONNECT_SHARE
     return connect_s, request_timeout_ns / NS_PER_S - connect_s

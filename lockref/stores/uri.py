@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from lockref.clouds.azure.account import blob_host
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.stores.buckets import bucket_fault, container_fault
-from lockref.stores.clouds.azure_account import blob_host
 from lockref.stores.endpoints import check_endpoint
 from lockref.stores.keys import check_key
 from lockref.stores.port import ObjectStore
@@ -231,7 +231,7 @@ def _open_folder(address: StoreAddress, request_timeout_ns: int, _pool_size: int
 def _open_s3(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
     from botocore.exceptions import BotoCoreError
 
-    from lockref.stores.clouds.s3 import S3Store
+    from lockref.clouds.s3.client import S3Store
 
     try:
         return S3Store(
@@ -249,7 +249,7 @@ def _open_s3(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> 
 def _open_gcs(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
     from google.auth.exceptions import GoogleAuthError
 
-    from lockref.stores.clouds.gcs import GcsStore
+    from lockref.clouds.gcs.client import GcsStore
 
     try:
         return GcsStore(
@@ -267,7 +267,7 @@ def _open_gcs(address: StoreAddress, request_timeout_ns: int, pool_size: int) ->
 
 
 def _open_azure(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
-    from lockref.stores.clouds.azure import AzureStore
+    from lockref.clouds.azure.client import AzureStore
 
     return AzureStore(
         container=address.container,

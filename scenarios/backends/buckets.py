@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from http import HTTPStatus
 
+from lockref.clouds.azure.account import find_account
 from lockref.dynamodb.place import require_table
 from lockref.errors import BackendUnavailable
-from lockref.stores.clouds.azure_account import find_account
 from lockref.stores.endpoints import split_timeout_s
 from lockref.stores.uri import AZURE, StoreAddress
 
@@ -37,8 +37,8 @@ def _create_s3(address: StoreAddress, request_timeout_ns: int) -> None:
     from botocore.parsers import ResponseParserError
     from urllib3.exceptions import HTTPError
 
-    from lockref.stores.clouds.s3 import make_client
-    from lockref.stores.clouds.wire import bounded
+    from lockref.clouds.bounded_exchange import bounded
+    from lockref.clouds.s3.client import make_client
 
     # The client loads its service's model from files. On a busy machine that takes seconds, and is no request.
     client = make_client(endpoint=address.endpoint, region="", request_timeout_ns=request_timeout_ns, pool_size=1)
@@ -57,8 +57,8 @@ def _create_gcs(address: StoreAddress, request_timeout_ns: int) -> None:
     import requests
     from urllib3.exceptions import HTTPError
 
-    from lockref.stores.clouds.gcs import make_session
-    from lockref.stores.clouds.wire import bounded
+    from lockref.clouds.bounded_exchange import bounded
+    from lockref.clouds.gcs.client import make_session
 
     try:
         with make_session(endpoint=address.endpoint, pool_size=1) as session, bounded(request_timeout_ns):
@@ -75,18 +75,16 @@ def _create_gcs(address: StoreAddress, request_timeout_ns: int) -> None:
 
 
 def _create_container(address: StoreAddress, request_timeout_ns: int) -> None:
-    from lockref.stores.clouds import azure_client
-    from lockref.stores.clouds.wire import bounded
+    from lockref.clouds.azure import sdk
+    from lockref.clouds.bounded_exchange import bounded
 
     account = find_account(host=address.account, endpoint=address.endpoint, environ=os.environ)
-    with azure_client.make_session(account, pool_size=1) as session:
-        client = azure_client.make_client(
-            account, address.container, session=session, request_timeout_ns=request_timeout_ns
-        )
+    with sdk.make_session(account, pool_size=1) as session:
+        client = sdk.make_client(account, address.container, session=session, request_timeout_ns=request_timeout_ns)
         try:
             with bounded(request_timeout_ns):
                 client.create_container()
-        except azure_client.NO_ANSWER as error:
+        except sdk.NO_ANSWER as error:
             if getattr(error, "error_code", None) != "ContainerAlreadyExists":
                 raise BackendUnavailable(
                     f"creating the container of {address} failed: {type(error).__name__}"

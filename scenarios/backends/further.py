@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lockref.stores.clouds.aws import DUMMY_CREDENTIALS
+from lockref.clouds.aws import DUMMY_CREDENTIALS
 from lockref.stores.probe.clauses import CLAUSES
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import LOOPBACK, Backend, Launch, Native, NodeNative

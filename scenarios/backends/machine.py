@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lockref
+from lockref.clouds.azure.account import CONNECTION_STRING, KEY, SAS
 from lockref.java import find_java
-from lockref.stores.clouds.azure_account import CONNECTION_STRING, KEY, SAS
 from scenarios.backends.docker import docker_engine, why_no_engine
 from scenarios.backends.environments import find_uv
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from lockref.clouds.azure.account import EMULATOR
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
-from lockref.stores.clouds.azure_account import EMULATOR
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import ensure_usable
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri

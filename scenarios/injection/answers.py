@@ -1,7 +1,7 @@
 """A server's answers: refusals that we send in its place, and what its own answers say to faults.
 
 A refusal is in the words of each cloud's protocol. The clients read a status and a code, by the status tables in
-`lockref.stores.clouds`. The code is one with which the cloud's own client hears what a simulated client hears
+`lockref.clouds`. The code is one with which the cloud's own client hears what a simulated client hears
 (`sim.services.dialects.outcome_of`): so a 503 has no `SlowDown` beside it, which says that nothing was written.
 """
 

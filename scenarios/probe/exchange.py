@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 
 from google.auth.exceptions import GoogleAuthError
 
+from lockref.clouds.bounded_exchange import BoundedSocket, bounded
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.clouds.wire import BoundedSocket, bounded
 from lockref.words import Outcome
 from scenarios.probe.calls import Answer, Call, Dialect, HttpReply
 

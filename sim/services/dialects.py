@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import cache
 from typing import Final
 
+from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow, classify
 from lockref.errors import ConfigError
-from lockref.stores.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow, classify
 from lockref.words import Outcome
 
 
@@ -79,7 +79,7 @@ def outcome_of(status: int | None) -> Outcome:
     """What a refusal with this status tells the client, in a simulation and on a real server; None is a broken
     connection (A1, A5).
 
-    The clouds' own table decides (`lockref.stores.clouds.statuses`). A refusal that is injected on a real server has a
+    The clouds' own table decides (`lockref.clouds.statuses`). A refusal that is injected on a real server has a
     code beside its status with which that cloud's table says the same (`scenarios.injection.answers`).
     """
     return Outcome.AMBIGUOUS if status is None else classify(_INJECTED, status).outcome

@@ -15,9 +15,9 @@ from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 
+from lockref.clouds.azure.account import find_account
+from lockref.clouds.azure.sdk import make_client, make_session
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.clouds.azure_account import find_account
-from lockref.stores.clouds.azure_client import make_client, make_session
 from lockref.stores.probe.races import race
 from lockref.stores.uri import parse_store_uri
 from lockref.words import Outcome

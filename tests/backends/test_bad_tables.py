@@ -12,6 +12,7 @@ import pytest
 
 from lockref import open_lock
 from lockref.cli.main import run
+from lockref.clouds.aws import aws_client
 from lockref.dynamodb.boto import DynamoChannel
 from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.lease import DynamoLock
@@ -29,7 +30,6 @@ from lockref.errors import (
 )
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_S, Runtime
-from lockref.stores.clouds.aws import aws_client
 from lockref.stores.uri import parse_store_uri
 from sim.services.table import TableService
 from tests.backends.conftest import on

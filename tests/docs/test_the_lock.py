@@ -8,10 +8,10 @@ import re
 
 import pytest
 
+from lockref.clouds.s3.client import WRITE_OUTCOMES
+from lockref.clouds.statuses import classify
 from lockref.lab.loading import load_provider
 from lockref.locks.decisions import next_step
-from lockref.stores.clouds.s3 import WRITE_OUTCOMES
-from lockref.stores.clouds.statuses import classify
 from lockref.stores.port import WriteReply
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario

@@ -20,7 +20,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.lab": {"numpy", "pyarrow"},
     "lockref.located_yaml": {"yaml"},
     "lockref.storage.metrics": {"prometheus_client"},
-    "lockref.stores.clouds": {"azure", "boto3", "botocore", "google", "mypy_boto3_s3", "requests", "urllib3"},
+    "lockref.clouds": {"azure", "boto3", "botocore", "google", "mypy_boto3_s3", "requests", "urllib3"},
     "lockref.stores.probe.fingerprint": {"pydantic"},
     "lockref.stores.uri": {"botocore", "google"},
     "reports": {"numpy", "pyarrow", "pydantic"},

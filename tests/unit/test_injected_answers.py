@@ -7,11 +7,11 @@ import re
 
 import pytest
 
+from lockref.clouds import azure, gcs, s3
+from lockref.clouds.gcs.error_words import error_word
+from lockref.clouds.statuses import classify, error_code
 from lockref.dynamodb.statuses import OUTCOMES
 from lockref.ports import Request
-from lockref.stores.clouds import azure, gcs, s3
-from lockref.stores.clouds.gcs_errors import error_word
-from lockref.stores.clouds.statuses import classify, error_code
 from lockref.words import Op, Outcome
 from scenarios.injection.answers import refusal, reply_of
 from scenarios.injection.http_messages import Answer

@@ -13,10 +13,10 @@ import pytest
 
 import lockref
 from lockref import StorageLock, StorageLockConfig, open_lock, open_store
+from lockref.clouds.s3.client import S3Store
 from lockref.dynamodb.lease import DynamoLock
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.storage.place import key_in, store_uri
-from lockref.stores.clouds.s3 import S3Store
 from lockref.stores.localfs import FileStore
 from lockref.stores.memory import MemoryStore
 from lockref.stores.uri import parse_store_uri

@@ -12,12 +12,12 @@ import requests
 from azure.core.exceptions import ClientAuthenticationError
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
+from lockref.clouds.azure.account import EMULATOR_NOTE, connection_string, find_account, missing_credentials
+from lockref.clouds.azure.client import WRITE_OUTCOMES, AzureStore
+from lockref.clouds.azure.sdk import BODY_BYTES_MAX
+from lockref.clouds.statuses import classify
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.clouds.azure import WRITE_OUTCOMES, AzureStore
-from lockref.stores.clouds.azure_account import EMULATOR_NOTE, connection_string, find_account, missing_credentials
-from lockref.stores.clouds.azure_client import BODY_BYTES_MAX
-from lockref.stores.clouds.statuses import classify
 from lockref.stores.port import Version
 from lockref.stores.uri import open_store
 from lockref.words import Outcome

@@ -11,8 +11,7 @@ import requests
 from google.auth.exceptions import RefreshError
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
-from lockref.runtime import NS_PER_S
-from lockref.stores.clouds.gcs import (
+from lockref.clouds.gcs.client import (
     BODY_BYTES_MAX,
     NO_SUCH_BUCKET,
     NO_SUCH_OBJECT,
@@ -20,7 +19,8 @@ from lockref.stores.clouds.gcs import (
     GcsStore,
     make_session,
 )
-from lockref.stores.clouds.statuses import classify
+from lockref.clouds.statuses import classify
+from lockref.runtime import NS_PER_S
 from lockref.stores.port import Version
 from lockref.words import Outcome
 

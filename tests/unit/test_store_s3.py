@@ -20,9 +20,9 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 from freezegun import freeze_time
 
+from lockref.clouds.s3.client import WRITE_OUTCOMES, S3Store, make_client
+from lockref.clouds.statuses import ANY_CODE, StatusRow
 from lockref.runtime import NS_PER_S
-from lockref.stores.clouds.s3 import WRITE_OUTCOMES, S3Store, make_client
-from lockref.stores.clouds.statuses import ANY_CODE, StatusRow
 from lockref.stores.port import Version
 from lockref.words import Outcome
 

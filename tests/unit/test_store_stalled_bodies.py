@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from lockref.clouds import bounded_exchange
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS
-from lockref.stores.clouds import wire
 from lockref.stores.port import Version
 from lockref.stores.uri import open_store, parse_store_uri
 from lockref.words import Outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockref.stores.clouds.statuses import StatusRow, classify, read_reply
+from lockref.clouds.statuses import StatusRow, classify, read_reply
 from lockref.words import Outcome
 
 

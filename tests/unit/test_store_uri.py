@@ -6,10 +6,10 @@ import google.auth
 import pytest
 from google.auth.exceptions import DefaultCredentialsError
 
+from lockref.clouds.azure.client import AzureStore
+from lockref.clouds.gcs.client import GcsStore
+from lockref.clouds.s3.client import S3Store
 from lockref.errors import CapabilityMissing, ConfigError
-from lockref.stores.clouds.azure import AzureStore
-from lockref.stores.clouds.gcs import GcsStore
-from lockref.stores.clouds.s3 import S3Store
 from lockref.stores.endpoints import is_loopback
 from lockref.stores.localfs import FileStore
 from lockref.stores.uri import StoreAddress, open_store, parse_store_uri

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from lockref.clouds.grammar import code_word, decimal, hexadecimal, is_whole_range
 from lockref.history import Recorder
 from lockref.runtime import ThreadRuntime
-from lockref.stores.clouds.grammar import code_word, decimal, hexadecimal, is_whole_range
 from scenarios.injection.http_messages import BadMessage, body_pieces, read_answer, read_request_head
 from scenarios.injection.observer import Direction
 from scenarios.wire.decoders import load_decoder

@@ -18,12 +18,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
+from lockref.clouds.aws import aws_client
 from lockref.dynamodb.boto import DynamoChannel
 from lockref.dynamodb.item import DURATION, OWNER
 from lockref.dynamodb.table import KEY, TABLE, VERSION, Item
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
-from lockref.stores.clouds.aws import aws_client
 from scenarios.peers.delta.crates import crate_driver
 from scenarios.peers.delta.lake import REGION, Lake
 from scenarios.peers.delta.originals import in_its_python

@@ -18,10 +18,10 @@ from azure.core.pipeline.transport import HttpRequest as SdkRequest
 # The SDK has no public name for its signer.
 from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 
-from lockref.stores.clouds.azure import WRITE_OUTCOMES
-from lockref.stores.clouds.azure_account import find_account, missing_credentials
-from lockref.stores.clouds.grammar import code_word
-from lockref.stores.clouds.statuses import classify, error_code
+from lockref.clouds.azure.account import find_account, missing_credentials
+from lockref.clouds.azure.client import WRITE_OUTCOMES
+from lockref.clouds.grammar import code_word
+from lockref.clouds.statuses import classify, error_code
 from lockref.words import Outcome
 from scenarios.probe.calls import (
     COMPLETE,

@@ -16,12 +16,12 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lockref.clouds.aws import NO_ANSWER, aws_client, aws_session, explain, status_and_code
+from lockref.clouds.grammar import code_word
+from lockref.clouds.statuses import classify, reason_text
 from lockref.dynamodb.statuses import OUTCOMES
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.clouds.aws import NO_ANSWER, aws_client, aws_session, explain, status_and_code
-from lockref.stores.clouds.grammar import code_word
-from lockref.stores.clouds.statuses import classify, reason_text
 from lockref.words import Outcome
 from scenarios.probe.calls import (
     ANYTHING,

@@ -14,10 +14,10 @@ import google.auth
 from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import Request
 
+from lockref.clouds.gcs.client import WRITE_OUTCOMES
+from lockref.clouds.gcs.error_words import error_word
+from lockref.clouds.statuses import classify
 from lockref.errors import ConfigError
-from lockref.stores.clouds.gcs import WRITE_OUTCOMES
-from lockref.stores.clouds.gcs_errors import error_word
-from lockref.stores.clouds.statuses import classify
 from lockref.words import Outcome
 from scenarios.probe.calls import (
     ANYTHING,

@@ -16,9 +16,9 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError
 
+from lockref.clouds.s3.client import BODILESS_404, WRITE_OUTCOMES, error_inside
+from lockref.clouds.statuses import classify, error_code
 from lockref.errors import ConfigError
-from lockref.stores.clouds.s3 import BODILESS_404, WRITE_OUTCOMES, error_inside
-from lockref.stores.clouds.statuses import classify, error_code
 from lockref.words import Outcome
 from scenarios.probe.calls import (
     ABORT,
@@ -65,7 +65,7 @@ class S3Dialect:
     amplifiers: tuple[tuple[tuple[str, str], ...], ...] = ((("x-amz-sdk-checksum-algorithm", "SHA256"),),)
 
     def __init__(self, address: StoreAddress) -> None:
-        from lockref.stores.clouds.aws import aws_client, aws_session
+        from lockref.clouds.aws import aws_client, aws_session
 
         try:
             session = aws_session(address.endpoint)

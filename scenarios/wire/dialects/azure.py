@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lockref.stores.clouds.azure import WRITE_OUTCOMES
-from lockref.stores.clouds.grammar import code_word
-from lockref.stores.clouds.statuses import classify, error_code, reason_text
+from lockref.clouds.azure.client import WRITE_OUTCOMES
+from lockref.clouds.grammar import code_word
+from lockref.clouds.statuses import classify, error_code, reason_text
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of

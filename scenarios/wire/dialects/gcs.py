@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lockref.stores.clouds.gcs import WRITE_OUTCOMES
-from lockref.stores.clouds.gcs_errors import error_word
-from lockref.stores.clouds.grammar import decimal
-from lockref.stores.clouds.statuses import classify, reason_text
+from lockref.clouds.gcs.client import WRITE_OUTCOMES
+from lockref.clouds.gcs.error_words import error_word
+from lockref.clouds.grammar import decimal
+from lockref.clouds.statuses import classify, reason_text
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from lockref.stores.clouds.grammar import is_whole_range
-from lockref.stores.clouds.statuses import StatusRow, reason_text
+from lockref.clouds.grammar import is_whole_range
+from lockref.clouds.statuses import StatusRow, reason_text
 from lockref.words import Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, State, content_of

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.etree import ElementTree
 
-from lockref.stores.clouds.grammar import hexadecimal
-from lockref.stores.clouds.s3 import BODILESS_404, WRITE_OUTCOMES, error_inside, status_of
-from lockref.stores.clouds.statuses import classify, error_code, reason_text
+from lockref.clouds.grammar import hexadecimal
+from lockref.clouds.s3.client import BODILESS_404, WRITE_OUTCOMES, error_inside, status_of
+from lockref.clouds.statuses import classify, error_code, reason_text
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Body, Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from lockref.clouds.azure.account import CONNECTION_STRING, connection_string, find_account
 from lockref.errors import ConfigError
 from lockref.runtime import ThreadRuntime
-from lockref.stores.clouds.azure_account import CONNECTION_STRING, connection_string, find_account
 from lockref.stores.endpoints import is_loopback
 from lockref.stores.uri import AZURE, StoreAddress
 from scenarios.wire.processes import keeper

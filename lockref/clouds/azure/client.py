@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 from azure.core import MatchConditions
 from azure.core.exceptions import ClientAuthenticationError
 
-from lockref.stores.clouds.azure_account import find_account
-from lockref.stores.clouds.azure_client import BODY_BYTES_MAX, NO_ANSWER, make_client, make_session
-from lockref.stores.clouds.grammar import code_word
-from lockref.stores.clouds.http_session import explain_silence
-from lockref.stores.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow, classify, read_reply, write_reply
-from lockref.stores.clouds.wire import Exchange, bounded
+from lockref.clouds.azure.account import find_account
+from lockref.clouds.azure.sdk import BODY_BYTES_MAX, NO_ANSWER, make_client, make_session
+from lockref.clouds.bounded_exchange import Exchange, bounded
+from lockref.clouds.grammar import code_word
+from lockref.clouds.http_session import explain_silence
+from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow, classify, read_reply, write_reply
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.words import Outcome

@@ -23,8 +23,9 @@ from boto3.session import Session
 from botocore.exceptions import ClientError
 from botocore.handlers import add_expect_header
 
-from lockref.stores.clouds.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, explain, is_dummy, status_and_code
-from lockref.stores.clouds.statuses import (
+from lockref.clouds.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, explain, is_dummy, status_and_code
+from lockref.clouds.bounded_exchange import Exchange, bounded
+from lockref.clouds.statuses import (
     OBJECT_STORES,
     REASON_CHARS_MAX,
     TOO_MANY,
@@ -34,7 +35,6 @@ from lockref.stores.clouds.statuses import (
     read_reply,
     write_reply,
 )
-from lockref.stores.clouds.wire import Exchange, bounded
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.words import Outcome

@@ -11,8 +11,8 @@ import json
 import re
 from typing import Any, Final
 
-from lockref.stores.clouds.grammar import code_word
-from lockref.stores.clouds.statuses import error_code
+from lockref.clouds.grammar import code_word
+from lockref.clouds.statuses import error_code
 
 NO_SUCH_OBJECT: Final = "noSuchObject"
 NO_SUCH_BUCKET: Final = "noSuchBucket"

@@ -24,11 +24,11 @@ from google.cloud.storage import Client
 from google.cloud.storage.exceptions import DataCorruption
 from urllib3.exceptions import HTTPError
 
-from lockref.stores.clouds.gcs_errors import NO_SUCH_BUCKET, NO_SUCH_OBJECT, error_word
-from lockref.stores.clouds.grammar import decimal
-from lockref.stores.clouds.http_session import bound_connections, explain_silence
-from lockref.stores.clouds.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
-from lockref.stores.clouds.wire import Exchange, bounded
+from lockref.clouds.bounded_exchange import Exchange, bounded
+from lockref.clouds.gcs.error_words import NO_SUCH_BUCKET, NO_SUCH_OBJECT, error_word
+from lockref.clouds.grammar import decimal
+from lockref.clouds.http_session import bound_connections, explain_silence
+from lockref.clouds.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply

@@ -30,8 +30,8 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
-from lockref.stores.clouds.grammar import code_word
-from lockref.stores.clouds.wire import BoundedConnection
+from lockref.clouds.bounded_exchange import BoundedConnection
+from lockref.clouds.grammar import code_word
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.words import Outcome
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lockref.stores.clouds.grammar import code_word
+from lockref.clouds.grammar import code_word
 from lockref.stores.port import ReadReply, Version, WriteReply
 from lockref.words import Outcome
 

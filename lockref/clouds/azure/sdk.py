@@ -16,8 +16,8 @@ from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import ContainerClient
 from urllib3.exceptions import HTTPError
 
-from lockref.stores.clouds.azure_account import Account, missing_credentials
-from lockref.stores.clouds.http_session import bound_connections
+from lockref.clouds.azure.account import Account, missing_credentials
+from lockref.clouds.http_session import bound_connections
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 
 NO_ANSWER: Final = (AzureError, HTTPError)

@@ -12,7 +12,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import NewConnectionError
 
-from lockref.stores.clouds.wire import BoundedConnection
+from lockref.clouds.bounded_exchange import BoundedConnection
 
 
 class _Connection(BoundedConnection, HTTPConnection):

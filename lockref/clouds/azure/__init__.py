@@ -1,0 +1,1 @@
+"""Azure Blob Storage, by its ETags."""

@@ -1,0 +1,1 @@
+"""Amazon S3, and every server that speaks its protocol."""
