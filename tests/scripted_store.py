@@ -29,7 +29,8 @@ from scenarios.probe.calls import (
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session
 
-ABSENT: Final = Answer(outcome=Outcome.PRECONDITION_FAILED, status=404, is_missing=True)
+NOT_THERE: Final = Answer(outcome=Outcome.APPLIED, status=404, is_missing=True)
+MISSING: Final = Answer(outcome=Outcome.PRECONDITION_FAILED, status=404, is_missing=True)
 STALE: Final = Answer(outcome=Outcome.PRECONDITION_FAILED, status=412)
 UNKNOWN: Final = Answer(outcome=Outcome.REJECTED, status=501)
 SILENT: Final = Answer(outcome=Outcome.AMBIGUOUS, reason="no answer")
@@ -85,7 +86,7 @@ class ScriptedStore:
             found = tuple((key, each[1]) for key, each in self.objects.items() if key.startswith(call.key))
             return Answer(outcome=Outcome.APPLIED, status=200, entries=found)
         if call.verb == READ:
-            return ABSENT if body is None else self._done(version, body=body)
+            return NOT_THERE if body is None else self._done(version, body=body)
         if call.verb not in (PUT, DELETE, COPY):
             raise Inexpressible(call.verb)
         if call.none_match is not None and (
@@ -93,7 +94,7 @@ class ScriptedStore:
         ):
             return STALE
         if call.match is not None and body is None:
-            return ABSENT
+            return MISSING
         if call.match not in (None, ANYTHING, version):
             return STALE
         if call.verb == DELETE:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from lockref.clouds.grammar import code_word
-from lockref.stores.port import ReadReply, Version, WriteReply
 from lockref.words import Outcome
 
 ANY_CODE: Final = "*"
@@ -85,36 +84,12 @@ def classify(rows: Sequence[StatusRow], status: int, code: str = "") -> StatusRo
     return best if best.fit(status, code) else UNFORESEEN
 
 
-def write_reply(row: StatusRow, *, status: int, code: str = "", version: Version | None = None) -> WriteReply:
-    """What a row says about a write. The reason names the status and the code, nothing from the request."""
-    return WriteReply(
-        outcome=row.outcome,
-        version=version if row.outcome is Outcome.APPLIED else None,
-        missing=row.missing,
-        status=status,
-        reason="" if row.outcome is Outcome.APPLIED else reason_text(row, status, code),
-    )
-
-
-def read_reply(row: StatusRow, *, status: int, code: str = "") -> ReadReply:
-    """What a row says about a read that brought no body: `missing` means absent.
-
-    A read carries no condition, so a failed one is nothing a server may say:
-    it counts as AMBIGUOUS.
-    """
-    if row.missing:
-        return ReadReply(outcome=Outcome.APPLIED, status=status)
-    impossible = row.outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED)
-    outcome = Outcome.AMBIGUOUS if impossible else row.outcome
-    return ReadReply(outcome=outcome, status=status, reason=reason_text(row, status, code))
-
-
-def reason_text(row: StatusRow, status: int, code: str = "") -> str:
-    """`412 PreconditionFailed: the object is not …`, on one line."""
+def reason_text(why: str, status: int, code: str = "") -> str:
+    """`412 PreconditionFailed: the object is not …`, on one line. why: what the answer means, see `StatusRow`."""
     # An SDK that finds no code repeats the status.
     word = code_word(code)
     told = f" {word}" if word not in ("", str(status)) else ""
-    return f"{status}{told}: {row.why}"[:REASON_CHARS_MAX]
+    return f"{status}{told}: {why}"[:REASON_CHARS_MAX]
 
 
 _CODE: Final = re.compile(rb"<Code>\s*([A-Za-z0-9.]{1,60})\s*</Code>")

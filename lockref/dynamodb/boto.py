@@ -134,7 +134,7 @@ class DynamoChannel:
                         is_missing = "Item" not in error.response and self._is_absent(request.key, request.condition)
                     else:
                         outcome = Outcome.AMBIGUOUS  # There was no condition that could fail.
-                reason = reason_text(row, status, code)
+                reason = reason_text(row.why, status, code)
                 if outcome is Outcome.REJECTED:
                     reason = f"{reason}; table {self._table!r}{self._advice(code)}"
                 return Reply(outcome, missing=is_missing, status=status, reason=reason)
@@ -192,7 +192,7 @@ class DynamoChannel:
                 described = self._made.describe_table(TableName=self._table)["Table"]
             except ClientError as error:
                 status, code = status_and_code(error)
-                told = reason_text(classify(OUTCOMES, status, code), status, code)
+                told = reason_text(classify(OUTCOMES, status, code).why, status, code)
                 raise BackendUnavailable(f"table {self._table!r} cannot be used: {told}") from None
             except NO_ANSWER as error:
                 raise BackendUnavailable(f"table {self._table!r} does not answer: {explain(error)[1]}") from None
@@ -241,7 +241,7 @@ class DynamoChannel:
             except ClientError as error:
                 status, code = status_and_code(error)
                 if code != "ResourceInUseException":
-                    told = reason_text(classify(OUTCOMES, status, code), status, code)
+                    told = reason_text(classify(OUTCOMES, status, code).why, status, code)
                     raise BackendUnavailable(f"table {self._table!r} cannot be made: {told}") from None
             except NO_ANSWER as error:
                 raise BackendUnavailable(f"table {self._table!r} cannot be made: {explain(error)[1]}") from None

@@ -87,4 +87,4 @@ def refusal(code: str) -> Reply:
     """The answer with this error code, as DynamoDB gives it."""
     status = CODES[code]
     row = classify(OUTCOMES, status, code)
-    return Reply(row.outcome, status=status, reason=reason_text(row, status, code))
+    return Reply(row.outcome, status=status, reason=reason_text(row.why, status, code))

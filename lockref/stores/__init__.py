@@ -2,6 +2,6 @@
 
 - the port: `port` `keys`, what a caller passes to it: `arguments`, and the port over a channel: `client`
 - from a URI to a store: `uri` `buckets` `endpoints`
-- the stores: `clouds/` `localfs` `memory`
+- the stores of this machine: `localfs` `memory`; those of the clouds have a room of their own, `lockref.clouds`
 - may a lock open this store: `admission`, and the questions to the store: `probe/`
 """

@@ -7,9 +7,10 @@ another process, and shown as a witness, because it holds no signature.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from lockref.clouds.answers import A_CREATE, A_DELETE, A_READ, A_WRITE, SOMETHING_ELSE, Answered, Asked, Question
 from lockref.words import Outcome
 
 READ: Final = "read"
@@ -29,7 +30,7 @@ LEASE: Final = "lease"
 
 WRITES: Final = frozenset({PUT, DELETE, COPY, COMPLETE})
 ANYTHING: Final = "*"
-NO_VERSION: Final = "a success that names no version: does a store answer there?"
+Entries = tuple[tuple[str, str], ...]
 REASON_CHARS_MAX: Final = 160
 
 
@@ -73,6 +74,17 @@ class Call:
             told.append(f"if the source matches {self.source_match}")
         return ", ".join(told)
 
+    @property
+    def question(self) -> Question:
+        """What the meaning of the answer depends on."""
+        if self.verb == READ:
+            return replace(A_READ, is_conditional=self.match is not None or self.none_match is not None)
+        if self.verb in (COPY, COMPLETE):
+            return Question(asked=Asked.WRITE, has_status_inside=True)
+        if self.verb == PUT:
+            return A_WRITE if self.match is not None else A_CREATE
+        return A_DELETE if self.verb == DELETE else SOMETHING_ELSE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -89,13 +101,25 @@ class Answer:
     version: str = ""
     is_missing: bool = False
     body: bytes | None = None
-    entries: tuple[tuple[str, str], ...] = ()
+    entries: Entries = ()
     upload: str = ""
     reason: str = ""
     server: str = ""
     date: str = ""
     duration_ns: int = 0
     is_unsent: bool = False
+
+    @staticmethod
+    def of(
+        found: Answered, *, status: int, body: bytes | None = None, upload: str = "", entries: Entries = ()
+    ) -> Answer:
+        """An answer with this meaning, and what a success brought beside it. status: of the reply's first line."""
+        is_done = found.outcome is Outcome.APPLIED
+        return Answer(
+            outcome=found.outcome, status=status, code=found.code, version=found.version,
+            is_missing=found.is_absent, body=body if is_done and not found.is_absent else None, reason=found.why,
+            upload=upload if is_done else "", entries=entries if is_done else (),
+        )  # fmt: skip
 
     @property
     def is_applied(self) -> bool:
@@ -114,7 +138,7 @@ class Answer:
     @property
     def is_absent(self) -> bool:
         """The answer to a read of an object that does not exist."""
-        return self.is_refused and self.is_missing
+        return self.is_applied and self.is_missing
 
     @property
     def words(self) -> str:

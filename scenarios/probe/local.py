@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from lockref.runtime import ThreadRuntime
 from lockref.stores.port import Version
 from lockref.stores.probe import start_barrier
-from lockref.words import Outcome
 from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call, Inexpressible, Refusals, WriteMode
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class LocalStore:
         if call.verb == READ and call.match is None:
             read = self._store.read(call.key)
             return Answer(
-                outcome=_absent_as_refused(read.outcome, read.is_absent), body=read.body, version=read.version or "",
+                outcome=read.outcome, body=read.body, version=read.version or "",
                 is_missing=read.is_absent, reason=read.reason, duration_ns=_runtime.monotonic_ns() - began_ns,
             )  # fmt: skip
         reply = self._written(call)
@@ -73,11 +72,6 @@ class LocalStore:
 
     def close(self) -> None:
         self._store.close()
-
-
-def _absent_as_refused(outcome: Outcome, is_absent: bool) -> Outcome:
-    """The probe reads as HTTP does: an absent object is a 404, the refusal of a request for it."""
-    return Outcome.PRECONDITION_FAILED if is_absent else outcome
 
 
 def race(entries: Sequence[tuple[LocalStore, Call]]) -> list[Answer]:

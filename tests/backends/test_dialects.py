@@ -40,8 +40,13 @@ Answer = tuple[int | None, Outcome, bool]
 
 DEVIATIONS: dict[str, dict[tuple[str, str], Answer]] = {
     "azurite": {(DELETE_VERSION, ABSENT): (412, Outcome.PRECONDITION_FAILED, False)},
+    "fake-gcs-server": {
+        (DELETE_VERSION, CURRENT): (200, Outcome.APPLIED, False),
+        (DELETE, PRESENT): (200, Outcome.APPLIED, False),
+    },
 }
-"""Azure itself answers a conditional deletion of nothing with 404 (conditional-writes.md, section 1)."""
+"""Azure itself answers a conditional deletion of nothing with 404, GCS a deletion with 204 (conditional-writes.md,
+section 1)."""
 
 LEFT_OUT = {
     "fake-gcs-server": {(DELETE_VERSION, STALE)},  # K9: it deletes, whatever the generation.

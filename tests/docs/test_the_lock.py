@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from lockref.clouds.s3.client import WRITE_OUTCOMES
+from lockref.clouds.s3.facts import OUTCOMES
 from lockref.clouds.statuses import classify
 from lockref.lab.loading import load_provider
 from lockref.locks.decisions import next_step
@@ -71,7 +71,7 @@ S3_ANSWERS = [
 def test_an_answer_of_s3_means_what_the_page_says(answer: str, step: str) -> None:
     """A5: a port copies this table, so it is the table that the lock itself uses."""
     status, _, code = answer.partition(" ")
-    row = classify(WRITE_OUTCOMES, int(status), code)
+    row = classify(OUTCOMES, int(status), code)
     reply = WriteReply(outcome=row.outcome, missing=row.missing, status=int(status))
     assert next_step(reply).name == step
 

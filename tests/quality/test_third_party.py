@@ -20,7 +20,14 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.lab": {"numpy", "pyarrow"},
     "lockref.located_yaml": {"yaml"},
     "lockref.storage.metrics": {"prometheus_client"},
-    "lockref.clouds": {"azure", "boto3", "botocore", "google", "mypy_boto3_s3", "requests", "urllib3"},
+    "lockref.clouds": set(),
+    "lockref.clouds.aws": {"boto3", "botocore", "urllib3"},
+    "lockref.clouds.azure.client": {"azure", "requests"},
+    "lockref.clouds.azure.sdk": {"azure", "requests", "urllib3"},
+    "lockref.clouds.bounded_exchange": {"urllib3"},
+    "lockref.clouds.gcs.client": {"google", "requests", "urllib3"},
+    "lockref.clouds.http_session": {"requests", "urllib3"},
+    "lockref.clouds.s3.client": {"boto3", "botocore", "mypy_boto3_s3"},
     "lockref.stores.probe.fingerprint": {"pydantic"},
     "lockref.stores.uri": {"botocore", "google"},
     "reports": {"numpy", "pyarrow", "pydantic"},
@@ -107,6 +114,7 @@ def loaded_by(statement: str) -> set[str]:
         "from lockref import StorageLock, StorageLockConfig, open_store; open_store('memory:', request_timeout_ns=1)",
         "from lockref.dynamodb.lease import DynamoLock",
         "from lockref.helix.lock import HelixLock",
+        "import lockref.clouds.azure.answers, lockref.clouds.gcs.answers, lockref.clouds.s3.answers",
     ],
 )
 def test_a_lock_loads_the_standard_library_alone(statement: str) -> None:

@@ -7,10 +7,12 @@ import re
 
 import pytest
 
-from lockref.clouds import azure, gcs, s3
-from lockref.clouds.gcs.error_words import error_word
+from lockref.clouds.azure import facts as azure
+from lockref.clouds.gcs import facts as gcs
+from lockref.clouds.gcs.answers import error_word
+from lockref.clouds.s3 import facts as s3
 from lockref.clouds.statuses import classify, error_code
-from lockref.dynamodb.statuses import OUTCOMES
+from lockref.dynamodb import statuses as dynamodb
 from lockref.ports import Request
 from lockref.words import Op, Outcome
 from scenarios.injection.answers import refusal, reply_of
@@ -21,10 +23,10 @@ from sim.services.resource import ResourceService
 from sim.services.service import refused
 
 TABLES = {
-    "s3": (s3.WRITE_OUTCOMES, lambda _status, body: error_code(body)),
-    "azure": (azure.WRITE_OUTCOMES, lambda _status, body: error_code(body)),
-    "gs": (gcs.WRITE_OUTCOMES, lambda status, body: error_word(status, body, on_object=False)),
-    "dynamodb": (OUTCOMES, lambda _status, body: json.loads(body)["__type"].partition("#")[2]),
+    "s3": (s3.OUTCOMES, lambda _status, body: error_code(body)),
+    "azure": (azure.OUTCOMES, lambda _status, body: error_code(body)),
+    "gs": (gcs.OUTCOMES, lambda status, body: error_word(status, body, on_object=False)),
+    "dynamodb": (dynamodb.OUTCOMES, lambda _status, body: json.loads(body)["__type"].partition("#")[2]),
 }
 STATUSES = (403, 408, 409, 412, 429, 500, 501, 502, 503, 504, 599)
 WRITE = Request("n1", "store", "put", "k", op=Op.WRITE)
@@ -49,7 +51,7 @@ def test_each_clouds_client_hears_what_a_simulated_one_hears(scheme, status):
 
 def test_only_the_clouds_own_word_makes_a_503_a_throttling():
     """S3's SlowDown and Azure's ServerBusy say that nothing was written; a bare 503 says nothing."""
-    for rows, word in ((s3.WRITE_OUTCOMES, "SlowDown"), (azure.WRITE_OUTCOMES, "ServerBusy")):
+    for rows, word in ((s3.OUTCOMES, "SlowDown"), (azure.OUTCOMES, "ServerBusy")):
         assert classify(rows, 503, word).outcome is Outcome.THROTTLED
     for rows, _ in TABLES.values():
         assert {classify(rows, 503, code).outcome for code in ("", "ServiceUnavailable")} == {Outcome.AMBIGUOUS}

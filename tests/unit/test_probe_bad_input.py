@@ -34,7 +34,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: Refusing(told=Told(403, error="AccessDenied")), "403 AccessDenied"),
         (lambda: Refusing(told=Told(403, error="RequestTimeTooSkewed")), "403 RequestTimeTooSkewed"),
         (lambda: Refusing(told=Told(301, error="PermanentRedirect")), "301 PermanentRedirect"),
-        (lambda: Refusing(told=HTML), "does a store answer there?"),
+        (lambda: Refusing(told=HTML), "does S3 answer there?"),
         (lambda: Refusing(told=Told(200, headers={"ETag": '"x"'})), "and a read shows"),
         pytest.param(
             lambda: Refusing(told=Told(500, body=b"x" * 100, drip_s=0.1)),

@@ -13,7 +13,8 @@ from azure.core.exceptions import ClientAuthenticationError
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 from lockref.clouds.azure.account import EMULATOR_NOTE, connection_string, find_account, missing_credentials
-from lockref.clouds.azure.client import WRITE_OUTCOMES, AzureStore
+from lockref.clouds.azure.client import AzureStore
+from lockref.clouds.azure.facts import OUTCOMES
 from lockref.clouds.azure.sdk import BODY_BYTES_MAX
 from lockref.clouds.statuses import classify
 from lockref.errors import ConfigError
@@ -119,9 +120,9 @@ def test_a_refused_write_is_classified_by_status_and_code(store, adapter, call, 
 
 def test_every_row_of_the_table_has_an_expectation():
     """A row that no expectation above meets would be untested."""
-    met = {classify(WRITE_OUTCOMES, status, code).why for status, code in EXPECTED}
-    met.add(classify(WRITE_OUTCOMES, 201).why)
-    assert met == {row.why for row in WRITE_OUTCOMES}
+    met = {classify(OUTCOMES, status, code).why for status, code in EXPECTED}
+    met.add(classify(OUTCOMES, 201).why)
+    assert met == {row.why for row in OUTCOMES}
 
 
 def test_a_code_in_the_body_alone_is_heard(store, adapter):

@@ -11,14 +11,8 @@ import requests
 from google.auth.exceptions import RefreshError
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
-from lockref.clouds.gcs.client import (
-    BODY_BYTES_MAX,
-    NO_SUCH_BUCKET,
-    NO_SUCH_OBJECT,
-    WRITE_OUTCOMES,
-    GcsStore,
-    make_session,
-)
+from lockref.clouds.gcs.client import BODY_BYTES_MAX, GcsStore, make_session
+from lockref.clouds.gcs.facts import NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES
 from lockref.clouds.statuses import classify
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Version
@@ -134,11 +128,11 @@ def test_a_404_is_the_bucket_or_the_object(store, adapter, call, message, outcom
 
 def test_every_row_of_the_table_has_an_expectation():
     """A row that no expectation above meets would be untested."""
-    met = {classify(WRITE_OUTCOMES, status).why for status in EXPECTED}
-    met |= {classify(WRITE_OUTCOMES, 404, code).why for code in (NO_SUCH_OBJECT, NO_SUCH_BUCKET)}
-    met.add(classify(WRITE_OUTCOMES, 400, "NotImplemented").why)
-    met.add(classify(WRITE_OUTCOMES, 200).why)
-    assert met == {row.why for row in WRITE_OUTCOMES}
+    met = {classify(OUTCOMES, status).why for status in EXPECTED}
+    met |= {classify(OUTCOMES, 404, code).why for code in (NO_SUCH_OBJECT, NO_SUCH_BUCKET)}
+    met.add(classify(OUTCOMES, 400, "NotImplemented").why)
+    met.add(classify(OUTCOMES, 200).why)
+    assert met == {row.why for row in OUTCOMES}
 
 
 @pytest.mark.parametrize(

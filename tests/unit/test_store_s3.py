@@ -20,7 +20,8 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 from freezegun import freeze_time
 
-from lockref.clouds.s3.client import WRITE_OUTCOMES, S3Store, make_client
+from lockref.clouds.s3.client import S3Store, make_client
+from lockref.clouds.s3.facts import OUTCOMES
 from lockref.clouds.statuses import ANY_CODE, StatusRow
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Version
@@ -126,14 +127,14 @@ def test_a_refused_write_is_classified_by_status_and_code(store, stubber, operat
 
 def test_every_row_of_the_table_has_an_expectation():
     """A row that no expectation above meets would be untested."""
-    for row in WRITE_OUTCOMES:
+    for row in OUTCOMES:
         if row.outcome is O.APPLIED:
             continue
         assert any(_decides(row, status, code) for status, code in EXPECTED), row
 
 
 def _decides(row: StatusRow, status: int, code: str) -> bool:
-    return max(WRITE_OUTCOMES, key=lambda other: other.fit(status, code)) is row and row.code in (ANY_CODE, code)
+    return max(OUTCOMES, key=lambda other: other.fit(status, code)) is row and row.code in (ANY_CODE, code)
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_a_slow_reply_within_the_deadline_is_a_reply(scheme: str) -> None:
 @every
 def test_a_reply_without_end_does_not_fill_the_memory(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However fast the bytes come: beyond a bound they are no answer."""
-    monkeypatch.setattr(wire, "REPLY_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr(bounded_exchange, "REPLY_BYTES_MAX", 1_000_000)
     head = b"HTTP/1.1 200 OK\r\n" + GOOD_HEADERS + b"Content-Length: 2000000\r\n\r\n"
     with serving(at_once(head + b"x" * 2_000_000)) as server, store_at(scheme, server, timeout_ms=60_000) as store:
         assert store.read("key").outcome is Outcome.AMBIGUOUS
@@ -265,6 +265,6 @@ def test_the_deadline_holds_under_tls(certificate, monkeypatch: pytest.MonkeyPat
 
 def test_a_name_with_several_addresses_is_tried_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first address refuses, the next one answers: as urllib3 does it, but within one deadline."""
-    monkeypatch.setattr(wire, "_addresses", lambda *_: ["127.0.0.9", "127.0.0.1"])
+    monkeypatch.setattr(bounded_exchange, "_addresses", lambda *_: ["127.0.0.9", "127.0.0.1"])
     with serving(at_once(GOOD)) as server, store_at("s3", server) as store:
         assert store.read("key").body == BODY

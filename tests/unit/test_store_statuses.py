@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lockref.clouds.statuses import StatusRow, classify, read_reply
+from lockref.clouds.answers import A_READ, decide
+from lockref.clouds.statuses import StatusRow, classify
 from lockref.words import Outcome
 
 
@@ -21,5 +22,9 @@ def test_a_whole_status_decides_before_a_code_of_its_class():
 def test_a_read_without_a_body_is_no_success():
     """A1: a 2xx that brought nothing, or a condition that was never set, says nothing about the object."""
     for outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED):
-        assert read_reply(row(204, outcome), status=204).outcome is Outcome.AMBIGUOUS
-    assert read_reply(row(403, Outcome.REJECTED), status=403).outcome is Outcome.REJECTED
+        assert _read(row(204, outcome), 204) is Outcome.AMBIGUOUS
+    assert _read(row(403, Outcome.REJECTED), 403) is Outcome.REJECTED
+
+
+def _read(decides: StatusRow, status: int) -> Outcome:
+    return decide(decides, A_READ, status=status, code="", version="", service="S3").outcome

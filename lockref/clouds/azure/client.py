@@ -2,7 +2,7 @@
 
 Each call is exactly one request; the SDK's own retries and redirects are off
 (A2). What the service says is folded into outcomes by one table,
-`WRITE_OUTCOMES`, from the HTTP status and `x-ms-error-code`: Azure answers a
+`OUTCOMES`, from the HTTP status and `x-ms-error-code`: Azure answers a
 create over a present object with 409, and a write that somebody's lease on the
 object blocks with 412, the status of a stale version.
 
@@ -15,18 +15,27 @@ leases are not used: a record tells who holds the lock, on every store alike.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ClientAuthenticationError
 
+from lockref.clouds.answers import (
+    A_DELETE,
+    A_READ,
+    A_WRITE,
+    Answered,
+    Question,
+    read_reply,
+    silence,
+    write_reply,
+)
 from lockref.clouds.azure.account import find_account
+from lockref.clouds.azure.answers import read_answer
+from lockref.clouds.azure.facts import CAPABILITIES
 from lockref.clouds.azure.sdk import BODY_BYTES_MAX, NO_ANSWER, make_client, make_session
 from lockref.clouds.bounded_exchange import Exchange, bounded
-from lockref.clouds.grammar import code_word
 from lockref.clouds.http_session import explain_silence
-from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow, classify, read_reply, write_reply
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.words import Outcome
@@ -37,72 +46,8 @@ if TYPE_CHECKING:
     import requests
     from azure.storage.blob import BlobClient
 
-CAPABILITIES = StoreCapabilities(dialect="azure", versions_repeat=False, conditional_delete=True)
-
-_FAILED = Outcome.PRECONDITION_FAILED
-_NEVER: Final = "it cannot be written as a lock object"
-
-WRITE_OUTCOMES: tuple[StatusRow, ...] = (
-    *OBJECT_STORES,
-    StatusRow(
-        status=412,
-        code="LeaseIdMissing",
-        outcome=Outcome.CONFLICT,
-        why="somebody has a lease of Azure's on the object; break it, or wait until it ends",
-    ),
-    StatusRow(status=409, code="BlobAlreadyExists", outcome=_FAILED, why="the object is there already"),
-    StatusRow(status=409, code="ContainerDisabled", outcome=Outcome.REJECTED, why="the container is disabled"),
-    StatusRow(
-        status=409,
-        code="PublicAccessNotPermitted",
-        outcome=Outcome.REJECTED,
-        why="the account serves nobody without credentials",
-    ),
-    StatusRow(
-        status=409, code="BlobImmutableDueToPolicy", outcome=Outcome.REJECTED, why=f"a retention policy: {_NEVER}"
-    ),
-    StatusRow(status=409, code="BlobImmutableDueToLegalHold", outcome=Outcome.REJECTED, why=f"a legal hold: {_NEVER}"),
-    StatusRow(status=409, code="InvalidBlobType", outcome=Outcome.REJECTED, why=f"no block blob: {_NEVER}"),
-    StatusRow(status=409, code="ResourceTypeMismatch", outcome=Outcome.REJECTED, why=f"a folder: {_NEVER}"),
-    StatusRow(status=409, code="BlobArchived", outcome=Outcome.REJECTED, why=f"in the archive tier: {_NEVER}"),
-    StatusRow(
-        status=409, code="SnapshotsPresent", outcome=Outcome.REJECTED, why="the object has snapshots; delete them first"
-    ),
-    StatusRow(status=404, code="BlobNotFound", outcome=_FAILED, missing=True, why="there is no such object"),
-    StatusRow(
-        status=404,
-        code="ContainerNotFound",
-        outcome=Outcome.REJECTED,
-        why="there is no such container; create it",
-    ),
-    StatusRow(status=404, outcome=Outcome.REJECTED, why="something other than the object is missing"),
-    TOO_MANY,
-    StatusRow(status=503, code="ServerBusy", outcome=Outcome.THROTTLED, why="too many requests; slow down"),
-    StatusRow(
-        status=403,
-        code="AuthenticationFailed",
-        outcome=Outcome.REJECTED,
-        why="the signature is refused; check the key, or the token's end, and this machine's clock",
-    ),
-    StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check roles, token and firewall"),
-    StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
-)
-"""Every answer of Azure (conditional-writes.md, section 1; Azure's "Blob Storage error codes") and what it means for
-a write. Of OperationTimedOut, a 500, Azure itself says that the write may have landed."""
-
 _NOT_UNDERSTOOD: Final = (AttributeError, LookupError, TypeError, ValueError)
 """What the SDK raises over an answer that is not Azure's. The caller's own mistakes are found before it is called."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """What came back. failure: why it is no answer of Azure's, in words; "" for one that the table reads."""
-
-    status: int = 0
-    code: str = ""
-    etag: str = ""
-    body: bytes = b""
-    failure: str = ""
 
 
 class AzureStore:
@@ -142,14 +87,8 @@ class AzureStore:
     def read(self, key: str) -> ReadReply:
         blob = self._blob(key)
         # The operation itself, without the downloader around it: see the module's first lines.
-        answer = self._ask(lambda hook: blob._client.blob.download(raw_response_hook=hook))  # noqa: SLF001
-        if answer.failure:
-            return ReadReply(outcome=Outcome.AMBIGUOUS, status=answer.status or None, reason=answer.failure)
-        if answer.status // 100 != 2:
-            return read_reply(
-                classify(WRITE_OUTCOMES, answer.status, answer.code), status=answer.status, code=answer.code
-            )
-        return ReadReply(outcome=Outcome.APPLIED, body=answer.body, version=Version(answer.etag), status=answer.status)
+        found, body = self._ask(A_READ, lambda hook: blob._client.blob.download(raw_response_hook=hook))  # noqa: SLF001
+        return read_reply(found, body)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
         return self._put(key, body, overwrite=False)
@@ -163,9 +102,8 @@ class AzureStore:
     def delete(self, key: str, version: Version | None = None) -> WriteReply:
         blob = self._blob(key)
         condition = {} if version is None else _condition(version)
-        return _written(
-            self._ask(lambda hook: blob.delete_blob(raw_response_hook=hook, **condition), makes_version=False)
-        )
+        found, _ = self._ask(A_DELETE, lambda hook: blob.delete_blob(raw_response_hook=hook, **condition))
+        return write_reply(found)
 
     def close(self) -> None:
         self._client.close()
@@ -175,36 +113,41 @@ class AzureStore:
         blob = self._blob(key)
         if len(body) > BODY_BYTES_MAX:
             raise ValueError(f"the body has {len(body)} bytes; at most {BODY_BYTES_MAX} go up in one request")
-        return _written(self._ask(lambda hook: blob.upload_blob(bytes(body), raw_response_hook=hook, **condition)))
+        found, _ = self._ask(A_WRITE, lambda hook: blob.upload_blob(bytes(body), raw_response_hook=hook, **condition))
+        return write_reply(found)
 
     def _blob(self, key: str) -> BlobClient:
         return self._client.get_blob_client(self._prefix + check_key(key))
 
-    def _ask(self, send: Callable[[Callable[[Any], None]], object], *, makes_version: bool = True) -> _Answer:
-        """Send one request; `send` is given a hook that hears the reply before the SDK makes something of it."""
+    def _ask(self, question: Question, send: Callable[[Callable[[Any], None]], object]) -> tuple[Answered, bytes]:
+        """Send one request: the meaning of its answer, and the answer's body.
+
+        send: is given a hook that hears the reply before the SDK makes something of it.
+        """
         heard: list[Any] = []
-        problem = code = ""
+        problem = ""
         with bounded(self._request_timeout_ns) as exchange:
             try:
                 send(heard.append)
             except NO_ANSWER as error:
-                problem, code = _explain(error), _code(error)
+                problem = _explain(error)
+                if not heard:
+                    return silence(Outcome.AMBIGUOUS, problem), b""
             except _NOT_UNDERSTOOD:
                 if not exchange.status:
                     raise
                 problem = _garbage(exchange)
-                if not heard:
-                    return _Answer(status=exchange.status, failure=problem)
-        if not heard:
-            return _Answer(failure=problem)
-        reply = heard[-1].http_response
-        status = int(reply.status_code)
-        etag = reply.headers.get("ETag", "") if makes_version else ""
-        if status // 100 == 2 and (problem or (makes_version and not etag)):
-            # A cut reply can still parse as a success. Without the version it made, nothing can be built on it.
-            return _Answer(status=status, failure=_garbage(exchange))
-        code = code_word(reply.headers.get("x-ms-error-code") or code)
-        return _Answer(status=status, code=code, etag=etag, body=reply.content)
+        reply = heard[-1].http_response if heard else None
+        status = int(reply.status_code) if reply is not None else exchange.status
+        if reply is None or (problem and status // 100 == 2):
+            # The SDK stumbled over a success: it is none of Azure's.
+            return silence(Outcome.AMBIGUOUS, _garbage(exchange), status=status), b""
+        body = bytes(reply.content)
+        headers = {name.lower(): value for name, value in reply.headers.items()}
+        found = read_answer(question, status, headers, body)
+        if status // 100 == 2 and found.outcome is not Outcome.APPLIED:
+            found = silence(found.outcome, _garbage(exchange), status=status)
+        return found, body
 
 
 def _condition(version: Version) -> dict[str, Any]:
@@ -212,20 +155,6 @@ def _condition(version: Version) -> dict[str, Any]:
     if not version or version == "*":
         raise ValueError(f"the version {version!r} is no ETag; pass the one that a reply carried")
     return {"etag": version, "match_condition": MatchConditions.IfNotModified}
-
-
-def _written(answer: _Answer) -> WriteReply:
-    if answer.failure:
-        return WriteReply(outcome=Outcome.AMBIGUOUS, status=answer.status or None, reason=answer.failure)
-    version = Version(answer.etag) if answer.etag else None
-    row = classify(WRITE_OUTCOMES, answer.status, answer.code)
-    return write_reply(row, status=answer.status, code=answer.code, version=version)
-
-
-def _code(error: Exception) -> str:
-    """The service's word for what is wrong, as far as the SDK found it in the body; a header says it first."""
-    named = getattr(error, "error_code", None) or ""
-    return str(getattr(named, "value", named))
 
 
 def _explain(error: Exception) -> str:

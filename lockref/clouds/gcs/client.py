@@ -1,7 +1,7 @@
 """Google Cloud Storage through its JSON API.
 
 Each call is exactly one request; the client's conditional retries are off (A2).
-What the service says is folded into outcomes by one table, `WRITE_OUTCOMES`.
+What the service says is folded into outcomes by one table, `OUTCOMES`.
 Versions are object generations: unique, never reused for equal bytes, and by
 Google's own words not promised to increase, so a condition token and no fence.
 
@@ -24,11 +24,21 @@ from google.cloud.storage import Client
 from google.cloud.storage.exceptions import DataCorruption
 from urllib3.exceptions import HTTPError
 
+from lockref.clouds.answers import (
+    A_CREATE,
+    A_DELETE,
+    A_READ,
+    Answered,
+    Question,
+    read_reply,
+    silence,
+    write_reply,
+)
 from lockref.clouds.bounded_exchange import Exchange, bounded
-from lockref.clouds.gcs.error_words import NO_SUCH_BUCKET, NO_SUCH_OBJECT, error_word
+from lockref.clouds.gcs.answers import read_answer
+from lockref.clouds.gcs.facts import CAPABILITIES
 from lockref.clouds.grammar import decimal
 from lockref.clouds.http_session import bound_connections, explain_silence
-from lockref.clouds.statuses import OBJECT_STORES, StatusRow, classify, read_reply, write_reply
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
@@ -37,35 +47,19 @@ from lockref.words import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from google.cloud.storage.blob import Blob
+
 _NO_ANSWER: Final = (requests.RequestException, GoogleAuthError, DataCorruption, HTTPError)
 """No answer, or none that was understood. A raw download reads its body below requests, whose errors are urllib3's."""
 
 _NOT_UNDERSTOOD: Final = (requests.exceptions.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError)
 """What the client raises over a success that is not GCS's. The caller's own mistakes are found before it is called."""
 
-CAPABILITIES = StoreCapabilities(dialect="gcs", versions_repeat=False, conditional_delete=True)
-
-WRITE_OUTCOMES: tuple[StatusRow, ...] = (
-    *OBJECT_STORES,
-    # The service has one reason, notFound, for both; the two codes are ours.
-    StatusRow(
-        status=404,
-        code=NO_SUCH_OBJECT,
-        outcome=Outcome.PRECONDITION_FAILED,
-        missing=True,
-        why="there is no such object",
-    ),
-    StatusRow(status=404, code=NO_SUCH_BUCKET, outcome=Outcome.REJECTED, why="there is no such bucket; create it"),
-    StatusRow(status=429, outcome=Outcome.THROTTLED, why="more than one write per second on an object; slow down"),
-    StatusRow(status=403, outcome=Outcome.REJECTED, why="access denied; check credentials and bucket policy"),
-    StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
-)
-"""Every answer of GCS (conditional-writes.md, section 1) and what it means for a write."""
-
 ANONYMOUS_NOTE: Final = "no Google credentials are sent: the endpoint is not Google's own"
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _GENERATION_ABSENT: Final = 0
+_SUCCESS: Final = 200
 
 
 class _Session(AuthorizedSession):
@@ -159,25 +153,18 @@ class GcsStore:
     def read(self, key: str) -> ReadReply:
         check_key(key)
         blob = self._bucket.blob(self._prefix + key)
-        try:
+        found: list[bytes] = []
+
+        def download() -> None:
             # One request: the generation comes with the data, in a header.
-            with bounded(self._request_timeout_ns) as exchange:
-                body = blob.download_as_bytes(
+            found.append(
+                blob.download_as_bytes(
                     raw_download=True, single_shot_download=True, retry=None, timeout=self._timeout_s
                 )
-                if not blob.generation:
-                    raise ValueError("a success without a generation")
-        except GoogleAPICallError as error:
-            status, code = _status_and_code(error, on_object=True)
-            return read_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
-        except _NOT_UNDERSTOOD as error:
-            return ReadReply(
-                outcome=Outcome.AMBIGUOUS, status=exchange.status or None, reason=_garbage(error, exchange)
             )
-        except _NO_ANSWER as error:
-            outcome, reason = _explain(error)
-            return ReadReply(outcome=outcome, reason=reason)
-        return ReadReply(outcome=Outcome.APPLIED, body=body, version=Version(str(blob.generation)), status=200)
+
+        answered = self._ask(A_READ, download, blob)
+        return read_reply(answered, found[0] if found else b"")
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
         return self._put(key, body, _GENERATION_ABSENT)
@@ -192,10 +179,13 @@ class GcsStore:
         check_key(key)
         blob = self._bucket.blob(self._prefix + key)
         generation = None if version is None else _generation(version)
-        failure = self._failure(
-            lambda: blob.delete(if_generation_match=generation, retry=None, timeout=self._timeout_s), on_object=True
+        return write_reply(
+            self._ask(
+                A_DELETE,
+                lambda: blob.delete(if_generation_match=generation, retry=None, timeout=self._timeout_s),
+                blob,
+            )
         )
-        return failure or write_reply(classify(WRITE_OUTCOMES, 204), status=204)
 
     def close(self) -> None:
         self._session.close()
@@ -206,37 +196,40 @@ class GcsStore:
             raise ValueError(f"the body has {len(body)} bytes; at most {BODY_BYTES_MAX} go up in one request")
         blob = self._bucket.blob(self._prefix + key)
 
-        def upload() -> None:
-            blob.upload_from_string(
-                bytes(body),
-                content_type="application/octet-stream",
-                if_generation_match=generation,
-                retry=None,
-                timeout=self._timeout_s,
+        # An upload needs nothing but the bucket: a condition that does not hold is answered with 412.
+        return write_reply(
+            self._ask(
+                A_CREATE,
+                lambda: blob.upload_from_string(
+                    bytes(body),
+                    content_type="application/octet-stream",
+                    if_generation_match=generation,
+                    retry=None,
+                    timeout=self._timeout_s,
+                ),
+                blob,
             )
-            if not blob.generation:
-                raise ValueError("a success without a generation")
+        )
 
-        failure = self._failure(upload, on_object=False)
-        if failure is not None:
-            return failure
-        return write_reply(classify(WRITE_OUTCOMES, 200), status=200, version=Version(str(blob.generation)))
-
-    def _failure(self, send: Callable[[], None], *, on_object: bool) -> WriteReply | None:
-        """Send one write: what it means that it failed, or None if it did not."""
+    def _ask(self, question: Question, send: Callable[[], object], blob: Blob) -> Answered:
+        """Send one request: the meaning of its answer. blob: has the generation that a success names."""
         with bounded(self._request_timeout_ns) as exchange:
             try:
                 send()
+                generation = blob.generation
             except GoogleAPICallError as error:
-                status, code = _status_and_code(error, on_object=on_object)
-                return write_reply(classify(WRITE_OUTCOMES, status, code), status=status, code=code)
+                # The SDK puts the request's address before the message, so the body is read.
+                body = b"" if error.response is None else bytes(error.response.content)
+                return read_answer(question, int(error.code or 0), {}, body)
             except _NOT_UNDERSTOOD as error:
-                reason = _garbage(error, exchange)
-                return WriteReply(outcome=Outcome.AMBIGUOUS, status=exchange.status or None, reason=reason)
+                return silence(Outcome.AMBIGUOUS, _garbage(error, exchange), status=exchange.status)
             except _NO_ANSWER as error:
-                outcome, reason = _explain(error)
-                return WriteReply(outcome=outcome, reason=reason)
-        return None
+                return silence(*_explain(error))
+        told = {"x-goog-generation": str(generation)} if generation else {}
+        answered = read_answer(question, exchange.status or _SUCCESS, told, b"")
+        if answered.outcome is Outcome.APPLIED:
+            return answered
+        return silence(answered.outcome, _no_answer(exchange), status=exchange.status)
 
 
 def _generation(version: Version) -> int:
@@ -245,13 +238,6 @@ def _generation(version: Version) -> int:
     if not generation:
         raise ValueError(f"the version {version!r} is no generation; pass the one that a reply carried")
     return generation
-
-
-def _status_and_code(error: GoogleAPICallError, *, on_object: bool) -> tuple[int, str]:
-    """The HTTP status and the code. The SDK puts the request's address before the message, so the body is read."""
-    status = int(error.code or 0)
-    body = b"" if error.response is None else bytes(error.response.content)
-    return status, error_word(status, body, on_object=on_object)
 
 
 def _explain(error: Exception) -> tuple[Outcome, str]:
@@ -265,5 +251,9 @@ def _garbage(error: Exception, exchange: Exchange) -> str:
     """A success without what GCS would say in it. Raises `error` where none came: then it is a defect on our side."""
     if not exchange.is_success and not isinstance(error, ValueError):
         raise error
+    return _no_answer(exchange)
+
+
+def _no_answer(exchange: Exchange) -> str:
     told = exchange.received if exchange.status else "a success without a generation"
     return f"{told}, which is no answer of Google Cloud Storage; the request may have taken effect"

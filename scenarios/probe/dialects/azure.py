@@ -7,6 +7,7 @@ list is Azure's multipart upload. A refused create is answered with 409, a refus
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -18,10 +19,9 @@ from azure.core.pipeline.transport import HttpRequest as SdkRequest
 # The SDK has no public name for its signer.
 from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 
+from lockref.clouds.answers import silence
 from lockref.clouds.azure.account import find_account, missing_credentials
-from lockref.clouds.azure.client import WRITE_OUTCOMES
-from lockref.clouds.grammar import code_word
-from lockref.clouds.statuses import classify, error_code
+from lockref.clouds.azure.answers import read_answer
 from lockref.words import Outcome
 from scenarios.probe.calls import (
     COMPLETE,
@@ -29,12 +29,12 @@ from scenarios.probe.calls import (
     DELETE,
     LEASE,
     LIST,
-    NO_VERSION,
     PART,
     PUT,
     READ,
     Answer,
     Call,
+    Entries,
     HttpReply,
     HttpRequest,
     Inexpressible,
@@ -137,30 +137,22 @@ class AzureDialect:
         raise Inexpressible(call.verb)
 
     def answer(self, call: Call, reply: HttpReply) -> Answer:
-        status, code = reply.status, code_word(reply.headers.get("x-ms-error-code", ""))
-        if status >= 300 and not code:
-            code = error_code(reply.body[:2000])
-        row = classify(WRITE_OUTCOMES, status, code)
-        outcome = row.outcome
-        if call.verb == LEASE and status in (409, 412):
-            outcome = Outcome.PRECONDITION_FAILED
-        version, body = "", None
-        entries: tuple[tuple[str, str], ...] = ()
-        if outcome is Outcome.APPLIED:
-            version = reply.headers.get("etag", "")
-            if call.verb == READ:
-                body = reply.body
-            elif call.verb == LIST:
-                found = _entries(reply.body, cut=len(self._prefix))
-                outcome, entries = (Outcome.AMBIGUOUS, ()) if found is None else (outcome, found)
-            if call.verb in (PUT, COPY, COMPLETE, READ) and not version:
-                outcome, body = Outcome.AMBIGUOUS, None
-        return Answer(
-            outcome=outcome, status=status, code=code, version=version if outcome is Outcome.APPLIED else "",
-            is_missing=row.missing, body=body, entries=entries,
-            reason=row.why if outcome is row.outcome or code else NO_VERSION,
+        found = read_answer(call.question, reply.status, reply.headers, reply.body)
+        entries: Entries = ()
+        if call.verb == LEASE and reply.status in (409, 412):
+            found = replace(found, outcome=Outcome.PRECONDITION_FAILED)
+        if call.verb == LIST and found.outcome is Outcome.APPLIED:
+            listed = _entries(reply.body, cut=len(self._prefix))
+            if listed is None:
+                found = silence(Outcome.AMBIGUOUS, "a success that cannot be read", status=reply.status)
+            entries = listed or ()
+        return Answer.of(
+            found,
+            status=reply.status,
+            body=reply.body if call.verb == READ else None,
             upload=reply.headers.get("x-ms-lease-id", ""),
-        )  # fmt: skip
+            entries=entries,
+        )
 
 
 def _signer(name: str, key: str) -> Any:

@@ -155,7 +155,7 @@ class DynamoDialect:
         if outcome is Outcome.APPLIED and call.verb == READ:
             item = found.get("Item")
             if item is None:
-                outcome, is_missing = Outcome.PRECONDITION_FAILED, True
+                is_missing = True
             else:
                 version = item.get(_VERSION, {}).get("S", "")
                 body = base64.b64decode(item.get(_BODY, {}).get("B", ""))
@@ -178,7 +178,7 @@ def _key_of(client: Any, address: StoreAddress) -> str:
         described = client.describe_table(TableName=address.container)["Table"]
     except ClientError as error:
         status, code = status_and_code(error)
-        told = reason_text(classify(OUTCOMES, status, code), status, code)
+        told = reason_text(classify(OUTCOMES, status, code).why, status, code)
         raise BackendUnavailable(f"{address} cannot be used: {told}") from None
     except NO_ANSWER as error:
         raise BackendUnavailable(f"{address} does not answer: {explain(error)[1]}") from None

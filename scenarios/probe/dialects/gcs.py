@@ -14,11 +14,9 @@ import google.auth
 from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import Request
 
-from lockref.clouds.gcs.client import WRITE_OUTCOMES
-from lockref.clouds.gcs.error_words import error_word
-from lockref.clouds.statuses import classify
+from lockref.clouds.answers import A_CREATE, Question
+from lockref.clouds.gcs.answers import read_answer
 from lockref.errors import ConfigError
-from lockref.words import Outcome
 from scenarios.probe.calls import (
     ANYTHING,
     BEGIN_UPLOAD,
@@ -27,13 +25,13 @@ from scenarios.probe.calls import (
     DELETE,
     DELETE_VERSION,
     LIST,
-    NO_VERSION,
     PUT,
     READ,
     VERSIONING,
     VERSIONS,
     Answer,
     Call,
+    Entries,
     HttpReply,
     HttpRequest,
     Inexpressible,
@@ -133,34 +131,26 @@ class GcsDialect:
         raise Inexpressible(call.verb if not call.mode else call.mode)
 
     def answer(self, call: Call, reply: HttpReply) -> Answer:
-        status = reply.status
-        found = _json(reply.body) if call.verb != READ or status >= 300 else {}
-        code = error_word(status, reply.body, on_object=call.verb not in (PUT, BEGIN_UPLOAD))
-        row = classify(WRITE_OUTCOMES, status, code)
-        outcome = row.outcome
-        resource = found.get("resource", found) if call.verb == COPY else found
-        version, body, upload = "", None, ""
-        entries: tuple[tuple[str, str], ...] = ()
-        if outcome is Outcome.APPLIED:
-            if call.verb == READ:
-                version, body = reply.headers.get("x-goog-generation", ""), reply.body
-            elif call.verb in (PUT, COPY, COMPLETE):
-                version = str(resource.get("generation", "")) if isinstance(resource, dict) else ""
-            elif call.verb == BEGIN_UPLOAD:
-                upload = reply.headers.get("location", "")
-            elif call.verb in (LIST, VERSIONS):
-                cut = len(self._prefix)
-                items = found.get("items") or []
-                entries = tuple((str(each["name"])[cut:], str(each.get("generation", ""))) for each in items)
-            elif call.verb == VERSIONING:
-                is_on = bool((found.get("versioning") or {}).get("enabled"))
-                entries = (("status", "enabled" if is_on else ""),)
-            if call.verb in (PUT, COPY, COMPLETE) and not version:
-                outcome = Outcome.AMBIGUOUS
-        return Answer(
-            outcome=outcome, status=status, code=code, version=version, is_missing=row.missing, body=body,
-            entries=entries, upload=upload, reason=row.why if outcome is row.outcome or code else NO_VERSION,
-        )  # fmt: skip
+        found = read_answer(self._question(call), reply.status, reply.headers, reply.body)
+        entries: Entries = ()
+        if call.verb in (LIST, VERSIONS):
+            items = _json(reply.body).get("items") or []
+            entries = tuple((str(each["name"])[len(self._prefix) :], str(each.get("generation", ""))) for each in items)
+        elif call.verb == VERSIONING:
+            is_on = bool((_json(reply.body).get("versioning") or {}).get("enabled"))
+            entries = (("status", "enabled" if is_on else ""),)
+        return Answer.of(
+            found,
+            status=reply.status,
+            body=reply.body if call.verb == READ else None,
+            upload=reply.headers.get("location", "") if call.verb == BEGIN_UPLOAD else "",
+            entries=entries,
+        )
+
+    @staticmethod
+    def _question(call: Call) -> Question:
+        """An upload needs nothing but the bucket: a condition that does not hold is answered with 412."""
+        return A_CREATE if call.verb == PUT else call.question
 
 
 def _conditions(call: Call) -> list[tuple[str, str]]:

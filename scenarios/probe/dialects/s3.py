@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from hashlib import md5
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree
 
@@ -16,8 +16,8 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError
 
-from lockref.clouds.s3.client import BODILESS_404, WRITE_OUTCOMES, error_inside
-from lockref.clouds.statuses import classify, error_code
+from lockref.clouds.answers import silence
+from lockref.clouds.s3.answers import read_answer
 from lockref.errors import ConfigError
 from lockref.words import Outcome
 from scenarios.probe.calls import (
@@ -28,7 +28,6 @@ from scenarios.probe.calls import (
     DELETE,
     DELETE_VERSION,
     LIST,
-    NO_VERSION,
     PART,
     PUT,
     READ,
@@ -47,6 +46,10 @@ from scenarios.probe.dialects.preparation import COPYING, MULTIPART
 
 if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress
+
+
+_LISTED: Final = (LIST, UPLOADS, VERSIONS, VERSIONING, BEGIN_UPLOAD)
+"""The requests whose answers are read further: they hold names, or the id of an upload."""
 
 
 class S3Dialect:
@@ -135,35 +138,16 @@ class S3Dialect:
         raise Inexpressible(call.verb)
 
     def answer(self, call: Call, reply: HttpReply) -> Answer:
-        status, code = reply.status, error_code(reply.body[:2000]) if reply.status >= 300 else ""
-        if status == 200 and call.verb in (COMPLETE, COPY):
-            status, code = error_inside(reply.body) or (status, code)
-        if status == 404 and not code and not reply.body and call.verb in (READ, DELETE, PUT, COMPLETE, COPY):
-            code = BODILESS_404
-        row = classify(WRITE_OUTCOMES, status, code)
-        outcome, version, body = row.outcome, "", None
-        details: dict[str, Any] = {}
-        if outcome is Outcome.APPLIED:
-            version = reply.headers.get("etag", "")
-            if call.verb == READ:
-                body = reply.body
-            elif call.verb in (COPY, COMPLETE):
-                version = _text(reply.body, "ETag") or version
-            elif call.verb in (LIST, UPLOADS, VERSIONS, VERSIONING, BEGIN_UPLOAD):
-                try:
-                    details = self._details(call, reply.body)
-                except ElementTree.ParseError:
-                    outcome = Outcome.AMBIGUOUS
-            if call.verb in (PUT, COPY, COMPLETE, READ) and not version:
-                # A success without a version is none of S3's: a cut reply can look like that.
-                outcome = Outcome.AMBIGUOUS
-        return Answer(
-            outcome=outcome, status=reply.status, code=code, version=version if outcome is Outcome.APPLIED else "",
-            is_missing=row.missing, body=body if outcome is Outcome.APPLIED else None,
-            reason=row.why if outcome is row.outcome or code else NO_VERSION, **details,
-        )  # fmt: skip
+        found = read_answer(call.question, reply.status, reply.headers, reply.body)
+        try:
+            details = self._details(call, reply.body) if found.outcome is Outcome.APPLIED else {}
+        except ElementTree.ParseError:
+            found, details = silence(Outcome.AMBIGUOUS, "a success that cannot be read", status=reply.status), {}
+        return Answer.of(found, status=reply.status, body=reply.body if call.verb == READ else None, **details)
 
     def _details(self, call: Call, body: bytes) -> dict[str, Any]:
+        if call.verb not in _LISTED:
+            return {}
         root = ElementTree.fromstring(body)
         if call.verb == BEGIN_UPLOAD:
             return {"upload": _find(root, "UploadId")}
@@ -206,10 +190,3 @@ def _local(tag: str) -> str:
 def _find(element: ElementTree.Element, name: str) -> str:
     """The text of the first descendant of that name, whatever its namespace; "" for none."""
     return next((each.text or "" for each in element.iter() if _local(each.tag) == name), "")
-
-
-def _text(body: bytes, name: str) -> str:
-    try:
-        return _find(ElementTree.fromstring(body), name)
-    except ElementTree.ParseError:
-        return ""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from lockref.clouds.azure.client import WRITE_OUTCOMES
-from lockref.clouds.grammar import code_word
-from lockref.clouds.statuses import classify, error_code, reason_text
-from lockref.words import IF_ABSENT, Op, Outcome
+from lockref.clouds.azure.answers import read_answer
+from lockref.words import IF_ABSENT, Op
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
-from scenarios.wire.dialects.reading import read_answer, shown_bytes
+from scenarios.wire.dialects.reading import error_body, object_reply, question_of, shown_bytes
 
 _UPLOAD: Final = "x-ms-blob-type"
 _COMMIT: Final = "blocklist"
@@ -60,19 +58,10 @@ class AzureDialect:
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
         """See `Dialect`."""
-        status = exchange.status
-        code = code_word(exchange.answer_headers.get("x-ms-error-code", "")) or error_code(exchange.answer.kept)
-        row = classify(WRITE_OUTCOMES, status, code)
-        version = _plain(exchange.answer_headers.get("etag", ""))
-        if request.op is Op.READ:
-            return read_answer(exchange, row, code=code, version=version, state=shown_bytes(exchange))
-        is_written = row.outcome is Outcome.APPLIED and request.op is Op.WRITE
-        return ObjectReply(
-            outcome=row.outcome,
-            version=version if is_written else "",
-            is_absent=row.missing,
-            reason="" if row.outcome is Outcome.APPLIED else reason_text(row, status, code),
-        )
+        question = question_of(exchange, request)
+        found = read_answer(question, exchange.status, exchange.answer_headers, error_body(exchange))
+        state = shown_bytes(exchange) if request.op is Op.READ else None
+        return object_reply(found, version=_plain(found.version), state=state)
 
 
 def _condition(exchange: Exchange) -> str:

@@ -24,7 +24,8 @@ BODY_KEPT_MAX: Final = 1 << 20
 
 HEADERS_KEPT: Final = frozenset(
     {
-        "content-encoding", "content-range", "content-type", "etag", "if-match", "if-none-match", "range",
+        "content-encoding", "content-range", "content-type", "etag", "if-match", "if-modified-since", "if-none-match",
+        "if-range", "if-unmodified-since", "range",
         "x-amz-copy-source", "x-amz-decoded-content-length", "x-goog-generation", "x-goog-metageneration",
         "x-goog-if-generation-match", "x-amz-date", "x-ms-blob-type", "x-ms-date", "x-ms-error-code",
     }
@@ -40,7 +41,15 @@ PARAMETERS_KEPT: Final = frozenset(
 )  # fmt: skip
 """The only query parameters whose values leave this module."""
 
-PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {"snapshot", "uploadId", "upload_id", "versionId", "versionid"}
+PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {
+    "ifGenerationNotMatch",
+    "ifMetagenerationNotMatch",
+    "snapshot",
+    "uploadId",
+    "upload_id",
+    "versionId",
+    "versionid",
+}
 """The query parameters whose presence is noted."""
 
 _TEXT_CHARS_MAX: Final = 1024

@@ -10,16 +10,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from lockref.clouds.gcs.client import WRITE_OUTCOMES
-from lockref.clouds.gcs.error_words import error_word
+from lockref.clouds.gcs.answers import read_answer
 from lockref.clouds.grammar import decimal
-from lockref.clouds.statuses import classify, reason_text
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
-from scenarios.wire.dialects.reading import read_answer, shown_bytes
+from scenarios.wire.dialects.reading import error_body, object_reply, question_of, shown_bytes
 
 _OBJECT: Final = re.compile(r"/(?:download/)?(?:storage/v1/)?b/([^/]+)/o/(.+)")
 _MADE_OF_OTHERS: Final = re.compile(r"(.+)/compose|.+?/(?:rewriteTo|copyTo)/b/([^/]+)/o/(.+)")
@@ -83,21 +82,27 @@ class GcsDialect:
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
         """See `Dialect`."""
-        status, code = exchange.status, error_word(exchange.status, exchange.answer.kept, on_object=bool(request.key))
-        row = classify(WRITE_OUTCOMES, status, code)
-        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status, code)
+        question = replace(
+            question_of(exchange, request),
+            is_about_metadata=request.op is Op.READ and exchange.parameters.get("alt") != "media",
+        )
+        if _UPLOAD.fullmatch(exchange.path):
+            # An upload needs nothing but the bucket: a condition that does not hold is answered with 412.
+            question = replace(question, needs_object=False)
+        found = read_answer(question, exchange.status, exchange.answer_headers, error_body(exchange))
         if request.op is Op.READ:
             version, state = _shown(exchange)
-            return read_answer(exchange, row, code=code, version=version, state=state)
-        if row.missing and request.names_version:
+            return object_reply(found, version=version, state=state)
+        if found.is_absent and request.names_version:
             # That version is gone. Another one may be there.
-            return ObjectReply(outcome=Outcome.PRECONDITION_FAILED, reason=f"{status}: the named version is not there")
-        if row.outcome is not Outcome.APPLIED or request.op is not Op.WRITE:
-            return ObjectReply(outcome=row.outcome, is_absent=row.missing, reason=reason)
+            reason = f"{exchange.status}: the named version is not there"
+            return ObjectReply(outcome=Outcome.PRECONDITION_FAILED, reason=reason)
+        if found.outcome is not Outcome.APPLIED or request.op is not Op.WRITE:
+            return object_reply(found, version="")
         made = _json(exchange.answer.kept)
         version = _version(made.get("generation"), made.get("metageneration"))
         replaced = _replaced(request.condition, version) if request.is_metadata else ""
-        return ObjectReply(outcome=Outcome.APPLIED, version=version, state=_metadata_state(made), condition=replaced)
+        return replace(object_reply(found, version=version, state=_metadata_state(made)), condition=replaced)
 
 
 def _shown(exchange: Exchange) -> tuple[str, State | None]:

@@ -1,4 +1,4 @@
-"""The meaning of an answer to a read, which all clouds share.
+"""What the wire shows of a question and of its answer, which all clouds share.
 
 A store answers a read in many ways, and lock clients see few of them: a part of an object (206), "not modified" (304),
 a condition or a range that does not hold (412, 416). Each is an answer, and a healthy one. An answer that does not show
@@ -9,37 +9,54 @@ from __future__ import annotations
 
 from typing import Final
 
+from lockref.clouds.answers import Answered, Asked, Question
 from lockref.clouds.grammar import is_whole_range
-from lockref.clouds.statuses import StatusRow, reason_text
-from lockref.words import Outcome
+from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
-from scenarios.wire.dialects.objects import ObjectReply, State, content_of
+from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
 
 _PARTIAL: Final = 206
-_NOT_MODIFIED: Final = 304
-_UNMET: Final = (412, 416)
-"""The condition of a read does not hold, or the range that it asks for is not there."""
+_CONDITIONS: Final = frozenset({"if-match", "if-modified-since", "if-none-match", "if-unmodified-since", "range"})
+_CONDITIONS_IN_QUERY: Final = frozenset(
+    {"ifGenerationMatch", "ifGenerationNotMatch", "ifMetagenerationMatch", "ifMetagenerationNotMatch"}
+)
+_ASKED: Final = {Op.READ: Asked.READ, Op.WRITE: Asked.WRITE, Op.DELETE: Asked.DELETE}
 
 
-def read_answer(exchange: Exchange, row: StatusRow, *, code: str, version: str, state: State | None) -> ObjectReply:
-    """The answer to a read.
+def question_of(exchange: Exchange, request: ObjectRequest, *, has_status_inside: bool = False) -> Question:
+    """What the meaning of the answer depends on.
 
-    row: what the cloud's table says of its status. version: that the answer names, "" for none. state: the content that
-    a success shows, see `shown_bytes`.
+    has_status_inside: a success may hold an error in its body.
     """
-    status = exchange.status
-    if row.missing:
-        return ObjectReply(outcome=Outcome.APPLIED, is_absent=True)
-    if status // 100 == 2:
-        return ObjectReply(outcome=Outcome.APPLIED, version=version, state=state)
-    reason = reason_text(row, status, code)
-    if status == _NOT_MODIFIED:
-        # It names the version that the client has already, which is the present one.
-        return ObjectReply(outcome=Outcome.APPLIED, version=version)
-    if status in _UNMET:
-        return ObjectReply(outcome=Outcome.PRECONDITION_FAILED, reason=reason)
-    is_impossible = row.outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED)
-    return ObjectReply(outcome=Outcome.AMBIGUOUS if is_impossible else row.outcome, reason=reason)
+    asked = _ASKED.get(request.op)
+    if asked is None:
+        # A request that deletes several objects may fail inside its answer, too.
+        return Question(asked=Asked.OTHER, needs_object=False, has_status_inside=has_status_inside)
+    has_condition = bool(_CONDITIONS & exchange.headers.keys() or _CONDITIONS_IN_QUERY & exchange.parameters.keys())
+    return Question(
+        asked=asked,
+        needs_object=asked is not Asked.WRITE or request.condition not in ("", IF_ABSENT),
+        is_conditional=has_condition,
+        has_status_inside=has_status_inside,
+    )
+
+
+def error_body(exchange: Exchange) -> bytes:
+    """The body of the answer, as far as it was kept. A body that was cut off before its first byte is not empty."""
+    answer = exchange.answer
+    return answer.kept or (b"" if answer.is_whole and answer.size == 0 else b"?")
+
+
+def object_reply(found: Answered, *, version: str, state: State | None = None) -> ObjectReply:
+    """The answer in the words of a history. version: as requests name it in their conditions."""
+    is_done = found.outcome is Outcome.APPLIED
+    return ObjectReply(
+        outcome=found.outcome,
+        version=version if is_done else "",
+        state=state if is_done and not found.is_absent else None,
+        is_absent=found.is_absent,
+        reason=found.reason,
+    )
 
 
 def shown_bytes(exchange: Exchange) -> State | None:

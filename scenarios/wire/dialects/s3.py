@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 from xml.etree import ElementTree
 
 from lockref.clouds.grammar import hexadecimal
-from lockref.clouds.s3.client import BODILESS_404, WRITE_OUTCOMES, error_inside, status_of
-from lockref.clouds.statuses import classify, error_code, reason_text
+from lockref.clouds.s3.answers import read_answer, status_of
+from lockref.clouds.s3.facts import OUTCOMES
+from lockref.clouds.statuses import classify, reason_text
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Body, Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
-from scenarios.wire.dialects.reading import read_answer, shown_bytes
+from scenarios.wire.dialects.reading import error_body, object_reply, question_of, shown_bytes
 
-_ETAG: Final = re.compile("<ETag>([^<]*)</ETag>")
 _FORM_KEY: Final = re.compile(rb'name="key"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
 """Where the form of a browser's upload names the object."""
 _SUBRESOURCES: Final = frozenset({"acl", "legal-hold", "retention", "select", "tagging", "versioning", "versions"})
@@ -81,30 +82,16 @@ class S3Dialect:
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
         """See `Dialect`."""
-        status, body = exchange.status, exchange.answer.kept
-        code = error_code(body) if status >= 300 else ""
-        if status == 404 and not code and exchange.answer.is_whole and exchange.answer.size == 0 and request.key:
-            code = BODILESS_404
-        if status == 200 and request.verb in (_COMPLETION, _COPY, _DELETION):
-            status, code = error_inside(body) or (status, code)
-        row = classify(WRITE_OUTCOMES, status, code)
-        # Of a refusal the words of our table are told, and no word of the server's.
-        told = "" if row.outcome is Outcome.REJECTED else code
-        if request.op is Op.READ:
-            shown_version = _plain(exchange.answer_headers.get("etag", ""))
-            return read_answer(exchange, row, code=told, version=shown_version, state=shown_bytes(exchange))
-        reason = "" if row.outcome is Outcome.APPLIED else reason_text(row, status, told)
-        version = ""
-        if row.outcome is Outcome.APPLIED and request.op is Op.WRITE:
-            shown = _ETAG.search(body.decode("utf-8", "replace"))
-            version = _plain(exchange.answer_headers.get("etag") or (shown[1] if shown else ""))
-        return ObjectReply(
-            outcome=row.outcome,
-            version=version,
-            is_absent=row.missing,
-            reason=reason,
-            exceptions=_kept_objects(request.keys, body) if row.outcome is Outcome.APPLIED else {},
-        )
+        question = question_of(exchange, request, has_status_inside=request.verb in (_COMPLETION, _COPY, _DELETION))
+        found = read_answer(question, exchange.status, exchange.answer_headers, error_body(exchange))
+        if found.outcome is Outcome.REJECTED:
+            # Of a refusal the words of our table are told, and no word of the server's.
+            found = replace(found, code="")
+        state = shown_bytes(exchange) if request.op is Op.READ else None
+        reply = object_reply(found, version=_plain(found.version), state=state)
+        if request.keys and found.outcome is Outcome.APPLIED:
+            return replace(reply, exceptions=_kept_objects(request.keys, exchange.answer.kept))
+        return reply
 
 
 def _condition(exchange: Exchange) -> str:
@@ -174,9 +161,12 @@ def _kept_objects(keys: Sequence[str], body: bytes) -> dict[str, ObjectReply]:
     for error in (element for element in root.iter() if _local(element) == "Error"):
         said = {_local(child): child.text or "" for child in error}
         code = said.get("Code", "")
-        row = classify(WRITE_OUTCOMES, status_of(code), code)
+        status = status_of(code)
+        row = classify(OUTCOMES, status, code)
         named = [key for key in keys if key.partition("/")[2] == said.get("Key")]
-        reply = ObjectReply(outcome=row.outcome, is_absent=row.missing, reason=reason_text(row, status_of(code), code))
+        reply = ObjectReply(
+            outcome=row.outcome, is_absent=row.missing, reason=reason_text(row.why, status_of(code), code)
+        )
         kept.update(dict.fromkeys(named, reply))
     return kept
 

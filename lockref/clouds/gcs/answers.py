@@ -1,4 +1,4 @@
-"""What Google Cloud Storage names in an error, read from the bytes of an answer.
+"""The answers of Google Cloud Storage, read from their bytes. Nothing is sent here.
 
 The service has one reason, `notFound`, for an object and for a bucket that is not there. Only its message tells them
 apart. A message repeats names that the user chose, such as a bucket that is called `bucket`. So it is judged by the
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-from lockref.clouds.grammar import code_word
-from lockref.clouds.statuses import error_code
-
-NO_SUCH_OBJECT: Final = "noSuchObject"
-NO_SUCH_BUCKET: Final = "noSuchBucket"
+from lockref.clouds.answers import Answered, Asked, Question, decide
+from lockref.clouds.gcs.facts import NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, SERVICE
+from lockref.clouds.grammar import code_word, decimal
+from lockref.clouds.statuses import classify, error_code
 
 _NOT_FOUND: Final = 404
 _MESSAGE_CHARS_MAX: Final = 2000
@@ -27,6 +27,26 @@ _OBJECT: Final = re.compile(
     r"no such object|nosuchkey|(?:the )?(?:specified |requested )?(?:(?:live|archived) version of )?object\b",
     re.IGNORECASE,
 )
+
+
+def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
+    """The meaning of an answer. headers: by their names in lower case.
+
+    A download tells the generation in a header; every other answer tells it in the object's resource.
+    """
+    code = error_word(status, body, on_object=question.needs_object)
+    row = classify(OUTCOMES, status, code)
+    version = headers.get("x-goog-generation", "")
+    if status // 100 == 2 and (question.asked is Asked.WRITE or question.is_about_metadata):
+        version = version or _generation(body)
+    return decide(row, question, status=status, code=code, version=version if decimal(version) else "", service=SERVICE)
+
+
+def _generation(body: bytes) -> str:
+    """The generation in a resource, or in the resource of an object that was copied; "" for none."""
+    found = _parsed(body)
+    resource = found.get("resource", found)
+    return str(resource.get("generation", "")) if isinstance(resource, dict) else ""
 
 
 def error_word(status: int, body: bytes, *, on_object: bool) -> str:

@@ -1,0 +1,1 @@
+"""Tests of what the clouds answer, and of every reader of these answers."""
