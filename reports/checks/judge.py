@@ -36,6 +36,7 @@ from reports.checks.measures.endings import endings_table
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
+from reports.checks.promised import told_beside
 from reports.checks.rulings import UNRECORDED, Ruling, Violations, verdict_table, with_damaged, with_doubt
 from reports.checks.situations import reach_table
 from reports.checks.spec import CLAUSES, VIOLATED
@@ -203,7 +204,9 @@ def _judge(case: Case) -> Judgement:
     assert [ruling.violations.clause for ruling in rulings] == list(CLAUSES), "one ruling for each clause, in order"
     pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
     return Judgement(
-        verdicts=with_damaged(verdict_table(case.runs.number, _with_surroundings(pointed, case)), case.records.damaged),
+        verdicts=with_damaged(
+            verdict_table(case.runs.number, told_beside(_with_surroundings(pointed, case), case)), case.records.damaged
+        ),
         classes=class_table(
             case.runs.number,
             overlapped=broken["S3"],

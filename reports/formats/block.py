@@ -64,6 +64,9 @@ def _witness_lines(witness: dict[str, Any]) -> list[str]:
         lines.append(f"{'in the way':<10} {_standing(stands, told)}")
     if witness.get("because"):
         lines.append(f"{'because':<10} {short(readable(str(witness['because'])), 200)}")
+    for entry in _entries(witness.get("beyond_promise")):
+        since = f", from {told(entry['at_ns'])} on" if isinstance(entry.get("at_ns"), int) else ""
+        lines.append(f"{'unpromised':<10} {short(str(entry.get('text')), 180)}{since}")
     lines += _store_lines(witness, told)
     for name in (
         ("effects", "grants") if witness.get("blame") == "store" else ("writes", "effects", "grants", "entries")

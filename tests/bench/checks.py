@@ -1,4 +1,4 @@
-"""How fast is judging? Operations a second by size, how that grows, and judging against simulating."""
+"""How fast is judging, in CPU time? Operations a second by size, and how that grows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockref.history import Recorder, runs_table, to_table
 from lockref.words import IF_ABSENT, Kind, Op, Outcome
 from reports.checks import judge
 from reports.checks.second_opinion.token_order import LockOp, Result, find_illegal
-from tests.bench.figures import Figure, Spread, seconds, warm
+from tests.bench.figures import Figure, Spread, cpu_seconds, warm
 from tests.histories import Held, History
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -232,7 +232,7 @@ def _cycles(
 
 
 def growth(shape: Callable[[int], History], sizes: tuple[int, int] = (1_500, 12_000)) -> tuple[Spread, Spread, Spread]:
-    """The exponent with which judging grows between two sizes, and the seconds that each took."""
+    """The exponent with which judging grows between two sizes, and the CPU seconds that each took."""
     small, large = (judging(*shape(size).tables()) for size in sizes)
     return exponent(small, large, sizes[1] / sizes[0]), small, large
 
@@ -243,19 +243,19 @@ def exponent(small: Spread, large: Spread, times_as_many: float) -> Spread:
 
 
 def judging(events: pa.Table, runs: pa.Table) -> Spread:
-    """Seconds to judge a history."""
-    return warm(lambda: seconds(lambda: judge(events, runs)), ROUNDS)
+    """CPU seconds to judge a history."""
+    return warm(lambda: cpu_seconds(lambda: judge(events, runs)), ROUNDS)
 
 
 def deciding(operations: int) -> Spread:
-    """Seconds of the second definition, in plain Python, on a legal history of one lock."""
+    """CPU seconds of the second definition, in plain Python, on a legal history of one lock."""
     ops = []
     for turn in range(operations // 2):
         at, client = 10 * turn, f"c{turn % CLIENTS}"
         ops.append(LockOp(client=client, result=Result.GRANTED, call_ns=at - 5, return_ns=at + 1, token=turn + 1))
         ops.append(LockOp(client=client, result=Result.RELEASED, call_ns=at + 2, return_ns=at + 8))
     assert find_illegal(ops) is None, "the history is legal"
-    return warm(lambda: seconds(lambda: find_illegal(ops)), ROUNDS)
+    return warm(lambda: cpu_seconds(lambda: find_illegal(ops)), ROUNDS)
 
 
 def measure() -> list[Figure]:
@@ -270,8 +270,8 @@ def measure() -> list[Figure]:
             Figure.of(
                 f"judge {size:,} operations ({len(events):,} events), one run",
                 took[-1],
-                "s",
-                aim="<= 1 s" if is_largest else "",
+                "CPU s",
+                aim="<= 1 CPU s" if is_largest else "",
                 is_met=took[-1].median <= 1.0 if is_largest else None,
             )
         )
@@ -301,5 +301,5 @@ def measure() -> list[Figure]:
                 note=f"{small.times(1e3)} to {large.times(1e3)} ms for 8 times as many cycles",
             )
         )
-    figures.append(Figure.of("second opinion, 100,000 operations, plain Python", deciding(100_000), "s"))
+    figures.append(Figure.of("second opinion, 100,000 operations, plain Python", deciding(100_000), "CPU s"))
     return figures

@@ -1,4 +1,4 @@
-"""How fast is virtual time? Events against simpy's bare timeouts, and whole seeds."""
+"""How fast is virtual time, in CPU time? Events against simpy's bare timeouts, and whole seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sim.faults.plan import FaultPlan
 from sim.kernel.kernel import Budget
 from sim.machine.network import NetworkModel
 from sim.world import World
-from tests.bench.figures import Figure, in_turn, rate, seconds, warm
+from tests.bench.figures import Figure, cpu_rate, cpu_seconds, in_turn, warm
 
 TICKS = 100_000
 TASKS = 20
@@ -86,12 +86,12 @@ def our_sleeps() -> int:
 def _seeds_per_s(build: str, scenario_text: str | None, name: str, seeds: int) -> Figure:
     scenario = parse_scenario(scenario_text) if scenario_text else load_scenario(name)
     spec = load_provider(build)
-    spread = warm(lambda: rate(lambda: len(simulate_many(scenario, spec, range(1, seeds + 1)).outcomes)))
+    spread = warm(lambda: cpu_rate(lambda: len(simulate_many(scenario, spec, range(1, seeds + 1)).outcomes)))
     is_short = scenario_text is not None
     return Figure.of(
         f"seeds/s on one core, {name}, {build}",
         spread,
-        "seeds/s",
+        "seeds/CPU s",
         aim=">= 400" if is_short else "",
         is_met=spread.median >= 400 if is_short else None,
     )
@@ -102,8 +102,8 @@ def _judging_against_simulating() -> Figure:
     batch = simulate_many(scenario, spec, range(seeds))
     events, runs = batch.events, batch.runs
     judging, simulating = in_turn(
-        lambda: seconds(lambda: judge(events, runs)),
-        lambda: seconds(lambda: simulate_many(scenario, spec, range(seeds))),
+        lambda: cpu_seconds(lambda: judge(events, runs)),
+        lambda: cpu_seconds(lambda: simulate_many(scenario, spec, range(seeds))),
     )
     ratio = judging.over(simulating)
     return Figure.of(
@@ -130,12 +130,14 @@ def _commits_per_s(build: str) -> Figure:
         assert count, "nobody committed"
         return count
 
-    return Figure.of(f"simulated commits/s on one core, under {build}", warm(lambda: rate(commits)), "commits/s")
+    return Figure.of(
+        f"simulated commits/s on one core, under {build}", warm(lambda: cpu_rate(commits)), "commits/CPU s"
+    )
 
 
 def measure() -> list[Figure]:
     """All figures of the simulator."""
-    ours, theirs = in_turn(lambda: rate(our_sleeps), lambda: rate(simpy_timeouts))
+    ours, theirs = in_turn(lambda: cpu_rate(our_sleeps), lambda: cpu_rate(simpy_timeouts))
     ratio = ours.over(theirs)
     return [
         Figure.of(

@@ -6,9 +6,9 @@ token where the lock gives one *and* by the grant's place in the chain, since a
 broken lock may hand out tokens that say nothing; where neither is known, by
 the order in which the acquires returned.
 
-One late write is no lock's fault: it left while its grant was good, the network
-kept it, and it carries no token by which the resource could refuse it. It is
-counted, and breaks nothing (`find_unfenced`).
+One late write is no lock's fault: the guard's yes before it was right, it was
+kept on its way, and it carries no token by which the resource could refuse it.
+It is counted, and breaks nothing (`find_unfenced`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def check_effect_exclusion(case: Case) -> Violations:
     effects = case.effects
     accepted, reason = _reasons(case.truth, case.operations, effects)
     is_bad = reason >= 0
-    is_bad[np.isin(accepted, find_unfenced(case))] = False
+    unfenced: Flags = np.isin(accepted, find_unfenced(case))
+    is_bad[unfenced | _behind_unfenced(effects, accepted, reason, unfenced)] = False
     bad = np.flatnonzero(is_bad)
     assert not effects.is_accepted.size or bool(np.all(effects.is_accepted[accepted[bad]])), (
         "a refused write harms nobody"
@@ -66,8 +67,10 @@ def check_effect_exclusion(case: Case) -> Violations:
 def find_unfenced(case: Case) -> Ints:
     """Positions in the effects: late writes of locks without tokens that left while their own grant was good.
 
-    A write leaves at the guard's yes before it, in a simulation of blind writes: nothing but a pause that begins at
-    that instant comes between the two. Where the sending is not known so, the write is not among these.
+    The last that the lock said of such a write is the guard's yes before it, and that was right. What kept the write
+    after that, no lock without a token can help: the network, the reading of a state before it, or in a real run the
+    machine. A pause of the client is not excused: the plan asks for it, and it is told beside the violation. A commit
+    asks its guard several times, so it is not among these.
     """
     effects, truth, grants = case.effects, case.truth, case.truth.grants
     accepted, reason = _reasons(truth, case.operations, effects)
@@ -77,25 +80,39 @@ def find_unfenced(case: Case) -> Ints:
     events, row = case.events, effects.row[late]
     shows = np.unique(events.lock_key[events.integers("token") != ABSENT])
     is_simulated = np.array([world != "real" for world in case.runs.texts("world")], dtype=np.bool_)
-    fit = ~np.isin(events.lock_key[row], shows) & is_simulated[effects.run[late]]
-    late = late[fit & (events.numbers("op")[row] == Op.WRITE)]
+    late = late[~np.isin(events.lock_key[row], shows) & np.isin(events.numbers("op")[row], _ONE_GUARD)]
     guard = _guards_before(events, effects.row[late])
     late, guard = late[guard >= 0], guard[guard >= 0]
-    grant, sent_ns = effects.grant[late], events.integers("at_ns")[guard]
+    grant, said_ns = effects.grant[late], events.integers("at_ns")[guard]
     until = grants.valid_until_true_ns[grant]
-    is_good = (until == ABSENT) | (sent_ns <= until + clock_allowance_ns(truth, grant))
-    is_good &= (grants.end_lo_ns[grant] == ABSENT) | (sent_ns < grants.end_lo_ns[grant])
-    is_good &= sent_ns >= grants.begin_lo_ns[grant]
+    is_good = (until == ABSENT) | (said_ns <= until + clock_allowance_ns(truth, grant))
+    is_good &= (grants.end_lo_ns[grant] == ABSENT) | (said_ns < grants.end_lo_ns[grant])
+    is_good &= said_ns >= grants.begin_lo_ns[grant]
     node = events.codes("node")[effects.row[late]]
-    kept = [
-        one
-        for one in np.flatnonzero(is_good).tolist()
-        if not case.disturbances.pauses_at(
-            int(effects.run[late[one]]), int(node[one]), int(sent_ns[one]), after_row=int(guard[one])
-        )
-    ]
+
+    def is_paused(one: int) -> bool:
+        where, who, since_ns = int(effects.run[late[one]]), int(node[one]), int(said_ns[one])
+        if case.disturbances.pauses_at(where, who, since_ns, after_row=int(guard[one])):
+            return True
+        # A blind write of a simulation left at the instant of the yes. Any other write may have left after a pause.
+        has_left = bool(is_simulated[where]) and int(events.numbers("op")[effects.row[late[one]]]) == Op.WRITE
+        return not has_left and case.disturbances.paused_ns(where, who, since_ns, int(effects.at_ns[late[one]])) > 0
+
+    kept = [one for one in np.flatnonzero(is_good).tolist() if not is_paused(one)]
     unfenced: Ints = late[kept]
     return unfenced
+
+
+_ONE_GUARD: Final = (Op.WRITE, Op.APPEND, Op.INCREMENT)
+"""Protected writes before which the guard is asked once."""
+
+
+def _behind_unfenced(effects: Effects, accepted: Ints, reason: Ints, unfenced: Flags) -> Flags:
+    """True for a lost update whose rival was a late write that only a token could have refused: it lost to that one."""
+    behind = np.zeros(len(accepted), dtype=np.bool_)
+    group = effects.group[accepted]
+    behind[1:] = (reason[1:] == LOST_UPDATE) & unfenced[:-1] & (group[1:] == group[:-1])
+    return behind
 
 
 def _guards_before(events: Events, rows: Ints) -> Ints:

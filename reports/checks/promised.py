@@ -1,0 +1,197 @@
+"""What a run left of the promise that a lock is given: told beside each violation, and never instead of it.
+
+A lock is promised that no two clocks differ by more than β. It is not promised that a client goes on: a pause may
+outlast the lease, and then only a token that the resource checks stops the late write. A user's own scenario may leave
+both. The verdict stays what it is, since the clauses are what the user asked for. The reader is told which of the
+plan's conditions no such lock was built for.
+
+Everything is read off the record: each event of a client carries its wall clock beside the true time, and each pause
+has a begin and an end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from lockref.words import ABSENT, Kind
+from reports.checks.classes import checks_tokens
+from reports.checks.facts.case import Case
+from reports.checks.facts.columns import Codes, Flags, Ints
+from reports.checks.facts.segments import rows_of_group
+from reports.checks.rulings import Ruling, Violations
+
+CLOCK, CLOCKS_APART, PAUSE = "clock", "clocks apart", "pause"
+"""Kinds: one clock is wrong; two are wrong, each by less than β; a holder's pause outlasted its grant."""
+
+ABOUT_THE_STORE: Final = "S1"
+"""The clause that no lock can break: only the store decides what it applies."""
+
+READING_NS: Final = 10_000_000
+"""In a real run, true time and wall clock are read one after the other: so far apart they may be by that alone."""
+
+_OWN_CLOCK: Final = (Kind.CALL, Kind.RETURN, Kind.SENT, Kind.REPLIED, Kind.BELIEVED, Kind.DISBELIEVED, Kind.CLOCK)
+_FOLLOWS: Final = (Kind.APPLIED, Kind.FAULT)
+"""Events whose wall clock is the client's own, and those that a simulation stamps with true time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """One way in which a run left what the lock is promised, from `at_ns` on (true time).
+
+    off_ns: how far, in nanoseconds; ahead is positive. promised_ns: how far it may be at most.
+    """
+
+    kind: str
+    node: str
+    at_ns: int
+    off_ns: int
+    promised_ns: int
+    text: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "node": self.node,
+            "at_ns": self.at_ns,
+            "off_ns": self.off_ns,
+            "promised_ns": self.promised_ns,
+            "text": self.text,
+        }
+
+
+def departures(case: Case, run: int, clause: str, until_ns: int) -> list[Departure]:
+    """What a run left of the promise before an instant, as far as it can have to do with a clause; earliest first.
+
+    run: position in the case. until_ns: true time of the violation.
+    """
+    if clause == ABOUT_THE_STORE:
+        return []
+    found = _clocks(case, run, until_ns)
+    if clause == "S4":
+        found += _pauses(case, run, until_ns)
+    return sorted(found, key=lambda each: (each.at_ns, each.node))
+
+
+def told_beside(rulings: list[Ruling], case: Case) -> list[Ruling]:
+    """The rulings, each witness with the departures before its violation as `beyond_promise`, where there are any."""
+    return [replace(ruling, violations=_told(ruling.violations, case)) for ruling in rulings]
+
+
+def _told(violations: Violations, case: Case) -> Violations:
+    def witness(index: int) -> dict[str, Any]:
+        found = violations.witness(index)
+        run, at_ns = int(violations.run[index]), int(violations.at_ns[index])
+        if left := departures(case, run, violations.clause, at_ns):
+            found["beyond_promise"] = [each.as_json() for each in left]
+        return found
+
+    return replace(violations, witness=witness)
+
+
+def _clocks(case: Case, run: int, until_ns: int) -> list[Departure]:
+    """The clients whose wall clock was further from the others than β."""
+    beta_ns = int(case.runs.integers("drift_bound_ns")[run])
+    if beta_ns == ABSENT or case.runs.table["is_inferred"][run].as_py():
+        return []
+    events = case.events
+    rows = rows_of_group(events.run, run)
+    at, wall, kind = (events.integers("at_ns")[rows], events.integers("wall_ns")[rows], events.numbers("kind")[rows])
+    known = (wall != ABSENT) & (at <= until_ns)
+    own, follows = known & np.isin(kind, _OWN_CLOCK), known & np.isin(kind, _FOLLOWS)
+    node = events.codes("node")[rows]
+    clients = np.unique(node[own & np.isin(kind, (Kind.CALL, Kind.SENT))]).tolist()
+    if not clients:
+        return []
+    is_simulated = case.runs.texts("world")[run] != "real"
+    allowed_ns = beta_ns + (0 if is_simulated else READING_NS)
+    own &= np.isin(node, clients)
+    own &= _is_new(node, wall - at, own)
+    times = np.unique(at[own])
+    # By client, at each of the times: how far its clock is from true time. Before its first event, as at that event.
+    ahead = np.empty((len(clients), len(times)), dtype=np.int64)
+    for place, client in enumerate(clients):
+        mine = np.flatnonzero(own & (node == client))
+        last = np.searchsorted(at[mine], times, side="right") - 1
+        ahead[place] = (wall - at)[mine[np.maximum(last, 0)]]
+    agreed = ahead
+    if is_simulated and follows.any():
+        true = (wall - at)[np.flatnonzero(follows)[0]]
+        agreed = np.vstack((ahead, np.full(len(times), true, dtype=np.int64)))
+    # What most clocks show, true time among them where it is known.
+    shown = np.sort(agreed, axis=0)[(len(agreed) - 1) // 2]
+    off = ahead - shown
+    found = []
+    for place, client in enumerate(clients):
+        beyond = np.flatnonzero(np.abs(off[place]) > allowed_ns)
+        if len(beyond):
+            worst = int(off[place][beyond[np.argmax(np.abs(off[place][beyond]))]])
+            found.append(_clock(CLOCK, events.text("node", client), "", int(times[beyond[0]]), worst, beta_ns))
+    spread = ahead.max(axis=0) - ahead.min(axis=0)
+    apart = np.flatnonzero(spread > allowed_ns)
+    if not found and len(apart):
+        worst_at = int(apart[np.argmax(spread[apart])])
+        first = events.text("node", clients[int(np.argmax(ahead[:, worst_at]))])
+        last_one = events.text("node", clients[int(np.argmin(ahead[:, worst_at]))])
+        found.append(_clock(CLOCKS_APART, first, last_one, int(times[apart[0]]), int(spread[worst_at]), beta_ns))
+    return found
+
+
+def _is_new(node: Codes, ahead: Ints, chosen: Flags) -> Flags:
+    """True for the chosen events whose client showed another difference from true time at its event before."""
+    rows = np.flatnonzero(chosen)
+    order = rows[np.argsort(node[rows], kind="stable")]
+    new = np.zeros(len(node), dtype=np.bool_)
+    if len(order):
+        new[order[0]] = True
+        new[order[1:]] = (node[order[1:]] != node[order[:-1]]) | (ahead[order[1:]] != ahead[order[:-1]])
+    return new
+
+
+def _span(length_ns: int) -> str:
+    """A duration as people write it: `3 s`, `500 ms`."""
+    for unit_ns, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):
+        if length_ns >= unit_ns:
+            value = length_ns / unit_ns
+            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{length_ns} ns"
+
+
+def _clock(kind: str, node: str, other: str, at_ns: int, off_ns: int, beta_ns: int) -> Departure:
+    side = "ahead" if off_ns > 0 else "behind"
+    than = f" of {other}'s" if other else ""
+    text = f"{node}'s clock is {_span(abs(off_ns))} {side}{than}; the lock is promised {_span(beta_ns)}"
+    return Departure(kind=kind, node=node, at_ns=at_ns, off_ns=off_ns, promised_ns=beta_ns, text=text)
+
+
+def _pauses(case: Case, run: int, until_ns: int) -> list[Departure]:
+    """The pauses that outlasted the grant in which they began, where no token can stop what the client writes then."""
+    if checks_tokens(case.events, case.effects, case.runs.count)[run]:
+        return []
+    grants, events = case.truth.grants, case.events
+    mine = np.flatnonzero(grants.run == run)
+    shows = bool(np.any(events.integers("token")[rows_of_group(events.run, run)] != ABSENT))
+    why = "the resource checks no tokens" if shows else "the lock shows no token that the resource could check"
+    longest: dict[str, Departure] = {}
+    for where, node, begin_ns, end_ns in case.disturbances.pauses():
+        if where != run or begin_ns > until_ns:
+            continue
+        held = mine[(grants.node[mine] == node) & (grants.begin_lo_ns[mine] <= begin_ns)]
+        held = held[(grants.end_hi_ns[held] == ABSENT) | (grants.end_hi_ns[held] >= begin_ns)]
+        ends = grants.valid_until_true_ns[held]
+        ends = ends[(ends != ABSENT) & (ends >= begin_ns) & (ends < end_ns)]
+        if not len(ends):
+            continue
+        left_ns, name = int(ends.max()) - begin_ns, events.text("node", node)
+        length_ns = min(end_ns, int(case.end_ns[run])) - begin_ns
+        text = (
+            f"{name} was paused for {_span(length_ns)} with {_span(left_ns)} of its lease left, and {why}; "
+            "only a token stops what it writes then"
+        )
+        if name not in longest or longest[name].off_ns < length_ns:
+            longest[name] = Departure(
+                kind=PAUSE, node=name, at_ns=begin_ns, off_ns=length_ns, promised_ns=left_ns, text=text
+            )
+    return list(longest.values())
