@@ -15,6 +15,7 @@ from reports.checks import REACH_SCHEMA, VERDICT_SCHEMA, Judgement, decide
 from reports.checks.classes import CLASS_SCHEMA, CLASSES
 from reports.checks.facts.surroundings.integrity import RECORD_SCHEMA
 from reports.checks.facts.surroundings.store_answers import STORE_ANSWERS_SCHEMA
+from reports.checks.measures.endings import ENDINGS_SCHEMA
 from reports.checks.measures.speed import SPEED_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.summary import Summary
@@ -91,6 +92,7 @@ def judgement(runs: list[Run]) -> Judgement:
         ),
         answers=STORE_ANSWERS_SCHEMA.empty_table(),
         speeds=SPEED_SCHEMA.empty_table(),
+        endings=ENDINGS_SCHEMA.empty_table(),
     )
 
 

@@ -201,11 +201,11 @@ def test_a_process_that_is_unwound_asks_nothing_more() -> None:
 
 
 def test_a_resource_refuses_in_its_own_words() -> None:
-    """After no answer, 500 and 503 the caller cannot know whether the write took effect; any other status is a no."""
+    """One table says what a status means: 500 and 503 leave open whether the write took effect, as no answer does."""
     request = Request("n1", "resource", "write", "x")
     service = ResourceService(lambda _request: None)
     for status in (None, 500, 503):
         refusal: Refusal = (status, "why")
         assert service.refuse(request, refusal) == Reply(Outcome.AMBIGUOUS, status=status, reason="why")
-    for status in (409, 429, 501):
-        assert service.refuse(request, (status, "why")).outcome is Outcome.REJECTED
+    for status, outcome in ((409, Outcome.CONFLICT), (429, Outcome.THROTTLED), (501, Outcome.REJECTED)):
+        assert service.refuse(request, (status, "why")).outcome is outcome

@@ -35,12 +35,15 @@ faults:
         ),
         (
             "tests/interface_1/flag_lock.py:TerraformLike",
-            ("cb8d79a037ba65215577f7f5902c1e86", "ef4cec8d25bafc45a14edc3601925860"),
+            ("51428e51ecd64aa5ffc948bc337b342b", "ef4cec8d25bafc45a14edc3601925860"),
         ),
     ],
 )
 def test_a_lock_of_interface_1_runs_as_it_did(lock: str, digests: tuple[str, ...]) -> None:
-    """Same requests, same rows, same digests as on the day when they were written."""
+    """Same requests, same rows, same digests as on the day when they were written.
+
+    But for one thing: the row of a call that the end of the run cut short says so now.
+    """
     spec = load_provider(str(ROOT / lock))
     outcomes = [run_simulated(parse_scenario(SCENARIO), spec, seed) for seed in (1, 2)]
     assert tuple(outcome.digest for outcome in outcomes) == digests
