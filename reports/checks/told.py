@@ -6,15 +6,12 @@ Every row of every witness has the same parts, whatever clause shows it: who (`n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.facts.columns import Events, Ints
-
-if TYPE_CHECKING:
-    from reports.checks.facts.operations import Operations
 
 WRITES_TOLD: Final = 6
 """So many writes of a lock are told around a violation: those nearest to it."""
@@ -44,35 +41,6 @@ def told_row(events: Events, row: int, *, sent_row: int = -1, **more: Any) -> di
     if request == ABSENT:
         told["no_request"] = UNNUMBERED
     return {**told, **more}
-
-
-def told_call(events: Events, operations: Operations, call: int) -> dict[str, Any]:
-    """One call of a lock, from its calling to its return: `interval_ns`, whose end is None while it is open."""
-    row, back = int(operations.call_row[call]), int(operations.return_row[call])
-    begun, over = int(operations.call_at_ns[call]), int(operations.return_at_ns[call])
-    return told_row(
-        events,
-        row,
-        interval_ns=[begun, over if back >= 0 else None],
-        outcome=_answer_text(operations, call) if back >= 0 else "open",
-        returned_seq=int(events.integers("seq")[back]) if back >= 0 else None,
-    )
-
-
-_ANSWERS: Final = {
-    Outcome.APPLIED: "granted",
-    Outcome.PRECONDITION_FAILED: "denied",
-    Outcome.AMBIGUOUS: "unknown",
-    Outcome.NONE: "no answer",
-}
-
-
-def _answer_text(operations: Operations, call: int) -> str:
-    """What a call returned, in the words of its caller."""
-    op, outcome = int(operations.op[call]), Outcome(int(operations.outcome[call]))
-    if op == Op.RELEASE and outcome == Outcome.APPLIED:
-        return "released"
-    return CUT_SHORT_WORD if operations.is_cut_short[call] else _ANSWERS.get(outcome, "error")
 
 
 def told_writes(

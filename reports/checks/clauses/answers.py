@@ -32,14 +32,13 @@ from lockref.words import ABSENT, Kind, Outcome
 from reports.checks.clauses.denials import Excuses
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.operations import Operations, holding_task, tenure_of_release
+from reports.checks.facts.operations import Operations, holding_task, tenure_of_release, told_call
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.contradictions import Contradictions
 from reports.checks.facts.surroundings.disturbances import Disturbances
 from reports.checks.rulings import Violations
-from reports.checks.told import told_call
 
 GRANTED, DENIED, LEFT_BEHIND, NOT_RELEASED, RETURNED_TOKEN, SHOWN_TOKEN = range(6)
 KINDS = ("false grant", "false denial", "own grant denied", "false release", "wrong token", "wrong token shown")

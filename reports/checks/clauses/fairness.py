@@ -16,9 +16,9 @@ from lockref.errors import ConfigError
 from lockref.words import ABSENT, Op
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.operations import told_call
 from reports.checks.facts.segments import count_at_or_before, is_first, renumber
 from reports.checks.rulings import Ruling, Violations
-from reports.checks.told import told_call
 
 UNCLAIMED = "the provider does not claim it"
 STORE_GONE = "the store went away and never came back"

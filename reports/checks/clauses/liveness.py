@@ -28,11 +28,11 @@ from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.operations import told_call
 from reports.checks.facts.sources.grants import END_DELETED, END_RELEASED
 from reports.checks.facts.taken_anew import taken_anew_ns
 from reports.checks.facts.waits import Waits, find_waits, told_wait, waited_text
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
-from reports.checks.told import told_call
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"

@@ -31,10 +31,10 @@ from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.operations import told_call
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
-from reports.checks.told import told_call
 
 TOO_LATE, NOT_REPORTED, WITHOUT_CAUSE = range(3)
 NO_REASONS = (Outcome.APPLIED, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED)

@@ -7,6 +7,7 @@ and does until it gives the lock back is recorded under that number.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from reports.checks.facts.commits import calls_of_locks
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.sources.grants import ASSIGNED
 from reports.checks.facts.sources.truth import Truth
+from reports.checks.told import CUT_SHORT_WORD, told_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,3 +233,32 @@ def _calls_at(truth: Truth, operations: Operations, which: Ints) -> Ints:
     call = calls[np.maximum(last, 0)]
     is_open = (operations.return_row[call] < 0) | (operations.return_row[call] > row)
     return np.where((last >= 0) & is_open, call, -1)
+
+
+def told_call(events: Events, operations: Operations, call: int) -> dict[str, Any]:
+    """One call of a lock, from its calling to its return: `interval_ns`, whose end is None while it is open."""
+    row, back = int(operations.call_row[call]), int(operations.return_row[call])
+    begun, over = int(operations.call_at_ns[call]), int(operations.return_at_ns[call])
+    return told_row(
+        events,
+        row,
+        interval_ns=[begun, over if back >= 0 else None],
+        outcome=_answer_text(operations, call) if back >= 0 else "open",
+        returned_seq=int(events.integers("seq")[back]) if back >= 0 else None,
+    )
+
+
+_ANSWERS: Final = {
+    Outcome.APPLIED: "granted",
+    Outcome.PRECONDITION_FAILED: "denied",
+    Outcome.AMBIGUOUS: "unknown",
+    Outcome.NONE: "no answer",
+}
+
+
+def _answer_text(operations: Operations, call: int) -> str:
+    """What a call returned, in the words of its caller."""
+    op, outcome = int(operations.op[call]), Outcome(int(operations.outcome[call]))
+    if op == Op.RELEASE and outcome == Outcome.APPLIED:
+        return "released"
+    return CUT_SHORT_WORD if operations.is_cut_short[call] else _ANSWERS.get(outcome, "error")

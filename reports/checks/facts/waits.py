@@ -30,8 +30,8 @@ from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Flags, Ints
+from reports.checks.facts.operations import told_call
 from reports.checks.facts.segments import count_at_or_before, is_first, last_at_or_before, renumber
-from reports.checks.told import told_call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
