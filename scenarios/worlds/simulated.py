@@ -35,7 +35,8 @@ from scenarios.workloads.delta.committer import Committer
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.log_service import DeltaLogService
 from scenarios.workloads.delta.places import lock_key_of, table_of
-from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
+from scenarios.workloads.delta.protocols import PROTOCOLS
+from scenarios.workloads.delta.writer import Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected, ResourceHost, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.forking import inherited

@@ -35,7 +35,8 @@ from scenarios.workloads.delta.landings import LandingChannel
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.log_rows import open_rows
 from scenarios.workloads.delta.places import LogPlaces, lock_key_of, table_of
-from scenarios.workloads.delta.protocols import PROTOCOLS, Writer
+from scenarios.workloads.delta.protocols import PROTOCOLS
+from scenarios.workloads.delta.writer import Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, Protected, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.latency import LatentChannel

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from lockref.dynamodb.renaming import PendingRename
 from lockref.dynamodb.shipped.crate import Crate
 from lockref.errors import ConfigError, LockLost
 from lockref.history import to_table
@@ -23,8 +24,9 @@ from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.delta.loading import gets
 from scenarios.run import run_simulated
 from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit
-from scenarios.workloads.delta.protocols import ATTEMPTS_MAX, PROTOCOLS, Writer, commit_by
-from scenarios.workloads.delta.renaming import Rename, Renaming
+from scenarios.workloads.delta.protocols import ATTEMPTS_MAX, PROTOCOLS, commit_by
+from scenarios.workloads.delta.renaming import Rename
+from scenarios.workloads.delta.writer import Writer
 
 TABLE = "lake/orders"
 WORK = "kind: delta_log, life: unlocked, cycles: 1, start: 0s, think: 0s, hold: 0s"
@@ -222,7 +224,7 @@ class Row:
 
 def dead(store: MemoryStore, *, is_copied: bool = False, has_source: bool = True) -> Row:
     """The row of a holder that died in its rename to version 0."""
-    left = Renaming(f"{TABLE}/_delta_log/.tmp/dead-0", entry_key(TABLE, 0))
+    left = PendingRename(f"{TABLE}/_delta_log/.tmp/dead-0", entry_key(TABLE, 0))
     body = Commit(identity="dead", node="n9", task="main").to_bytes()
     for key, is_there in ((left.source, has_source), (left.destination, is_copied)):
         if is_there:
@@ -304,7 +306,11 @@ def test_a_dead_holder_s_row_without_data_stops_every_shipped_writer(provider, h
     assert bool(given_back) is has_commits, "a shipped writer goes away with the lock"
 
 
-@pytest.mark.parametrize("data", [None, "", "no json", "[]", '{"source": "x"}'])
+@pytest.mark.parametrize(
+    "data",
+    [None, "", "no json", "[]", '{"source": "x"}', '{"source": 1, "destination": 2}', "[" * 100_000],
+    ids=["none", "empty", "no json", "list", "no destination", "numbers", "deep"],
+)
 def test_a_row_that_tells_no_rename(data):
     """B12: the shipped writer goes away with an error and keeps the lock; corrected, there is nothing to finish."""
     for protocol, expected in (

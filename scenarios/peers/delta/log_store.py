@@ -20,7 +20,8 @@ from scenarios.peers.delta.lake import LOG_STORE, add_action
 from scenarios.peers.process import Peer
 from scenarios.workloads.delta.log_files import Commit, Log, parse_entry_key
 from scenarios.workloads.delta.log_rows import COMPLETE, EXPIRE_TIME, FILE_NAME, TABLE_PATH, TEMP_PATH
-from scenarios.workloads.delta.protocols import Told, Writer, commit_by, help_each_other
+from scenarios.workloads.delta.protocols import commit_by, help_each_other
+from scenarios.workloads.delta.writer import Told, Writer
 from sim.faults.network import LoseRequest
 
 LOG_STORE_RELEASE: Final = "1.2.1"

@@ -12,8 +12,9 @@ from lockref.history import Recorder, Stamp
 from lockref.provider import CarriesData
 from lockref.words import ABSENT, Kind, Op, Outcome
 from scenarios.workloads.delta.log_files import Commit, is_checkpoint
-from scenarios.workloads.delta.protocols import CommitProtocol, Told, Writer, commit_by
+from scenarios.workloads.delta.protocols import CommitProtocol, commit_by
 from scenarios.workloads.delta.renaming import Rename
+from scenarios.workloads.delta.writer import Told, Writer
 from scenarios.workloads.resource import Write
 
 

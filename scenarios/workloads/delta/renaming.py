@@ -15,42 +15,14 @@ Source: delta-rs f87afceb6^ crates/deltalake-core/src/storage/s3.rs (`rename_wit
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from lockref.errors import LockError
+from lockref.dynamodb.renaming import PendingRename
+from lockref.errors import CorruptRecord, LockError
+from lockref.provider import CarriesData
 from lockref.words import Outcome
 from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit
-
-if TYPE_CHECKING:
-    from lockref.provider import CarriesData
-    from scenarios.workloads.delta.protocols import Told, Writer
-
-
-@dataclass(frozen=True, slots=True)
-class Renaming:
-    """One rename: the key of the temporary object, and of the entry that it becomes."""
-
-    source: str
-    destination: str
-
-    def to_data(self) -> str:
-        """As the lock's row tells it."""
-        return json.dumps({"source": self.source, "destination": self.destination})
-
-    @classmethod
-    def from_data(cls, data: str | None) -> Renaming | None:
-        """Read what a row tells; None where that is no rename."""
-        try:
-            told = json.loads(data or "")
-            return cls(str(told["source"]), str(told["destination"]))
-        except (ValueError, KeyError, TypeError):
-            return None
-
-    def is_taken(self, log: Log) -> bool:
-        """Is there an entry already?"""
-        return log.read(self.destination) is not None
+from scenarios.workloads.delta.writer import Told, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +39,11 @@ class Rename:
         version = writer.known + 1 if writer.known >= 0 else writer.load()
         if self.compares and writer.prepared is not None and self._is_ours(writer, commit, writer.prepared):
             return  # An earlier attempt, or whoever finished it, has landed: the next step finds it.
-        if writer.prepared is not None and writer.prepared.is_taken(writer.log):
+        if writer.prepared is not None and _is_taken(writer.log, writer.prepared):
             version = writer.load()
         log = writer.log
         source = f"{log.table}/_delta_log/.tmp/{commit.identity}-{version}"
-        writer.prepared = Renaming(source, entry_key(log.table, version))
+        writer.prepared = PendingRename(source, entry_key(log.table, version))
         log.store.put(source, commit.to_bytes())
         if lock is not None:
             lock.intent = writer.prepared.to_data()
@@ -83,7 +55,7 @@ class Rename:
         writer.attempts += 1
         if lock is not None and lock.took_over and not self._repair(writer, lock, renaming):
             return writer.told(Outcome.REJECTED, is_lock_kept=True)
-        if renaming.is_taken(writer.log):
+        if _is_taken(writer.log, renaming):
             if self.compares and self._is_ours(writer, commit, renaming):
                 return writer.told(Outcome.APPLIED, _version_of(renaming))
             return writer.told(Outcome.PRECONDITION_FAILED)
@@ -100,13 +72,13 @@ class Rename:
         writer.log.store.delete(renaming.source)
         return writer.told(Outcome.APPLIED, _version_of(renaming))
 
-    def _repair(self, writer: Writer, lock: CarriesData, own: Renaming) -> bool:
+    def _repair(self, writer: Writer, lock: CarriesData, own: PendingRename) -> bool:
         """Finish a dead holder's rename, and tell ours in its place. False: a shipped writer keeps the lock (B12)."""
-        left = Renaming.from_data(lock.data)
+        left = _left_in(lock.data)
         if left is None:
             return self.compares  # Nothing that anybody could finish.
         content = writer.log.read(left.source)
-        if content is not None and not left.is_taken(writer.log):
+        if content is not None and not _is_taken(writer.log, left):
             copied = writer.log.store.put(left.destination, content).outcome if writer.may_write() else Outcome.REJECTED
             if copied is not Outcome.APPLIED:
                 return self.compares
@@ -118,12 +90,27 @@ class Rename:
         return True
 
     @staticmethod
-    def _is_ours(writer: Writer, commit: Commit, renaming: Renaming) -> bool:
+    def _is_ours(writer: Writer, commit: Commit, renaming: PendingRename) -> bool:
         """Does the entry at the destination tell that it is this commit?"""
         found = writer.log.read(renaming.destination)
         present = None if found is None else parse_commit(found)
         return present is not None and present.identity == commit.identity
 
 
-def _version_of(renaming: Renaming) -> int:
+def _left_in(data: str | None) -> PendingRename | None:
+    """The rename that a dead holder's row names. None: no data, or data that is no rename (B12)."""
+    if data is None:
+        return None
+    try:
+        return PendingRename.from_data(data)
+    except CorruptRecord:
+        return None
+
+
+def _is_taken(log: Log, renaming: PendingRename) -> bool:
+    """Is there an entry at the destination already?"""
+    return log.read(renaming.destination) is not None
+
+
+def _version_of(renaming: PendingRename) -> int:
     return int(renaming.destination.rpartition("/")[2].removesuffix(".json"))
