@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from lockref.errors import ConfigError
-from lockref.helix.rebalancers import Assignment, Question, Rebalancer, checked
+from lockref.helix.rebalancers import Assignment, AssignsNothing, Question, Rebalancer, checked
 from lockref.helix.records.messages import STATE_TRANSITION, Message
 from lockref.helix.state_model import DROPPED, ERROR, StateModel
 
@@ -63,10 +63,7 @@ class LockGroup:
     model: StateModel
 
     def per_lock(self, live: int) -> int:
-        """How many holders a lock shall have; 0 where the top state is unbounded.
-
-        The recipe's rule gives 0 for the counts R and N as well (step 2), and so assigns nothing without a word.
-        """
+        """How many holders a lock shall have; 0 where the top state is unbounded."""
         return self.model.limit(self.model.top, replicas=self.replicas, live=live) or 0
 
 
@@ -95,6 +92,7 @@ class AlarmKind(StrEnum):
     """What an operator must hear of."""
 
     REBALANCER_FAILED = "rebalancer failed"
+    NOTHING_ASSIGNED = "nothing assigned"
     NO_WAY = "no way"
     HOLDER_IN_ERROR = "holder in error"
     GRANT_FAILED = "grant failed"
@@ -178,7 +176,7 @@ def assign(
     *,
     is_descending: bool = False,
 ) -> Assignment | None:
-    """Ask the rebalancer. None if it failed or answered what cannot be."""
+    """Ask the rebalancer. None if it failed or answered what cannot be; empty if it says that nobody shall hold."""
     live = [each for each in snapshot.live if semantics is not Semantics.OURS or each not in snapshot.disabled]
     live.sort(reverse=is_descending)
     top = group.model.top
@@ -192,17 +190,21 @@ def assign(
         )
         for lock in group.locks
     }
-    question = Question(group.locks, tuple(live), holders, group.per_lock(len(live)))
-    if len(live) < question.per_lock and live:
-        alarms.append(  # Z6
-            Alarm(AlarmKind.TOO_FEW, f"{group.name}: {len(live)} live instances for {question.per_lock} holders a lock")
-        )
+    question = Question(group.locks, tuple(live), holders, group.per_lock(len(live)), group.model.count(top))
     try:
-        return checked(question, rebalancer(question))
+        assignment = checked(question, rebalancer(question))
+    except AssignsNothing as error:
+        alarms.append(Alarm(AlarmKind.NOTHING_ASSIGNED, f"{group.name}: {error}"))
+        return {}
     except ConfigError as error:
         alarms.append(Alarm(AlarmKind.REBALANCER_FAILED, f"{group.name}: {error}"))
     except Exception as error:  # noqa: BLE001 - a stranger's rebalancer may raise anything (T9)
         alarms.append(Alarm(AlarmKind.REBALANCER_FAILED, f"{group.name}: it raised {type(error).__name__}: {error}"))
+    else:
+        if live and len(live) < question.per_lock:
+            words = f"{group.name}: {len(live)} live instances for {question.per_lock} holders a lock"
+            alarms.append(Alarm(AlarmKind.TOO_FEW, words))  # Z6
+        return assignment
     return None
 
 

@@ -1,4 +1,4 @@
-"""Who shall hold which lock: four rules, and how to name one's own.
+"""Who shall hold which lock: four rules, the recipe's own one under its class name, and how to name one's own.
 
 A rebalancer is a function from a `Question` to a mapping of each lock to its holders. It is pure: equal questions have
 equal answers, whatever the order in which anything was inserted (Z5).
@@ -8,6 +8,9 @@ equal answers, whatever the order in which anything was inserted (Z5).
     sticky  a holder keeps what it has, up to its quota; the rest goes to whoever has least. The default.
     hrw     rendezvous hashing: each lock ranks the instances by a digest. No past is needed.
     ring    consistent hashing with a hundred points for each instance. No past is needed.
+
+The class of the recipe does as the original: `mod` where the top state's count is a number, and nothing at all where
+it is N or R. `mod` reads N as the live instances and R as the replicas.
 
 Sources: `LockManagerRebalancer` of Helix' recipe; Thaler and Ravishankar, "Using name-based mappings to increase hit
 rates" (rendezvous); Karger et al., "Consistent hashing and random trees". Rejected: Python's `hash()`. It differs from
@@ -19,6 +22,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 import importlib
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,7 +33,7 @@ from lockref.foreign_modules import module_from_file
 RING_POINTS: Final = 100
 
 RECIPES_CLASS: Final = "org.apache.helix.userdefinedrebalancer.LockManagerRebalancer"
-"""The class of the recipe, which cluster files name; it is `mod`."""
+"""The class of the recipe, which cluster files name: `recipes_rule`."""
 
 
 class Question(NamedTuple):
@@ -37,12 +41,14 @@ class Question(NamedTuple):
 
     locks: their names, in lexicographic order. live: the instances that may hold locks, in the controller's order.
     holders: by lock, the live instances that hold it now, sorted. per_lock: how many holders each lock shall have.
+    top_count: the top state's count as the state model has it, such as "1" or "R"; "" where nobody has read a model.
     """
 
     locks: tuple[str, ...]
     live: tuple[str, ...]
     holders: Mapping[str, tuple[str, ...]]
     per_lock: int
+    top_count: str = ""
 
 
 Assignment = Mapping[str, tuple[str, ...]]
@@ -55,6 +61,13 @@ class BadAssignment(ConfigError):
     """A rebalancer answered what cannot be: an unknown lock or instance, too many holders, or no mapping at all."""
 
 
+class AssignsNothing(ConfigError):
+    """A rebalancer's answer that nobody shall hold any lock, for a reason that an operator must hear.
+
+    Any other error of a rebalancer leaves the locks with their holders. This one is an answer: an empty table.
+    """
+
+
 def mod(question: Question) -> Assignment:
     """The recipe's rule, as printed in its README (section 1, step 3)."""
     live = question.live
@@ -64,6 +77,21 @@ def mod(question: Question) -> Assignment:
         lock: tuple(dict.fromkeys(live[(place + step) % len(live)] for step in range(question.per_lock)))
         for place, lock in enumerate(question.locks)
     }
+
+
+def recipes_rule(question: Question) -> Assignment:
+    """`mod` as the recipe's class has it: the count of the top state is read as a number and as nothing else.
+
+    The count is that of the first state in the priority list, whatever the resource's replicas are. With another word
+    (N, R) the original logs an error and returns an empty table. Raises AssignsNothing in its place.
+    Source: `LockManagerRebalancer.computeResourceMapping` (section 1, step 2).
+    """
+    if question.top_count and re.fullmatch("[+-]?[0-9]+", question.top_count) is None:
+        raise AssignsNothing(
+            "Invalid state model definition. The lock state does not have a valid count: "
+            f"{question.top_count!r} is no number, so the recipe's rule assigns nothing. The rule `mod` reads N and R"
+        )
+    return mod(question)
 
 
 def sticky(question: Question) -> Assignment:
@@ -136,7 +164,10 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
-REBALANCERS: Final[Mapping[str, Rebalancer]] = {"mod": mod, "sticky": sticky, "hrw": hrw, "ring": ring}
+REBALANCERS: Final[Mapping[str, Rebalancer]] = {
+    "mod": mod, "sticky": sticky, "hrw": hrw, "ring": ring, RECIPES_CLASS: recipes_rule,
+}  # fmt: skip
+"""By the name that a cluster file gives as `class`."""
 
 
 def load(name: str) -> Rebalancer:
@@ -144,16 +175,13 @@ def load(name: str) -> Rebalancer:
 
     A class is made without arguments, and its instance called. Errors: ConfigError.
     """
-    if name == RECIPES_CLASS:
-        return mod
     if name in REBALANCERS:
         return REBALANCERS[name]
     place, colon, attribute = name.rpartition(":")
     if not colon:
-        known = (*REBALANCERS, RECIPES_CLASS)
         raise ConfigError(
-            f"rebalancer {name!r} is not known; expected one of {', '.join(known)}, or module:function or "
-            f"path/file.py:function.{did_you_mean(name, known)}"
+            f"rebalancer {name!r} is not known; expected one of {', '.join(REBALANCERS)}, or module:function or "
+            f"path/file.py:function.{did_you_mean(name, REBALANCERS)}"
         )
     try:
         module = _module(place)

@@ -66,9 +66,13 @@ class StateModel:
         """The state of a holder."""
         return self.states[0]
 
+    def count(self, state: str) -> str:
+        """How many replicas of one lock may be in the state, as it is written: a number, -1, N or R."""
+        return self.counts.get(state, UNBOUNDED)
+
     def limit(self, state: str, *, replicas: int, live: int) -> int | None:
         """How many replicas of one lock may be in the state; None for any number."""
-        count = self.counts.get(state, UNBOUNDED)
+        count = self.count(state)
         if count == LIVE:
             return live
         if count == REPLICAS:
@@ -181,7 +185,7 @@ class StateModel:
         """STATEMODELDEFS/<name>."""
         maps: dict[str, Mapping[str, str]] = {}
         for state in self.states:
-            maps[f"{state}.meta"] = {"count": self.counts.get(state, UNBOUNDED)}
+            maps[f"{state}.meta"] = {"count": self.count(state)}
             hops = {after: hop for after in self.states if (hop := self.next_hop(state, after)) is not None}
             maps[f"{state}.next"] = hops
         lists = {

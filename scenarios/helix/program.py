@@ -37,6 +37,9 @@ CONTROLLER: Final = "controller"
 REQUEST_TIMEOUT_NS: Final = 5 * NS_PER_S
 CONVERGE_TIMEOUT_NS: Final = 60 * NS_PER_S
 
+_UNDECIDED: Final = (AlarmKind.REBALANCER_FAILED, AlarmKind.NOTHING_ASSIGNED)
+"""With one of these, the rule has not decided who holds what."""
+
 
 class Change(StrEnum):
     """What happens before a phase.
@@ -58,7 +61,8 @@ class Phase:
 
     holders: by lock, its holders, sorted. moved, unnecessary, least: see `lockref.helix.measures.Change`; 0 where there
     was nothing before. messages, passes: what the controller needed. seconds: until it had converged. alarms: what an
-    operator was told meanwhile. is_decided: False if a rebalancer failed, so that holders are those of before.
+    operator was told meanwhile. is_decided: False if a rebalancer failed, so that holders are those of before, or says
+    that nobody shall hold anything.
     """
 
     change: Change
@@ -235,7 +239,7 @@ class ClusterProgram:
             passes=passes,
             seconds=(self._runtime.monotonic_ns() - began_ns) / NS_PER_S,
             alarms=alarms,
-            is_decided=all(each.kind is not AlarmKind.REBALANCER_FAILED for each in last.decision.alarms),
+            is_decided=all(each.kind not in _UNDECIDED for each in last.decision.alarms),
         )
 
     def close(self) -> None:

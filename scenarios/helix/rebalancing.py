@@ -20,7 +20,7 @@ from lockref.helix.cluster.declared import lock_names
 from lockref.helix.lock import LOCK_UNLOCK
 from lockref.helix.measures import Change, loads, measure
 from lockref.helix.pipeline import LockGroup, Replica, Snapshot, decide
-from lockref.helix.rebalancers import REBALANCERS, Assignment, Question, Rebalancer, ranked, ring
+from lockref.helix.rebalancers import REBALANCERS, Assignment, Question, Rebalancer, ranked, recipes_rule, ring
 from lockref.helix.state_model import DROPPED
 
 GROUP: Final = "locks"
@@ -59,12 +59,12 @@ def orphans_only(question: Question) -> Assignment:
 
 
 RULES: Final[Mapping[str, Rebalancer]] = {
-    **REBALANCERS,
+    **{name: rule for name, rule in REBALANCERS.items() if rule is not recipes_rule},
     "hrw, capped": capped_hrw,
     "ring, 1 point": partial(ring, points=1),
     "sticky, orphans only": orphans_only,
 }
-"""The four that are built in, and three for comparison."""
+"""The four that are built in, and three for comparison. The recipe's class moves what `mod` moves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

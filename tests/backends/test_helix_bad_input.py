@@ -246,6 +246,18 @@ def test_a_rule_that_fails_moves_nothing(
     assert any(words in alarm for alarm in alarms), said
 
 
+def test_a_count_that_the_recipe_cannot_read(run: Run, tmp_path: Path):
+    """The recipe's class takes numbers alone: nobody gets a lock, an alarm says why, and the command ends with 2."""
+    file = tmp_path / "cluster.yaml"
+    head = RECIPE.read_text().partition("    stateModel:")[0]
+    participants = RECIPE.read_text().partition("participants:")[2]
+    file.write_text(f"{head}    stateModel: {{name: OnlineOffline}}\nparticipants:{participants}")
+    code, phases, said = run("--then", "leave", file=file)
+    assert code == 2
+    assert [{*phase["holders"].values()} for phase in phases] == [{None}, {None}]
+    assert "ALARM nothing assigned: lock-group: Invalid state model definition." in said
+
+
 def shorter_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     from lockref.helix.strange_rebalancer import Cabinet
 

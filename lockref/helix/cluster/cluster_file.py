@@ -22,7 +22,7 @@ from lockref.helix.cluster.configured import creates
 from lockref.helix.cluster.declared import Cluster, Instance, RebalanceMode, Resource
 from lockref.helix.cluster.declared_model import DeclaredModels
 from lockref.helix.cluster.file_values import FileValues, Problem, said_of
-from lockref.helix.state_model import LIVE, REPLICAS, UNBOUNDED, StateModel
+from lockref.helix.state_model import LIVE, REPLICAS, StateModel
 from lockref.located_yaml import KeyPath, parse, read_text
 
 DOCUMENT: Final = "cluster file"
@@ -131,15 +131,13 @@ class _Reader:
         locks, replicas = self._partitions(path, found, model)
         if name is None or rebalancer is None or model is None or locks is None or replicas is None:
             return None
-        is_recipes = rebalancer == rebalancers.RECIPES_CLASS
         return Resource(
             name=name,
             locks=locks,
             replicas=replicas,
             mode=RebalanceMode.USER_DEFINED,
-            rebalancer="mod" if is_recipes else rebalancer,
+            rebalancer=rebalancer,
             model=model,
-            java_class=rebalancer if is_recipes else "",
         )
 
     def _rebalancer(self, path: KeyPath, resource: Mapping[str, Any]) -> str | None:
@@ -157,8 +155,8 @@ class _Reader:
             self._values.wrong((*path, "mode"), words)
             if "class" not in found:
                 return None
-        known = (*rebalancers.REBALANCERS, rebalancers.RECIPES_CLASS)
-        expected = f"; expected one of {', '.join(known)}, or module:function or path/file.py:function"
+        known = ", ".join(rebalancers.REBALANCERS)
+        expected = f"; expected one of {known}, or module:function or path/file.py:function"
         name = self._values.text(path, found, "class", expected)
         if name is None:
             return None
@@ -183,7 +181,7 @@ class _Reader:
         replicas = self._values.whole((*path, "replicas"), found.get("replicas", 1), 1)
         if replicas is None or model is None:
             return locks, replicas
-        path, count = (*path, "replicas"), model.counts.get(model.top, UNBOUNDED)
+        path, count = (*path, "replicas"), model.count(model.top)
         if count == LIVE:
             if "replicas" in found:
                 words = (

@@ -16,7 +16,6 @@ from typing import Final
 from lockref.coordination.port import Operation
 from lockref.errors import ConfigError
 from lockref.helix.cluster.declared import Cluster, Instance, RebalanceMode, Resource
-from lockref.helix.rebalancers import RECIPES_CLASS
 from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import StateModel
@@ -60,7 +59,7 @@ def ideal_state(resource: Resource) -> ZNRecord:
         "REPLICAS": str(resource.replicas),
         "REBALANCE_MODE": resource.mode.value,
         "IDEAL_STATE_MODE": "AUTO",
-        "REBALANCER_CLASS_NAME": resource.java_class or resource.rebalancer,
+        "REBALANCER_CLASS_NAME": resource.rebalancer,
         "REBALANCE_STRATEGY": "DEFAULT",
         "STATE_MODEL_DEF_REF": resource.model.name,
         "STATE_MODEL_FACTORY_NAME": "DEFAULT",
@@ -105,16 +104,13 @@ def _resource(paths: layout.ClusterPaths, path: str, tree: Tree) -> Resource:
     mode = _text(record, path, "REBALANCE_MODE")
     if mode not in [each.value for each in RebalanceMode]:
         raise ConfigError(f"{path}: REBALANCE_MODE is {mode!r}; expected one of {', '.join(RebalanceMode)}")
-    named = record.simple.get("REBALANCER_CLASS_NAME", "")
-    is_recipes = named == RECIPES_CLASS
     return Resource(
         name=record.id,
         locks=_number(record, path, "NUM_PARTITIONS"),
         replicas=_number(record, path, "REPLICAS"),
         mode=RebalanceMode(mode),
-        rebalancer="mod" if is_recipes else named,
+        rebalancer=record.simple.get("REBALANCER_CLASS_NAME", ""),
         model=model,
-        java_class=named if is_recipes else "",
     )
 
 

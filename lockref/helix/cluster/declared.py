@@ -36,8 +36,7 @@ class Resource:
     """A group of locks with one state model.
 
     locks: how many. replicas: how many holders each may have. rebalancer: a name that `rebalancers.load` knows.
-    java_class: what the file said in its place, where that was a class of Helix's; a real Helix loads it. names: of the
-    locks, where they are not `<resource>_<i>`.
+    A real Helix loads the class of that name. names: of the locks, where they are not `<resource>_<i>`.
     """
 
     name: str
@@ -46,7 +45,6 @@ class Resource:
     mode: RebalanceMode
     rebalancer: str
     model: StateModel
-    java_class: str = ""
     names: tuple[str, ...] = ()
 
     @property

@@ -17,6 +17,7 @@ from lockref.helix.cluster.cluster_file import parse_cluster
 from lockref.helix.cluster.configured import configured
 from lockref.helix.cluster.declared import Cluster
 from lockref.helix.records.zn_record import ZNRecord
+from lockref.helix.state_model import StateModel
 from scenarios.peers.helix.fleet import SELF_SENT, Fleet
 from scenarios.peers.in_clone import in_clone
 
@@ -30,6 +31,12 @@ MOVED: Final = 8
 def recipe_text() -> str:
     """The recipe's cluster file: twelve locks, three instances. Errors: as `in_clone`."""
     return in_clone("docs", "examples", "lock-manager.yaml").read_text(encoding="utf-8")
+
+
+def with_model(model: StateModel, replicas: int) -> Cluster:
+    """The recipe's cluster with another state model. Errors: as `in_clone`."""
+    cluster = parse_cluster(recipe_text())
+    return replace(cluster, resources=(replace(cluster.resources[0], model=model, replicas=replicas),))
 
 
 @dataclass(slots=True)

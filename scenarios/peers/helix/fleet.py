@@ -154,6 +154,10 @@ class Fleet:
     def they_stop_controlling(self, name: str = "theirs") -> None:
         self.ask(name, do="leave", name=name)
 
+    def log(self, name: str = "theirs") -> str:
+        """What that process of Helix has written to its error output so far."""
+        return (self._log_folder / f"{self.cluster.name}-{name}.log").read_text(encoding="utf-8", errors="replace")
+
     def leads(self, name: str = "theirs") -> bool:
         """Does that controller of Helix lead, by its own word?"""
         return bool(self.ask(name, do="leads", name=name)["leads"])
@@ -199,8 +203,7 @@ class Fleet:
 
     def their_passes(self, name: str = "theirs") -> tuple[int, float]:
         """The same of a controller of Helix. It tells in its log, if `passes.level` is `info`."""
-        log = (self._log_folder / f"{self.cluster.name}-{name}.log").read_text(encoding="utf-8", errors="replace")
-        took_ms = [int(each) for each in _PASS.findall(log)]
+        took_ms = [int(each) for each in _PASS.findall(self.log(name))]
         return len(took_ms), sum(took_ms) / 1000
 
     def we_stop_controlling(self, name: str = "ours") -> None:

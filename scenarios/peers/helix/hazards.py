@@ -8,16 +8,20 @@ from dataclasses import replace
 from typing import Final
 
 from lockref.errors import ConfigError
+from lockref.helix.lock import LOCK_UNLOCK
 from lockref.helix.pipeline import AlarmKind
 from lockref.helix.records.messages import Message
-from scenarios.peers.helix.experiments import Experiment, names_of
+from lockref.helix.state_model import BUILT_IN, StateModel
+from scenarios.peers.helix.experiments import Experiment, names_of, with_model
 from scenarios.peers.helix.fleet import Fleet
 from scenarios.peers.helix.stranger import Habits, of_another_name, of_another_session, of_no_model, without_states
+from scenarios.peers.helix.tree import Seen
 
 WATCHED_S: Final = 5
 """So long a cluster is watched that ought to do something and does nothing. It needs less than a second otherwise."""
 
 ALL_LOCKS: Final = 12
+INSTANCES: Final = 3
 
 
 def unheard_states(run: Experiment) -> bool:
@@ -218,6 +222,71 @@ def missing_callback(run: Experiment) -> bool:
         return False
 
 
+def _with_count(count: str) -> StateModel:
+    """The recipe's state model with another count of LOCKED."""
+    return replace(LOCK_UNLOCK, counts={"LOCKED": count})
+
+
+COUNTS: Final[Mapping[str, tuple[StateModel, int]]] = {
+    "LOCKED: R": (_with_count("R"), 1),
+    "LOCKED: N": (_with_count("N"), 1),
+    "OnlineOffline": (BUILT_IN["OnlineOffline"], 1),
+    "MasterSlave": (BUILT_IN["MasterSlave"], 3),
+    "LOCKED: 2": (_with_count("2"), 2),
+}
+"""State models whose top state has a count that is no number, and two where it is one; with the replicas."""
+
+
+def count_of_the_top_state(run: Experiment) -> bool:
+    """The recipe's rule takes the count of the first state for a number: with N and R it logs an error, and nobody
+    gets a lock. Ours does the same under the class name of the recipe, and reads N and R under the name `mod`.
+    """
+    found = []
+    for name, (model, replicas) in COUNTS.items():
+        theirs = _granted(run, model, replicas, is_ours=False)
+        ours = _granted(run, model, replicas, is_ours=True)
+        improved = _granted(run, model, replicas, is_ours=True, rebalancer="mod")
+        for who, (held, said) in (("theirs", theirs), ("ours", ours), ("mod", improved)):
+            run.say(f"{name}: {who}: {held} holders of {ALL_LOCKS} locks; {said or 'nothing is said'}")
+        is_number = model.count(model.top).isdigit()
+        per_lock = model.limit(model.top, replicas=replicas, live=INSTANCES) or 0
+        found.append(improved == (per_lock * ALL_LOCKS, ""))
+        found.append(theirs[0] == ours[0] == (per_lock * ALL_LOCKS if is_number else 0))
+        found.append(bool(theirs[1]) == bool(ours[1]) == (not is_number))
+    return all(found)
+
+
+def _granted(
+    run: Experiment, model: StateModel, replicas: int, *, is_ours: bool, rebalancer: str = ""
+) -> tuple[int, str]:
+    """How many holders the locks have together once the rule was asked, and what it said is wrong."""
+    with run.fleet("count", cluster=with_model(model, replicas)) as fleet:
+        names = names_of(fleet.cluster)
+        for name in names:
+            fleet.we_join(name)
+        if is_ours:
+            fleet.we_control(rebalancer=rebalancer)
+        else:
+            fleet.they_control()
+        per_lock = model.limit(model.top, replicas=replicas, live=INSTANCES) or 0
+
+        def complaint() -> str:
+            if is_ours:
+                return next((each.text for each in fleet.alarms if each.kind is AlarmKind.NOTHING_ASSIGNED), "")
+            return next((line for line in fleet.log().splitlines() if "valid count" in line), "")
+
+        def is_done(seen: Seen) -> bool:
+            return not seen.pending and (_count(fleet, seen) == per_lock * ALL_LOCKS or bool(complaint()))
+
+        fleet.until(is_done, "every lock to be held, or a word about the count")
+        time.sleep(1)  # Whatever is sent beside the complaint arrives in this time.
+        return _count(fleet, fleet.look()), complaint()
+
+
+def _count(fleet: Fleet, seen: Seen) -> int:
+    return sum(len(holders) for holders in seen.holders(fleet.top).values())
+
+
 HAZARDS: Final = {
     "hj8-unheard-states": unheard_states,
     "hj9-malformed-record": malformed_record,
@@ -225,5 +294,6 @@ HAZARDS: Final = {
     "hj11-failing-rule": failing_rule,
     "hj12-disabled-instance": disabled_instance,
     "z8-missing-callback": missing_callback,
+    "count-of-the-top-state": count_of_the_top_state,
 }
 """Experiments by the id of the hazard."""

@@ -60,7 +60,7 @@ class Contestant:
         cluster = parse_cluster(cluster_text(locks, instances))
         (resource,) = cluster.resources
         if self.java_class:
-            resource = replace(resource, mode=RebalanceMode.FULL_AUTO, java_class=self.java_class)
+            resource = replace(resource, mode=RebalanceMode.FULL_AUTO, rebalancer=self.java_class)
         if self.model is not None:
             resource = replace(resource, model=self.model)
         return replace(cluster, resources=(resource,))

@@ -45,8 +45,8 @@ def test_the_recipes_file_gives_what_real_helix_wrote():
     """T1: the configured tree equals golden phase 0; the golden cluster has another name and another class."""
     cluster = load_cluster(RECIPE)
     resource = cluster.resources[0]
-    assert (resource.rebalancer, resource.java_class) == ("mod", RECIPES_CLASS)
-    renamed = replace(cluster, name="hx-golden", resources=(replace(resource, java_class=GOLDENS_CLASS),))
+    assert resource.rebalancer == RECIPES_CLASS
+    renamed = replace(cluster, name="hx-golden", resources=(replace(resource, rebalancer=GOLDENS_CLASS),))
     assert configured(renamed) == golden("0-configured")
 
 
@@ -612,7 +612,7 @@ def test_a_link_to_nowhere_is_one_located_problem(tmp_path: Path):
 def test_a_count_is_accepted_where_it_means_something(counts: dict[str, str | int], replicas: int | None, holders: int):
     """The count trap: Helix refuses LOCKED 2 with the rest -1, two states with 1, and assigns nothing for R and N.
 
-    Here each gives as many holders as it says, with five live instances.
+    Here each gives as many holders as it says, with five live instances, under every name but the recipe's.
     """
     listed = "".join(f"          - {{name: {state}, count: {count}}}\n" for state, count in counts.items())
     text = TEXT.replace(COUNTS, f"        counts:\n{listed}")
@@ -646,7 +646,7 @@ def test_a_built_in_model_needs_its_name_alone(name: str):
     cluster = small(f"  - {{name: g, rebalancer: {{mode: USER_DEFINED, class: hrw}}, stateModel: {{name: {name}}}}}\n")
     (resource,) = cluster.resources
     assert (resource.model, resource.locks, resource.replicas) == (BUILT_IN[name], 1, 1)
-    assert (resource.rebalancer, resource.java_class) == ("hrw", "")
+    assert resource.rebalancer == "hrw"
     assert (cluster.instances, cluster.allows_joining) == ((), False)
 
 

@@ -39,8 +39,8 @@ def hx_golden() -> Cluster:
     """The cluster of the golden trees: the recipe's, with another name and class."""
     model = lock_unlock()
     resource = Resource(
-        name="lock-group", locks=12, replicas=1, mode=RebalanceMode.USER_DEFINED, rebalancer="mod",
-        model=replace(model, counts={"LOCKED": "1", "RELEASED": "-1", "DROPPED": "-1"}), java_class=GOLDENS_CLASS,
+        name="lock-group", locks=12, replicas=1, mode=RebalanceMode.USER_DEFINED, rebalancer=GOLDENS_CLASS,
+        model=replace(model, counts={"LOCKED": "1", "RELEASED": "-1", "DROPPED": "-1"}),
     )  # fmt: skip
     names = ("localhost_12001", "localhost_12002", "localhost_12003")
     instances = tuple(Instance(name=name, host="localhost", port=int(name[-5:])) for name in names)
@@ -104,7 +104,7 @@ MODEL = "/hx-golden/STATEMODELDEFS/lock-unlock"
             ],
         ),
         (
-            changed(java_class="", rebalancer="sticky"),
+            changed(rebalancer="sticky"),
             [f"{IDEAL}: REBALANCER_CLASS_NAME: the file says sticky, the cluster has {GOLDENS_CLASS}"],
         ),
         (
@@ -218,16 +218,14 @@ def clusters(draw: st.DrawFn) -> Cluster:
     for name in sorted(draw(st.sets(NAMES, min_size=1, max_size=3))):
         model = draw(models())
         model = by_name.setdefault(model.name, model)
-        is_recipes = draw(st.booleans())
         resources.append(
             Resource(
                 name=name,
                 locks=draw(st.integers(1, 25)),
                 replicas=draw(st.integers(1, 9)),
                 mode=draw(st.sampled_from(RebalanceMode)),
-                rebalancer="mod" if is_recipes else draw(st.sampled_from(("sticky", "hrw", "m:f"))),
+                rebalancer=draw(st.sampled_from(("mod", "sticky", "hrw", "m:f", RECIPES_CLASS))),
                 model=model,
-                java_class=RECIPES_CLASS if is_recipes else "",
             )
         )
     instances = tuple(

@@ -7,10 +7,21 @@ from typing import Any
 
 import pytest
 
-from lockref.helix.pipeline import AlarmKind, Replica, Semantics, ThrottleRule, decide, throttle
-from lockref.helix.rebalancers import Assignment, Question, mod, sticky
+from lockref.helix.cluster.declared import lock_names
+from lockref.helix.pipeline import (
+    AlarmKind,
+    LockGroup,
+    Replica,
+    Semantics,
+    Snapshot,
+    ThrottleRule,
+    decide,
+    throttle,
+)
+from lockref.helix.rebalancers import RECIPES_CLASS, Assignment, Question, Rebalancer, load, mod, sticky
 from lockref.helix.records.messages import Message
-from tests.unit.helix.pipeline_driver import Driven, loads
+from lockref.helix.state_model import BUILT_IN, StateModel
+from tests.unit.helix.pipeline_driver import Driven, loads, lock_unlock
 
 A, B, C = "localhost_12001", "localhost_12002", "localhost_12003"
 
@@ -221,6 +232,54 @@ def test_unreachable_states_are_told():
     cluster.replicas = {"lock-group_0": {A: Replica("MASTER")}}
     assert cluster.settle() == {}
     assert [alarm.kind for alarm in cluster.alarms] == [AlarmKind.NO_WAY]
+
+
+RECIPES = load(RECIPES_CLASS)
+
+
+def under(rule: Rebalancer, model: StateModel, replicas: int) -> tuple[int, list[AlarmKind]]:
+    """How many locks of twelve the rule gives to three live instances, and the alarms of the run that decides it."""
+    names = lock_names("lock-group", 12)
+    group = LockGroup(name="lock-group", locks=names, replicas=replicas, model=model)
+    snapshot = Snapshot(groups=(group,), live={A: "1", B: "2", C: "3"})
+    decision = decide(snapshot, {"lock-group": rule})
+    assert bool(decision.messages) == any(decision.wanted.values())
+    return sum(map(bool, decision.wanted.values())), [alarm.kind for alarm in decision.alarms]
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("count", ["R", "N"])
+def test_a_count_that_is_no_number_is_an_empty_table_under_the_recipes_name(count: str, semantics: Semantics):
+    """Section 1, step 2: an error, and nobody is granted anything. `mod` reads N and R, and is another name."""
+    assert under(RECIPES, lock_unlock(count), 1) == (0, [AlarmKind.NOTHING_ASSIGNED])
+    assert under(mod, lock_unlock(count), 1) == (12, [])
+    cluster = Driven(RECIPES, semantics, holders=count, live={A: "1", B: "2", C: "3"})
+    decision = cluster.decide()
+    assert (decision.messages, decision.wanted) == ((), {})
+    (alarm,) = decision.alarms
+    assert f"does not have a valid count: '{count}' is no number" in alarm.text
+
+
+@pytest.mark.parametrize(
+    ("model", "replicas", "granted"), [("OnlineOffline", 1, 0), ("MasterSlave", 3, 12), ("LeaderStandby", 3, 12)]
+)
+def test_a_built_in_model_under_the_recipes_name(model: str, replicas: int, granted: int):
+    """The count of ONLINE is R, which is no number; those of MASTER and LEADER are 1, whatever the replicas are."""
+    alarms = [] if granted else [AlarmKind.NOTHING_ASSIGNED]
+    assert under(RECIPES, BUILT_IN[model], replicas) == (granted, alarms)
+    assert under(mod, BUILT_IN[model], replicas) == (12, [])
+
+
+@pytest.mark.parametrize(
+    ("semantics", "stay"), [(Semantics.OURS, 0), (Semantics.V0_7_1, 0), (Semantics.CURRENT, 12), (Semantics.FIRST, 12)]
+)
+def test_an_empty_table_is_an_answer_and_no_failure(semantics: Semantics, stay: int):
+    """Whoever holds is told to drop, as 0.7.1 does, also where a failing rule leaves every holder alone (Z4)."""
+    cluster = recipe(semantics)
+    cluster.rebalancer, cluster.holders = RECIPES, "R"
+    drops = cluster.decide().messages
+    assert {each.target for each in drops} <= {"DROPPED"}
+    assert len(drops) == 12 - stay
 
 
 def test_fewer_instances_than_holders_are_told():

@@ -14,14 +14,20 @@ import org.apache.helix.model.IdealState;
 import org.apache.helix.model.Partition;
 import org.apache.helix.model.Resource;
 import org.apache.helix.model.ResourceAssignment;
+import org.apache.helix.model.StateModelDefinition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * The recipe's rule, under the recipe's class name: the lock at index i of the sorted names goes to live instance i mod n.
+ * The recipe's rule, under the recipe's class name: the lock at index i of the sorted names goes to live instances i mod n
+ * and following, as many as the count of the first state says.
  *
  * <p>The recipe is written for Helix 0.7 and takes the live instances in the order of a map. Here the order is told.
  */
 public final class LockManagerRebalancer
         implements Rebalancer<ResourceControllerDataProvider>, MappingCalculator<ResourceControllerDataProvider> {
+    private static final Logger LOG = LoggerFactory.getLogger(LockManagerRebalancer.class);
+
     /** True: the live instances from the last name to the first, as the recipe's README has them. */
     public static volatile boolean isDescending;
 
@@ -47,14 +53,23 @@ public final class LockManagerRebalancer
         Collections.sort(live, isDescending ? Collections.reverseOrder() : null);
         List<String> locks = new ArrayList<>(ideal.getPartitionSet());
         Collections.sort(locks);
-        String top = cluster.getStateModelDef(ideal.getStateModelDefRef()).getStatesPriorityList().get(0);
         ResourceAssignment assignment = new ResourceAssignment(resource.getResourceName());
+        StateModelDefinition model = cluster.getStateModelDef(ideal.getStateModelDefRef());
+        String top = model.getStatesPriorityList().get(0);
+        int holders;
+        try {
+            holders = Integer.parseInt(model.getNumInstancesPerState(top));
+        } catch (NumberFormatException error) {
+            LOG.error("Invalid state model definition. The lock state does not have a valid count");
+            return assignment;
+        }
         for (int index = 0; index < locks.size(); index++) {
-            Map<String, String> holder = new HashMap<>();
-            if (!live.isEmpty()) {
-                holder.put(live.get(index % live.size()), top);
+            Map<String, String> replicas = new HashMap<>();
+            // The recipe divides by zero where nobody lives (Z3).
+            for (int place = index; place < index + holders && !live.isEmpty(); place++) {
+                replicas.put(live.get(place % live.size()), top);
             }
-            assignment.addReplicaMap(new Partition(locks.get(index)), holder);
+            assignment.addReplicaMap(new Partition(locks.get(index)), replicas);
         }
         return assignment;
     }
