@@ -119,6 +119,7 @@ class Acquisition(Generic[R]):
             self.trouble = "the lock object could not be read"
             return None
         base = self.base
+        # A live base may have been renewed meanwhile, with its owner and token: such a record is newer, not older.
         is_past = base is not None and base.is_released and self.rules.is_past(stored.record, base)
         if self.attempts and found.sight in (Sight.OTHER, Sight.ABSENT) and stored.version != expected and not is_past:
             # The state that we wrote on has been replaced, and not by us: our write cannot land any more.

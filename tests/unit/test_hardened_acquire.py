@@ -203,3 +203,21 @@ def test_object_deleted_between_look_and_write_is_created(rig):
     rig.store.before = lambda name: MemoryStore.delete(rig.store, KEY) if name == "replace" else None
     assert rig.lock.try_lock()
     assert rig.store.log == ["read", "replace", "create"]
+
+
+def test_a_lapsed_holder_that_renews_before_our_write_has_the_lock(rig):
+    """S7, A8: its record has the owner and the token of the lapsed one, and is newer. Our write can land no more.
+
+    The same record on a released base would be older, a read that lags: only a released one is never renewed.
+    """
+    rig.store.plant(LockFile("slow", 1, expired=False, nonce="x", fence=5, mark=BLOCK))
+    renewed = LockFile("slow", rig.runtime.wall // NS_PER_MS + 10_000, expired=False, nonce="y", fence=5, mark=BLOCK)
+
+    def renews(name: str) -> None:
+        if name == "replace":
+            rig.store.before = None
+            rig.store.plant(renewed)
+
+    rig.store.before = renews
+    assert rig.lock.try_lock() is False
+    assert rig.store.record() == renewed
