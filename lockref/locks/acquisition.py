@@ -118,9 +118,8 @@ class Acquisition(Generic[R]):
         if stored is None:
             self.trouble = "the lock object could not be read"
             return None
-        base = self.base
         # A live base may have been renewed meanwhile, with its owner and token: such a record is newer, not older.
-        is_past = base is not None and base.is_released and self.rules.is_past(stored.record, base)
+        is_past = self.base is not None and self.base.is_released and self.rules.is_past(stored.record, self.base)
         if self.attempts and found.sight in (Sight.OTHER, Sight.ABSENT) and stored.version != expected and not is_past:
             # The state that we wrote on has been replaced, and not by us: our write cannot land any more.
             self.is_unresolved = False
