@@ -16,6 +16,7 @@ import pyarrow as pa
 from lockref.errors import ConfigError
 from lockref.history import batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
+from scenarios import interrupts
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.schema import Scenario
@@ -79,6 +80,8 @@ def run_seeds(
     try:
         outcomes: list[RunOutcome] = []
         for part, is_strict in parts:
+            # A lock that catches everything catches a Ctrl-C, too.
+            interrupts.raise_if_heard()
             with real_world_forbidden(is_strict=is_strict):
                 outcomes += [run_simulated(scenario, spec, seed, plan=plan, substrate=substrate) for seed in part]
             gc.collect(0)

@@ -14,14 +14,17 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lockref.errors import BackendUnavailable, ConfigError
 from scenarios.supervised import ending_of
-from scenarios.worlds.processes.orphans import end_with_parent
+from scenarios.worlds.processes.beat import LOOK_EVERY_S, SIZE, Beat, BeatWatch, show
+from scenarios.worlds.processes.orphans import end_with_parent, parent_of_workers
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
@@ -58,35 +61,85 @@ class Processes:
         self._count = count
 
     def map(self, work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Generator[Answer, None, None]:
-        """See `Executor`. Raises BackendUnavailable, with how it ended, if a worker process dies."""
+        """See `Executor`. Raises BackendUnavailable if a worker process dies, with how it ended, or hangs, with where.
+
+        Whoever wants no more answers (Ctrl-C, a closed iterator) does not wait for pieces that are under way: their
+        workers are killed.
+        """
         # Spawned, not forked: the caller may have threads (Spark starts in one).
         context = multiprocessing.get_context("spawn")
         waiting = iter(pieces)
-        before = set(multiprocessing.active_children())
-        workers: list[BaseProcess] = []
+        watch = _Workers(context, self._count)
+        is_done = False
         try:
-            with ProcessPoolExecutor(self._count, mp_context=context, initializer=_begin_worker) as pool:
+            with ProcessPoolExecutor(
+                self._count, mp_context=context, initializer=_begin_worker, initargs=watch.told
+            ) as pool:
                 try:
                     begun: deque[Future[Answer]] = deque()
                     for piece in itertools.islice(waiting, self._count * AHEAD):
                         begun.append(pool.submit(work, piece))
-                    workers = [process for process in multiprocessing.active_children() if process not in before]
                     while begun:
-                        yield begun.popleft().result()
+                        yield watch.answer(begun.popleft())
                         for piece in itertools.islice(waiting, self._count * AHEAD - len(begun)):
                             begun.append(pool.submit(work, piece))
+                    is_done = True
                 except BrokenProcessPool:
                     # The pool has reaped its processes then, so all of them have an exit code.
                     pool.shutdown(wait=True)
                     raise
                 finally:
                     pool.shutdown(wait=False, cancel_futures=True)
+                    if not is_done:
+                        # Leaving the pool waits for its workers, and they hear no signal.
+                        watch.kill()
         except BrokenProcessPool as error:
             raise BackendUnavailable(
-                f"a simulating process {_ending_among(workers)} before it had an answer; did the lock under test end "
-                "it, or something outside kill it? A provider that was made in code must be importable there: name it "
-                "as 'module:Class', or run with one process"
+                f"a simulating process {_ending_among(watch.started)} before it had an answer; did the lock under test "
+                "end it, or something outside kill it? A provider that was made in code must be importable there: name "
+                "it as 'module:Class', or run with one process"
             ) from error
+        finally:
+            watch.close()
+
+
+class _Workers:
+    """The workers of one pool, and the beat of each."""
+
+    def __init__(self, context: SpawnContext, count: int) -> None:
+        self._before = set(multiprocessing.active_children())
+        self.started: list[BaseProcess] = []
+        memory = context.RawArray("B", count * SIZE)
+        self._words, words = context.Pipe(duplex=False)
+        self._words_there = words
+        self.told = (memory, context.Value("i", 0), words, parent_of_workers())
+        self._beats = [BeatWatch(memory, slot) for slot in range(count)]
+
+    def answer(self, begun: Future[Answer]) -> Answer:
+        """The answer of a piece. Raises BackendUnavailable if a worker hangs in C code."""
+        self._look()
+        while not wait([begun], LOOK_EVERY_S).done:
+            for beats in self._beats:
+                if stuck := beats.stuck():
+                    place = beats.where(self._words.fileno())
+                    raise BackendUnavailable(
+                        f"{stuck}{place}, where nothing can interrupt it; its process was ended without a verdict"
+                    )
+        return begun.result()
+
+    def _look(self) -> None:
+        if not self.started:
+            self.started = [each for each in multiprocessing.active_children() if each not in self._before]
+
+    def kill(self) -> None:
+        """End all of them now."""
+        self._look()
+        for worker in self.started:
+            worker.kill()
+
+    def close(self) -> None:
+        self._words.close()
+        self._words_there.close()
 
 
 def _ending_among(workers: Sequence[BaseProcess]) -> str:
@@ -109,12 +162,26 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _begin_worker() -> None:
+def _begin_worker(memory: Any, begun: Any, words: Connection, parent: int | None) -> None:
     """A worker ends with its parent, and by nothing else.
+
+    memory: shared, a beat for each worker. begun: how many have begun. words: where to say what hangs. parent: see
+    `end_with_parent`.
 
     A signal to the whole group (Ctrl-C, `timeout`, a CI runner) is for the parent to answer. A worker that died of it
     in the middle of a result would leave the parent reading for ever.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    end_with_parent()
+    end_with_parent(parent)
+    with begun.get_lock():
+        slot = begun.value
+        begun.value += 1
+    mine = Beat(memory, slot)
+    mine.answers_where(words.fileno())
+    _kept.append(words)
+    show(mine)
+
+
+_kept: list[Connection] = []
+"""Open as long as the process: a connection that nobody names is closed."""

@@ -6,19 +6,29 @@ process watches the command: before the command ends in order, it tells its exit
 not, the parent says what ended, and exits 5.
 
 The command has a process group of its own, so a Ctrl-C at the terminal reaches the parent alone, which passes it on.
-Each signal thus arrives once, however it was sent. If the parent is killed, the command ends at once with it.
+Each signal thus arrives once, however it was sent. The second one ends the command and its workers at once, whatever
+they do. If the parent is killed, the command ends at once with it; where a system has no signal for that (macOS), a
+thread sees to it, which a lock that hangs in C code can hold up.
+
+A lock that hangs in C code lets no line of Python run in its process. The parent sees that
+(`scenarios.worlds.processes.beat`), says which run and which line hang, and ends the command.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import select
 import signal
 import sys
+import time  # noqa: TID251 - this process waits for a real one, beside every world
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
 from lockref.errors import INTERRUPTED, BackendUnavailable
+from scenarios.worlds.processes import beat
+from scenarios.worlds.processes.parent_death import die_with_parent
 
 _PASSED_ON = tuple(
     number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
@@ -26,12 +36,27 @@ _PASSED_ON = tuple(
 # A simulation bars the way out of the process for everybody else.
 _end_process = os._exit
 
+_ENDING_S = 0.02
+"""How often to ask whether a child has ended that has told its exit code, or can tell none any more."""
+
+LEAVING_S = 10
+"""How long a child has to end after it told its exit code. What a lock left behind (`atexit`) may hold it up."""
+
+SAME_S = 0.2
+"""A signal that comes again within so many seconds is the same order: `timeout` and others send it to the process and
+to its group."""
+
 _answer_pipe: int | None = None
 
 
-def supervised(work: Callable[[], int]) -> int:
-    """Run `work` in a child process; its exit code, or 5 with a line on standard error if it ended without one.
+def _say(message: str) -> None:
+    sys.stderr.write(f"lockref: {message}\n")
 
+
+def supervised(work: Callable[[], int], say: Callable[[str], None] = _say) -> int:
+    """Run `work` in a child process; its exit code, or 5 with a line on standard error if it ended without one or hung.
+
+    say: prints such a line.
     Returns in both processes, and both exit with what it returns. Where a system has no fork, `work` runs here. To be
     called by a process that has one thread.
     """
@@ -41,16 +66,25 @@ def supervised(work: Callable[[], int]) -> int:
     sys.stderr.flush()
     answer_here, answer_there = os.pipe()
     alive_there, alive_here = os.pipe()
+    words_here, words_there = os.pipe()
+    beats = mmap.mmap(-1, beat.SIZE)
+    parent = os.getpid()
     # A signal between the fork and the first handler must not end the parent alone.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     child = os.fork()
     if child:
         os.close(answer_there)
         os.close(alive_there)
-        return _watch(child, answer_here, mask)
+        os.close(words_there)
+        return _Watch(child, answer_here, beat.BeatWatch(beats), words_here, say).until_the_end(mask)
     os.setpgid(0, 0)
+    die_with_parent(parent)
     os.close(answer_here)
     os.close(alive_here)
+    os.close(words_here)
+    shown = beat.Beat(beats)
+    shown.answers_where(words_there)
+    beat.show(shown)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return _work(work, answer_there, alive_there)
 
@@ -90,48 +124,95 @@ def _work(work: Callable[[], int], answer: int, alive: int) -> int:
     return code
 
 
-def _watch(child: int, answer: int, mask: set[int | signal.Signals]) -> int:
-    """The parent's side: pass signals on until the child has ended; the exit code."""
-    was_told_to_end = False
+class _Watch:
+    """The parent's side: pass signals on and look at the beats until the child has ended."""
 
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        nonlocal was_told_to_end
-        was_told_to_end = True
+    def __init__(self, child: int, answer: int, beats: beat.BeatWatch, words: int, say: Callable[[str], None]) -> None:
+        self._child = child
+        self._answer = answer
+        self._beats = beats
+        self._words = words
+        self._say = say
+        self._told_to_end_s: float | None = None
+        self._is_killed = False
+
+    def until_the_end(self, mask: set[int | signal.Signals]) -> int:
+        """The exit code. mask: of signals, to be restored when the handlers stand."""
+        # The child does the same; whichever comes first counts.
+        with suppress(OSError):
+            os.setpgid(self._child, self._child)
+        for number in _PASSED_ON:
+            # What is to be ignored (`nohup`) stays ignored. A Ctrl-C never is: see `interrupts.remembered`.
+            if number == signal.SIGINT or signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self._pass_on)
+        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
+            signal.signal(signal.SIGTSTP, self._stop)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        told, stuck, status = self._await()
+        if self._is_killed:
+            self._say("interrupted; a second signal ended it at once")
+            return INTERRUPTED
+        if told:
+            return told[0]
+        if self._told_to_end_s is not None:
+            self._say("interrupted")
+            return INTERRUPTED
+        if stuck:
+            self._say(stuck)
+        else:
+            self._say(
+                f"the process of the command {ending_of(os.waitstatus_to_exitcode(status))} before it had a verdict; "
+                "did the lock under test end it, or did something outside kill it?"
+            )
+        return BackendUnavailable.exit_code
+
+    def _await(self) -> tuple[bytes, str, int]:
+        """What the child told, what it hung in if it was ended for that, and how it ended."""
+        told, stuck, is_open, looks = b"", "", True, 0
+        while True:
+            if is_open and not told:
+                # Readable when the child tells its exit code, and when nobody can any more.
+                if select.select([self._answer], [], [], beat.LOOK_EVERY_S)[0]:
+                    told = os.read(self._answer, 1)
+                    is_open = bool(told)
+            else:
+                looks += 1
+                time.sleep(_ENDING_S)
+                if told and looks > LEAVING_S / _ENDING_S:
+                    self._kill()
+            ended, status = os.waitpid(self._child, os.WNOHANG)
+            if ended:
+                break
+            if not stuck and (stuck := self._beats.stuck()):
+                place = self._beats.where(self._words)
+                stuck = f"{stuck}{place}, where nothing can interrupt it; the command was ended without a verdict"
+                self._kill()
+        if not told:
+            # Told between the last look and the end; or a process that the command left behind holds the other end.
+            os.set_blocking(self._answer, False)
+            with suppress(BlockingIOError):
+                told = os.read(self._answer, 1)
+        return told, stuck, status
+
+    def _kill(self) -> None:
+        """End the command and all that is in its group."""
         with suppress(ProcessLookupError):
-            os.kill(child, number)
+            os.killpg(self._child, signal.SIGKILL)
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
+    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
+        now_s = time.monotonic()
+        if self._told_to_end_s is None:
+            self._told_to_end_s = now_s
+            with suppress(ProcessLookupError):
+                os.kill(self._child, number)
+        elif now_s - self._told_to_end_s > SAME_S:
+            self._is_killed = True
+            self._kill()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
         """Ctrl-Z stops the command, too. It goes on when the shell lets the parent go on."""
         with suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGSTOP)
+            os.killpg(self._child, signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
         with suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGCONT)
-
-    # The child does the same; whichever comes first counts.
-    with suppress(OSError):
-        os.setpgid(child, child)
-    for number in _PASSED_ON:
-        # What is to be ignored (`nohup`) stays ignored. A Ctrl-C never is: see `interrupts.remembered`.
-        if number == signal.SIGINT or signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, pass_on)
-    if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
-        signal.signal(signal.SIGTSTP, stop)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    _, status = os.waitpid(child, 0)
-    os.set_blocking(answer, False)
-    try:
-        told = os.read(answer, 1)
-    except BlockingIOError:
-        # A process that the command left behind holds the other end.
-        told = b""
-    if told:
-        return told[0]
-    if was_told_to_end:
-        sys.stderr.write("lockref: interrupted\n")
-        return INTERRUPTED
-    sys.stderr.write(
-        f"lockref: the process of the command {ending_of(os.waitstatus_to_exitcode(status))} before it had a verdict; "
-        "did the lock under test end it, or did something outside kill it?\n"
-    )
-    return BackendUnavailable.exit_code
+            os.killpg(self._child, signal.SIGCONT)

@@ -109,6 +109,10 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+def _say(message: str) -> None:
+    _fail(message, BackendUnavailable.exit_code)
+
+
 def _defect(error: Exception) -> int:
     if interrupts.was_heard():
         # What breaks after a signal (a JVM that the same Ctrl-C ended, a closed pipe) is a consequence of it.
@@ -150,4 +154,4 @@ def run(arguments: list[str] | None = None) -> int:
 def main() -> None:
     """The console script. A command that runs a stranger's lock in its own process is watched from outside."""
     command = next((word for word in sys.argv[1:] if word in COMMANDS), "")
-    sys.exit(supervised(run) if command in _RUN_LOCKS else run())
+    sys.exit(supervised(run, _say) if command in _RUN_LOCKS else run())

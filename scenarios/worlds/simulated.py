@@ -325,7 +325,7 @@ def run_simulated(
         horizon_ns = _horizon_ns(scenario, drawn, plan)
         is_cut_off = _run(world, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
     finally:
-        world.close()
+        _close(world, provider, where)
     row = {
         **drawn.run_row(scenario, provider, clients=scenario.clients, lock=laboratory.settings.key),
         "run": seed,
@@ -358,7 +358,7 @@ def _run(world: World, provider: ProviderSpec, where: str, *, until_ns: int, lin
     """
     try:
         # Standard output is the command's own.
-        with ends_stuck_steps(world.kernel, provider.name), redirect_stdout(sys.stderr):
+        with ends_stuck_steps(world.kernel, provider.name, where), redirect_stdout(sys.stderr):
             world.run(until_ns, linger_ns=linger_ns)
     except BudgetExceeded as error:
         if world.kernel.stands_still:
@@ -386,6 +386,21 @@ def _run(world: World, provider: ProviderSpec, where: str, *, until_ns: int, lin
             raise
         raise attributed(error, provider, where) from error
     return False
+
+
+def _close(world: World, provider: ProviderSpec, where: str) -> None:
+    """Unwind what is left. Errors: ConfigError for a lock that goes on without an end while it is unwound."""
+    try:
+        with ends_stuck_steps(world.kernel, provider.name, where), redirect_stdout(sys.stderr):
+            world.close()
+    except StuckError as error:
+        # Collected as garbage, its other tasks would be unwound once more, where nobody watches.
+        _abandoned.append(world)
+        raise ConfigError(f"{error} ({where})") from error
+
+
+_abandoned: list[World] = []
+"""Worlds that could not be unwound, until the process ends."""
 
 
 def _horizon_ns(scenario: Scenario, drawn: DrawnScenario, plan: FaultPlan) -> int:

@@ -40,6 +40,7 @@ from scenarios.workloads.delta.writer import Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, Protected, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.latency import LatentChannel
+from scenarios.worlds.processes import beat
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings
 from sim.kernel.streams import Stream, stream
 from sim.machine.nodes import PROCESSES_PER_NODE
@@ -112,7 +113,11 @@ class ClientThreads:
         """Start every client and wait until all stand at the barrier."""
         for name in self.job.names:
             self._tasks[name] = self.runtime.spawn(lambda name=name: self._run(name), name="main")  # type: ignore[misc]
-        if not self._ready.wait(START_TIMEOUT_NS):
+        ready_ns = self.runtime.monotonic_ns() + START_TIMEOUT_NS
+        with beat.under_way(f"provider {self.job.spec.name!r}, {self.job.scenario.name}"):
+            while not (is_ready := self._ready.wait(LOOK_NS)) and self.runtime.monotonic_ns() < ready_ns:
+                beat.beat()
+        if not is_ready:
             raise BackendUnavailable(
                 f"{len(self.job.names) - self._waiting} of {len(self.job.names)} clients were not ready after "
                 f"{START_TIMEOUT_NS // NS_PER_S} s: does {parse_store_uri(self.job.store_uri)} answer?"
@@ -130,11 +135,14 @@ class ClientThreads:
         raise_if_interrupted: asked every second; raises a KeyboardInterrupt that Python dropped.
         """
         deadline_ns = start_ns + self.job.drawn.duration_ns + GRACE_S * NS_PER_S
-        for task in self._tasks.values():
-            left_ns = deadline_ns - self.runtime.monotonic_ns()
-            while left_ns > 0 and not task.join(min(left_ns, LOOK_NS)):
-                raise_if_interrupted()
+        with beat.under_way(f"provider {self.job.spec.name!r}, {self.job.scenario.name}"):
+            for task in self._tasks.values():
                 left_ns = deadline_ns - self.runtime.monotonic_ns()
+                while left_ns > 0 and not task.join(min(left_ns, LOOK_NS)):
+                    # A lock that hangs in C code and keeps the interpreter lets this thread run no more.
+                    beat.beat()
+                    raise_if_interrupted()
+                    left_ns = deadline_ns - self.runtime.monotonic_ns()
         self.raise_failure()
         unfinished = self.unfinished()
         if not unfinished:

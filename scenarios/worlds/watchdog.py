@@ -20,9 +20,10 @@ from types import FrameType
 
 from lockref.errors import ConfigError
 from scenarios.supervised import tell_exit_code
+from scenarios.worlds.processes import beat
 from sim.kernel.kernel import Kernel
 
-TICK_S = 4.0
+TICK_S = beat.BEAT_CPU_S
 """Seconds of processor time between two looks; a step takes microseconds."""
 
 _INTERRUPTS_MAX = 3
@@ -45,8 +46,10 @@ def _place(innermost: FrameType) -> str:
 
 
 @contextmanager
-def ends_stuck_steps(kernel: Kernel, name: str) -> Iterator[None]:
-    """Raise StuckError inside a step that takes longer than two ticks. name: of the lock under test.
+def ends_stuck_steps(kernel: Kernel, name: str, where: str) -> Iterator[None]:
+    """Raise StuckError inside a step that takes longer than two ticks.
+
+    name: of the lock under test. where: scenario and seed, for whoever watches from outside.
 
     Only the main thread can be interrupted; elsewhere this does nothing.
     """
@@ -54,6 +57,7 @@ def ends_stuck_steps(kernel: Kernel, name: str) -> Iterator[None]:
 
     def look(_number: int, frame: FrameType | None) -> None:
         nonlocal seen, interrupts
+        beat.beat()
         # Whoever was interrupted and is ending is not stuck, however little of the processor it gets for that.
         if kernel.events != seen or kernel.current.is_done:
             seen, interrupts = kernel.events, 0
@@ -78,7 +82,8 @@ def ends_stuck_steps(kernel: Kernel, name: str) -> Iterator[None]:
         return
     signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
     try:
-        yield
+        with beat.under_way(f"provider {name!r}, {where}"):
+            yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)

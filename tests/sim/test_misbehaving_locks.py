@@ -260,11 +260,36 @@ class LoopsStubbornly(PlainLock):
         raise caught
 
 
+class LoopsWhenUnwound(PlainLock):
+    """Goes on for ever in the `finally` that the end of the run unwinds."""
+
+    def lock(self, timeout_s: float) -> bool:
+        try:
+            self.runtime.sleep(10**18)
+        finally:
+            while not IS_OVER:
+                pass
+        return False
+
+
+IS_OVER: list[int] = []
+"""Filled when the test is over: what was not unwound by then ends."""
+
+
 @pytest.mark.parametrize("lock", [Loops, LoopsOnASetEvent, LoopsStubbornly])
 def test_a_loop_that_never_waits_is_ended(impatient: None, lock: type) -> None:
     """No budget of events or virtual time is ever reached while one step runs."""
     with pytest.raises(ConfigError, match=r"'n\d/main' has run for .*test_misbehaving_locks.py"):
         run(lock)
+
+
+def test_a_loop_at_the_end_of_a_run_is_ended(impatient: None) -> None:
+    """Unwinding was not watched: a loop in a `finally` hung the command for ever."""
+    try:
+        with pytest.raises(ConfigError, match=r"'n\d/main' has run for .*test_misbehaving_locks.py"):
+            run(LoopsWhenUnwound)
+    finally:
+        IS_OVER.append(1)
 
 
 def test_a_lock_that_catches_every_interrupt_ends_the_process(

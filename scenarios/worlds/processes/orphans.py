@@ -8,7 +8,8 @@ a pipe (on Windows a handle) that closes with the parent. A process that the
 parent has forked besides may hold that pipe open; therefore the number of the
 parent is looked at as well, which changes on Linux and macOS when it dies.
 
-Not PR_SET_PDEATHSIG: that signal comes when the *thread* ends that started the worker.
+A thread cannot end a process that hangs in C code. So a worker that a main thread has started also asks the system for
+its end (`parent_death.py`), where the system has that.
 
 Servers are watched in another way (`scenarios/backends/guard.py`), because they are not ours to change.
 """
@@ -17,26 +18,32 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import threading  # noqa: TID251 - which thread starts a worker decides what the death signal means
 
 from lockref.runtime import ThreadRuntime
+from scenarios.worlds.processes.parent_death import die_with_parent
 
 LOOK_EVERY_S = 1.0
 ORPHANED = 5
 """Exit code of a worker whose parent died; an init may read it, nobody else."""
 
 
-def end_with_parent(farewell: Callable[[], None] | None = None) -> None:
+def parent_of_workers() -> int | None:
+    """For `end_with_parent` in what this thread starts now: the number of this process if this is its main thread."""
+    return os.getpid() if threading.current_thread() is threading.main_thread() else None
+
+
+def end_with_parent(started_by: int | None = None) -> None:
     """From now on this process ends within about a second of its parent, whatever its own threads do.
 
     To be called in the worker: the `initializer` of a `ProcessPoolExecutor`, or
     the first line of a process's target. Does nothing where there is no parent
     that `multiprocessing` knows. For spawned and forked workers, not for those of a fork server.
 
-    farewell: what to save first. It must not wait for anybody; what it raises
-        changes nothing.
+    started_by: what `parent_of_workers` said in the thread that started this process.
     """
+    if started_by is not None:
+        die_with_parent(started_by)
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -44,9 +51,6 @@ def end_with_parent(farewell: Callable[[], None] | None = None) -> None:
     def watch() -> None:
         while parent.is_alive() and os.getppid() == parent.pid:
             parent.join(LOOK_EVERY_S)
-        if farewell is not None:
-            with suppress(Exception):
-                farewell()
         # Not `sys.exit`: that ends a thread, and the others may be waiting for an answer that nobody sends.
         os._exit(ORPHANED)
 

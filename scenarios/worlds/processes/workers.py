@@ -25,7 +25,7 @@ from scenarios.supervised import ending_of
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS
 from scenarios.worlds.host_watch import HostWatch
 from scenarios.worlds.processes.companions import NodeTask
-from scenarios.worlds.processes.orphans import end_with_parent
+from scenarios.worlds.processes.orphans import end_with_parent, parent_of_workers
 from scenarios.worlds.threads import GRACE_S, LOOK_NS, START_TIMEOUT_NS, ClientThreads, Job
 
 STDERR_LINES = 3
@@ -57,7 +57,7 @@ class _PipeChannel:
         """The worker's end closes the pipe."""
 
 
-def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Connection) -> None:
+def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Connection, parent: int | None) -> None:
     """A worker process: gather, report ready, wait for the start, run, say who had not finished.
 
     The process of a node runs until it is told that the clients have ended. What it records is in the spool at once,
@@ -69,7 +69,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     with _stderr_file(spool, part).open("ab", buffering=0) as words:
         os.dup2(words.fileno(), sys.stderr.fileno())
     faulthandler.enable()
-    end_with_parent()
+    end_with_parent(parent)
     runtime = ThreadRuntime()
     recorder = SpoolRecorder(spool, part)
     host = HostWatch(runtime)
@@ -215,7 +215,7 @@ class Workers:
         resource, resource_there = context.Pipe()
         process = context.Process(
             target=_worker,
-            args=(job, self._spool, number, control_there, resource_there),
+            args=(job, self._spool, number, control_there, resource_there, parent_of_workers()),
             name=f"lockref-{number}",
             daemon=True,
         )

@@ -1,0 +1,30 @@
+"""Linux ends a process with its parent, whatever that process is doing: also inside C code that does not return.
+
+The signal comes when the *thread* ends that started the process, so it is right only for what a main thread started, or
+a process with a single thread. Other systems have nothing like it: there a thread or a pipe must do (`orphans.py`), and
+a process that hangs in C code outlives a parent that is killed.
+
+With nothing but the standard library: scripts that run apart from this project import it, too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int | None = None) -> None:
+    """From now on SIGKILL ends this process when its parent ends. Does nothing where the system has no such thing.
+
+    parent: the number of the parent, where it may have ended already; this process then ends at once.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent is not None and os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
