@@ -160,7 +160,7 @@ def _without_late_host(judgement: Judgement, case: Case) -> Judgement:
 
 def _judge(case: Case) -> Judgement:
     truth, operations = case.truth, case.operations
-    revived = find_revivals(truth, operations, case.call_of_grant)
+    revived = find_revivals(truth, case.call_of_grant)
     unreadable = [(~truth.is_readable, UNREADABLE)]
     # Hole: a write replaced a state that no write on record had made. Nobody knows then who had held the lock before,
     # under which token, who gave it back, and which denials were right.

@@ -26,7 +26,7 @@ from reports.checks.facts.columns import Events, Flags, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
-from reports.checks.facts.sources.grants import END_DELETED, END_TAKEN_OVER, RELEASED, given_back
+from reports.checks.facts.sources.grants import END_RELEASED, END_TAKEN_OVER, RELEASED, given_back
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.disturbances import (
     FAULT_SITUATIONS,
@@ -134,7 +134,7 @@ def reach_table(case: Case) -> pa.Table:
         "release": np.concatenate(
             (
                 changes.run[(changes.state == RELEASED) & truth.is_readable[changes.run]],
-                grants.run[(grants.end_kind == END_DELETED) & given_back(grants)],
+                grants.run[(grants.end_kind != END_RELEASED) & given_back(grants)],
                 _releases_in_calls(case),
             )
         ),
@@ -372,10 +372,11 @@ def _lost_replies(events: Events, truth: Truth) -> dict[Op, Ints]:
     unheard &= changes.sent_row >= 0
     op = events.numbers("op")[np.maximum(changes.sent_row, 0)]
     lost = {which: changes.run[unheard & (op == which)] for which in (Op.ACQUIRE, Op.RELEASE, Op.RENEW)}
-    # To delete the record of one's own grant is to release, too.
+    # To delete the record of one's own grant, or to write another's name into it, is to release, too.
     grants = truth.grants
-    deleted = grants.end[(grants.end_kind == END_DELETED) & given_back(grants)]
-    lost[Op.RELEASE] = np.concatenate((lost[Op.RELEASE], changes.run[deleted[unheard[deleted]]]))
+    ended = grants.end[(grants.end_kind != END_RELEASED) & given_back(grants)]
+    ended = ended[unheard[ended] & (op[ended] != Op.RELEASE)]
+    lost[Op.RELEASE] = np.concatenate((lost[Op.RELEASE], changes.run[ended]))
     return lost
 
 

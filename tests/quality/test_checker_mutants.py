@@ -34,6 +34,7 @@ from tests.unit import (
     test_checks_situations,
     test_checks_summary,
     test_checks_unasked,
+    test_checks_writes_in_calls,
 )
 
 SUITES = (
@@ -51,6 +52,7 @@ SUITES = (
     test_checks_loss_notice,
     test_checks_unasked,
     test_checks_on_the_wire,
+    test_checks_writes_in_calls,
 )
 
 ABOUT = {
@@ -69,6 +71,9 @@ ABOUT = {
     "facts.effects": (test_checks_on_the_wire,),
     "facts.waits": (test_checks_on_the_wire,),
     "facts.operations": (test_checks_grant_sources,),
+    "facts.sources.open_calls": (test_checks_writes_in_calls, test_checks_safety_core),
+    "facts.sources.record_chain": (test_checks_writes_in_calls, test_checks_safety_core),
+    "clauses.tokens": (test_checks_writes_in_calls, test_checks_safety_core),
     "facts.sources.protocols": (test_checks_grant_sources,),
     "facts.sources.sessions": (test_checks_grant_sources,),
     "facts.sources.truth": (test_checks_unasked,),
@@ -123,7 +128,15 @@ JUDGE_MUTANTS = [
     ("clauses.takeover", "is_beyond_clocks = at < end - drift - allowance", "is_beyond_clocks = at <= end - drift - allowance"),  # noqa: E501
     ("clauses.takeover", "& (at < end - allowance)", "& (at <= end - allowance)"),
     ("clauses.takeover", "(own_clock < stamp)", "(own_clock > stamp)"),
-    ("clauses.ownership", "started > finished", "started >= finished"),
+    ("facts.sources.open_calls", "begun > ended", "begun >= ended"),
+    ("facts.sources.open_calls", " & (entered <= left)", ""),
+    ("facts.sources.open_calls", "serves_another = calls_nothing & ", "serves_another = "),
+    ("facts.sources.record_chain", "(token[here] > token[here - 1])", "(token[here] != token[here - 1])"),
+    ("facts.sources.record_chain", "(events.integers(\"at_ns\")[sent] < until)", "True"),
+    ("facts.sources.record_chain", "(stamp <= wall)", "(stamp <= wall + 50)"),
+    ("facts.sources.record_chain", "(version != NO_TEXT) & (writes.sent_row", "(writes.sent_row"),
+    ("facts.sources.record_chain", " & (nodes[back] != giver)", ""),
+    ("clauses.tokens", "np.maximum(renewed, grants.token)", "grants.token"),
     ("clauses.ownership", "(is_early | ~chain.is_conditional[here])", "is_early"),
     ("clauses.ownership", "(is_early | ~chain.is_conditional[here])", "~chain.is_conditional[here]"),
     ("clauses.ownership", "foul = chain.is_renewal[here] & ~same_node", "foul = chain.is_renewal[here] & same_node"),

@@ -27,6 +27,19 @@ def test_each_way_to_end_is_counted_once():
     assert told(h) == "grants ended: 1 released, 1 lapsed, 1 deleted, 1 replaced; 1 held at the end; longest gap 7 ns"
 
 
+def test_a_grant_that_its_holder_gave_to_a_waiter_was_released():
+    """Nobody waited for its validity, so it neither lapsed nor was replaced; and the run has a release (L3)."""
+    h = timed(end_ns=200)
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=20)
+    waiting = h.call("n2", Op.ACQUIRE, 3)
+    request = h.call("n1", Op.RELEASE, 5)
+    made = h.write("n1", Op.ACQUIRE, sent=6, owner="owner-n2", valid_until=106)
+    h.returns("n1", Op.RELEASE, 7, request, Outcome.APPLIED)
+    h.returns("n2", Op.ACQUIRE, 9, waiting, Outcome.APPLIED, owner="owner-n2", version=made)
+    assert told(h).startswith("grants ended: 1 released, 1 lapsed;")
+    assert {row["situation"]: row["count"] for row in h.judged().reach.to_pylist()}["release"] == 1
+
+
 def test_a_lock_that_nobody_gets_back_has_a_gap_to_the_last_answer():
     """A dead holder's grant lapsed, and a client asked in vain until the end."""
     h = timed(end_ns=400)

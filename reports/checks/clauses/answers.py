@@ -30,6 +30,7 @@ import numpy as np
 from lockref.errors import HistoryUnreadable
 from lockref.words import ABSENT, Kind, Outcome
 from reports.checks.clauses.denials import Excuses
+from reports.checks.clauses.tokens import last_tokens
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.operations import Operations, holding_task, tenure_of_release, told_call
@@ -210,12 +211,16 @@ def check_answers(
 
 
 def _is_wrong_token(truth: Truth, operations: Operations, which: Ints, token: Ints) -> Flags:
-    """Per operation of `which`: this token is not the one in the record of its grant. A missing one is not wrong."""
+    """Per operation of `which`: this token is in no record of its grant. A missing one is not wrong.
+
+    Where each write raises the token, a grant has several.
+    """
     if len(truth.grants.first) == 0:
         return np.zeros(len(which), dtype=np.bool_)
     grant = operations.grant[which]
     recorded = truth.grants.token[np.maximum(grant, 0)]
-    wrong: Flags = (grant >= 0) & (token != ABSENT) & (recorded != ABSENT) & (token != recorded)
+    last = last_tokens(truth)[np.maximum(grant, 0)]
+    wrong: Flags = (grant >= 0) & (token != ABSENT) & (recorded != ABSENT) & ((token < recorded) | (token > last))
     return wrong
 
 

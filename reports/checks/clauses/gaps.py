@@ -24,7 +24,7 @@ from reports.checks.facts.clocks import FOREVER, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.reentrancy import are_inner, grant_left
 from reports.checks.facts.segments import is_first, renumber
-from reports.checks.facts.sources.grants import DELETED, END_DELETED, END_RELEASED, LIVE, RELEASED
+from reports.checks.facts.sources.grants import DELETED, FREED, LIVE, RELEASED
 from reports.checks.facts.taken_anew import entered_row
 from reports.checks.facts.waits import Waits, allowances_ns, told_wait, waited_text
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
@@ -121,7 +121,7 @@ class _Gaps:
         groups, at = np.unique(waits.group, return_index=True)
         first_run = waits.run[at]
         count = len(grants.first)
-        released = (grants.end_kind == END_RELEASED) | (grants.end_kind == END_DELETED)
+        released = np.isin(grants.end_kind, FREED)
         drift, allowance = bounds.drift_ns[grants.run], bounds.validity_ns[grants.run]
         valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
         span = np.where(valid >= FOREVER, 0, valid - grants.begin_lo_ns)

@@ -29,7 +29,7 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.operations import told_call
-from reports.checks.facts.sources.grants import END_DELETED, END_RELEASED
+from reports.checks.facts.sources.grants import FREED
 from reports.checks.facts.taken_anew import taken_anew_ns
 from reports.checks.facts.waits import Waits, find_waits, told_wait, waited_text
 from reports.checks.rulings import UNRECORDED, Ruling, Violations
@@ -102,10 +102,10 @@ def _had_crash(case: Case) -> Flags:
 
 
 def _had_release(case: Case) -> Flags:
-    """Per run: a grant was released or its record deleted, so that L3 can be asked."""
+    """Per run: a grant was given back or its record deleted, so that L3 can be asked."""
     found = np.zeros(case.runs.count, dtype=np.bool_)
     grants = case.truth.grants
-    found[grants.run[(grants.end_kind == END_RELEASED) | (grants.end_kind == END_DELETED)]] = True
+    found[grants.run[np.isin(grants.end_kind, FREED)]] = True
     return found
 
 

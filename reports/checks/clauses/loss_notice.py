@@ -241,7 +241,8 @@ class _Record:
 
         Reasons are: an answer that showed another's grant, a request of its process without an answer, a fault of the
         process or of its clocks, a clock that differed from true time by half of `span_ns`, an unlock by another task
-        of the process, an acquire inside the tenure that ended in doubt, and the end of the task that locked (H13).
+        of the process, an acquire inside the tenure that ended in doubt, the end of the task that locked (H13), and of
+        a grant that the holder before gave, a clock of that holder that differs from the process's own by as much.
         A 412 alone is none while the grant stands: a copy of the holder's own write, a waiter's note in the record or
         a write of a former grant brings it as well, and a look tells which. Nor is an answer by which nothing landed
         for the moment (409, 429).
@@ -254,6 +255,7 @@ class _Record:
             not disturbances.befell_process(run, node, since_row, until_row)
             and self._nothing_spoke_against(acquire, until_row)
             and self._clocks_agree(since_row, until_row, span_ns // 2)
+            and self._reads_the_givers_stamp(acquire, span_ns // 2)
             and not self._was_shaken_by_a_call(acquire, until_row)
             and not self._may_have_lost_its_task(acquire, until_row)
         )
@@ -310,6 +312,19 @@ class _Record:
             if abs(apart) > bound_ns:
                 return False
         return True
+
+    def _reads_the_givers_stamp(self, acquire: int, bound_ns: int) -> bool:
+        """True unless the holder before gave the grant, with a stamp by a wall clock far from the process's own."""
+        events, truth = self._case.events, self._case.truth
+        first = int(truth.grants.first[self._case.operations.grant[acquire]])
+        if not truth.changes.is_handed_over[first]:
+            return True
+        rows = np.array([truth.changes.sent_row[first], self._case.operations.return_row[acquire]])
+        wall = events.integers("wall_ns")[rows]
+        if bool(np.any(wall == ABSENT)):
+            return True
+        ahead = wall - events.integers("at_ns")[rows]
+        return abs(int(ahead[0]) - int(ahead[1])) <= bound_ns
 
     def _was_shaken_by_a_call(self, acquire: int, until_row: int) -> bool:
         """True if another task of the process unlocked or closed the lock, or a call for it ended in doubt."""

@@ -19,61 +19,30 @@ import numpy as np
 
 from lockref.words import ABSENT, Op, Outcome
 from reports.checks.clauses.takeover import came_early
-from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints
 from reports.checks.facts.operations import Operations
-from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
+from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.sources.grants import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED
+from reports.checks.facts.sources.open_calls import OpenCalls
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
 
 
-def sent_in_acquire(truth: Truth, operations: Operations) -> Flags:
+def sent_in_acquire(truth: Truth) -> Flags:
     """Per grant: its write was sent while some acquire call of its node was open.
 
-    True where it cannot be known: no request on record, or no calls at all. A
-    client that calls again has ended its earlier call, crashed or not.
+    True where it cannot be known: no request on record, or no calls at all.
     """
-    grants, events = truth.grants, truth.events
+    grants = truth.grants
     known = np.ones(len(grants.first), dtype=np.bool_)
-    calls = np.flatnonzero(operations.op == Op.ACQUIRE)
     sent = truth.changes.sent_row[grants.first]
-    if len(calls) == 0 or len(sent) == 0:
-        return known
-    client, _ = renumber(operations.run, operations.node.astype(np.int64), operations.task.astype(np.int64))
-    ended = np.where(operations.return_row >= 0, operations.return_row, FOREVER)
-    order = np.argsort(client, kind="stable")
-    is_next = client[order][1:] == client[order][:-1]
-    following = np.full(len(client), FOREVER, dtype=np.int64)
-    following[order[:-1]] = np.where(is_next, operations.call_row[order[1:]], FOREVER)
-    ended = np.minimum(ended, following)[calls]
-    home, _ = renumber(
-        np.concatenate((grants.run, operations.run[calls])),
-        np.concatenate((grants.node, operations.node[calls])).astype(np.int64),
-    )
-    split = len(grants.first)
-    row = np.maximum(sent, 0)
-    started = count_at_or_before(
-        known_group=home[split:],
-        known_row=operations.call_row[calls],
-        asked_group=home[:split],
-        asked_row=row,
-        row_count=events.count,
-    )
-    over = ended < FOREVER
-    finished = count_at_or_before(
-        known_group=home[split:][over],
-        known_row=ended[over],
-        asked_group=home[:split],
-        asked_row=row,
-        row_count=events.count,
-    )
-    is_called = np.zeros(truth.runs.count, dtype=np.bool_)
-    is_called[operations.run[calls]] = True
-    return np.where((sent >= 0) & is_called[grants.run], started > finished, known)
+    calls = OpenCalls(truth.events)
+    asked = np.flatnonzero((sent >= 0) & calls.are_known(grants.run))
+    known[asked] = calls.are_open(Op.ACQUIRE, sent[asked])
+    return known
 
 
-def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flags:
+def find_revivals(truth: Truth, called_in: Ints) -> Flags:
     """Per grant: it had ended, and came back although nobody asked for it. What an operator overwrote is not counted.
 
     called_in: per grant, the call that sent it (`call_of_grant`).
@@ -89,7 +58,7 @@ def find_revivals(truth: Truth, operations: Operations, called_in: Ints) -> Flag
     previous = np.full(len(same), -1, dtype=np.int64)
     previous[order[1:]] = np.where(same[order][1:] == same[order][:-1], order[:-1], -1)
     assert bool(np.all(previous < np.arange(len(same)))), "what came back was there before"
-    back = np.flatnonzero((called_in < 0) & grants.lapses & (previous >= 0) & ~sent_in_acquire(truth, operations))
+    back = np.flatnonzero((called_in < 0) & grants.lapses & (previous >= 0) & ~sent_in_acquire(truth))
     ended_by = np.maximum(grants.end[previous[back]], 0)
     # A deletion by hand ends a grant like any other (H15); what was overwritten by hand may be anything.
     is_touched_by_hand = (

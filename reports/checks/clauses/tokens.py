@@ -34,8 +34,14 @@ def check_token_order(truth: Truth, operations: Operations, revived: Flags) -> V
     """
     grants, events = truth.grants, truth.events
     numbered = np.flatnonzero((grants.token != ABSENT) & ~revived)
-    token = grants.token[numbered]
-    wrong = np.flatnonzero(below_earlier_maximum(grants.group[numbered], token, or_equal=True))
+    token, top = grants.token[numbered], last_tokens(truth)[numbered]
+    if np.array_equal(token, top):
+        falls = below_earlier_maximum(grants.group[numbered], token, or_equal=True)
+    else:
+        # Where each write raises the token, a grant is two entries: its first token, and its last.
+        both, group = np.stack((token, top), axis=1).reshape(-1), np.repeat(grants.group[numbered], 2)
+        falls = below_earlier_maximum(group, both, or_equal=True)[::2]
+    wrong = np.flatnonzero(falls)
     returned = find_returned_tokens(truth, operations)
     fallen, earlier = _fallen_returns(truth, operations, returned, revived)
 
@@ -46,9 +52,9 @@ def check_token_order(truth: Truth, operations: Operations, revived: Flags) -> V
         grant = int(numbered[position])
         start = int(np.searchsorted(grants.group[numbered], grants.group[grant], side="left"))
         assert start < position, "a token falls only after another one of its lock"
-        highest = int(numbered[start + int(np.argmax(token[start:position]))])
+        highest = int(numbered[start + int(np.argmax(top[start:position]))])
         return {
-            "text": f"token {int(grants.token[grant])} was given after token {int(grants.token[highest])}",
+            "text": f"token {int(grants.token[grant])} was given after token {int(last_tokens(truth)[highest])}",
             "lock": events.text("lock", int(grants.lock[grant])),
             "writes": [truth.describe(which) for which in _told_writes(truth, highest, grant)],
         }
@@ -70,6 +76,13 @@ def _told_writes(truth: Truth, highest: int, grant: int) -> list[int]:
     between = {which for which in (ended, before) if which >= 0 and changes.group[which] == changes.group[new]}
     first = int(grants.first[highest])
     return [first, *sorted(which for which in between if first < which < new), new]
+
+
+def last_tokens(truth: Truth) -> Ints:
+    """Per grant: the token of its last renewal. It is the grant's own, but where each write raises it."""
+    grants = truth.grants
+    renewed: Ints = truth.changes.token[grants.last]
+    return np.where((grants.token != ABSENT) & (renewed != ABSENT), np.maximum(renewed, grants.token), grants.token)
 
 
 def find_returned_tokens(truth: Truth, operations: Operations) -> Ints:

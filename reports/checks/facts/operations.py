@@ -18,7 +18,7 @@ from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
 from reports.checks.facts.commits import calls_of_locks
 from reports.checks.facts.segments import last_at_or_before, renumber
-from reports.checks.facts.sources.grants import ASSIGNED
+from reports.checks.facts.sources.grants import is_given
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.told import CUT_SHORT_WORD, told_row
 
@@ -107,7 +107,9 @@ def _grants_behind(events: Events, truth: Truth, calls: Ints, returns: Ints) -> 
         return np.full(len(calls), -1, dtype=np.int64)
     # In a simulation the APPLIED row itself; in a real run the REPLIED row, which one thread writes before RETURN.
     # A resolved ambiguous write may be known by its REPLIED row only, which also comes before.
-    known_row = changes.row[grants.first]
+    # Who was given the lock by the holder before may read that, and return, before the giver has its answer.
+    given = changes.is_handed_over[grants.first]
+    known_row = np.where(given, changes.sent_row[grants.first], changes.row[grants.first])
     lock, node, owner = (events.codes(name) for name in ("lock", "node", "owner"))
     run = np.concatenate((grants.run, events.run[calls]))
     where = renumber(
@@ -189,29 +191,30 @@ def call_of_grant(truth: Truth, operations: Operations) -> Ints:
     fits = (call >= 0) & (sent >= 0) & (operations.op[which] == Op.ACQUIRE) & (sent < ended)
     found[fits] = call[fits]
     assert bool(np.all(operations.lock[found[fits]] == grants.lock[fits])), "a call asks for one lock"
-    assigned = np.flatnonzero(truth.changes.source[grants.first] == ASSIGNED)
-    if len(assigned):
-        found[assigned] = _calls_at(truth, operations, assigned)
+    given = np.flatnonzero(is_given(truth.changes, grants.first))
+    if len(given):
+        found[given] = _calls_at(truth, operations, given)
     return found
 
 
 def holding_task(truth: Truth, operations: Operations) -> Codes:
-    """Per grant, the task that holds it: the one that sent the write. Of an assigned one: whose call was open."""
+    """Per grant, the task that holds it: the one that sent the write. Of one that was given: whose call was open."""
     grants = truth.grants
-    assigned = truth.changes.source[grants.first] == ASSIGNED
-    if not assigned.any():
+    given = is_given(truth.changes, grants.first)
+    if not given.any():
         return grants.task
     task = grants.task.copy()
     granted = np.flatnonzero(operations.grant >= 0)
-    granted = granted[assigned[operations.grant[granted]]]
+    granted = granted[given[operations.grant[granted]]]
     task[operations.grant[granted]] = operations.task[granted]
     return task
 
 
 def _calls_at(truth: Truth, operations: Operations, which: Ints) -> Ints:
-    """Per assigned grant of `which`: the acquire call of its node for its lock that was open when it began, or -1.
+    """Per given grant of `which`: the acquire call of its node for its lock that was open when it began, or -1.
 
-    The controller wrote the grant, not the task that asked for it. So a call by any task of the node counts.
+    A controller, or the holder before, wrote the grant, not the task that asked for it. So a call by any task of the
+    node counts.
     """
     grants, events = truth.grants, truth.events
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)

@@ -1,8 +1,9 @@
 """How grants ended, and for how long a lock belonged to nobody between two of them.
 
-A grant is *released*, *deleted* (as locks do that release by deleting, and operators), or it *lapsed*: it was replaced
-after its validity, or nobody renewed it to the end of the run. One that was *replaced* earlier was taken by somebody
-who might, such as its own owner, or who might not (S5). The rest is *held* at the end of the run.
+A grant is *released* (freed, or given into another's hands), *deleted* (as locks do that release by deleting, and
+operators), or it *lapsed*: it was replaced after its validity, or nobody renewed it to the end of the run. One that was
+*replaced* earlier was taken by somebody who might, such as its own owner, or who might not (S5). The rest is *held* at
+the end of the run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 from lockref.words import ABSENT, Op
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
-from reports.checks.facts.sources.grants import END_DELETED, END_RELEASED, OPEN
+from reports.checks.facts.sources.grants import END_DELETED, END_HANDED_OVER, END_RELEASED, FREED, OPEN
 
 ENDINGS: Final = ("released", "lapsed", "deleted", "replaced", "held")
 """In the order in which they are told."""
@@ -35,12 +36,13 @@ def endings_table(case: Case) -> pa.Table:
     grants, count = case.truth.grants, case.runs.count
     run, kind, valid = grants.run, grants.end_kind, grants.valid_until_true_ns
     over_ns = np.where(grants.end_hi_ns == ABSENT, case.end_ns[run], grants.end_hi_ns)
-    is_lapsed = (kind != END_RELEASED) & (kind != END_DELETED) & (valid != ABSENT) & (over_ns >= valid)
+    is_freed = np.isin(kind, FREED)
+    is_lapsed = ~is_freed & (valid != ABSENT) & (over_ns >= valid)
     is_of = {
-        "released": kind == END_RELEASED,
+        "released": np.isin(kind, (END_RELEASED, END_HANDED_OVER)),
         "lapsed": is_lapsed,
         "deleted": kind == END_DELETED,
-        "replaced": (kind != OPEN) & (kind != END_RELEASED) & (kind != END_DELETED) & ~is_lapsed,
+        "replaced": (kind != OPEN) & ~is_freed & ~is_lapsed,
         "held": (kind == OPEN) & ~is_lapsed,
     }
     told = {name: np.bincount(run[flags], minlength=count) for name, flags in is_of.items()}

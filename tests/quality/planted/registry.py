@@ -39,6 +39,9 @@ CORRECT = (
     f"{HERE}.habits:VerifiesEachWrite",
     f"{HERE}.habits:CountsFromZero",
     f"{HERE}.habits:GivesNoTokens",
+    f"{HERE}.handed:TokenPerWrite",
+    f"{HERE}.handed:HandsOver",
+    f"{HERE}.handed:ReleasesByStamp",
     f"{HERE}.leaseless:CreateAndDeleteAsDeclared",
     f"{HERE}.release:StopsWhenItGivesBack",
     f"{HERE}.forked:ForkSafeLock",
@@ -229,6 +232,13 @@ BUGS = (
     Bug("leaseless:ForgetsToDelete", "S7", "a05", "S7"),
     Bug("leaseless:BreaksTheLock", "M17 S5", "e06", "S3 S5"),
     Bug("watching:SameBytesAgain", "M14", "e07", "S3 S5"),
+    # what the record alone does not tell
+    Bug("handed:TokensOverlap", "M15", "e01", "S2"),
+    Bug("handed:ReleasesByTheNextStamp", "S7", "e01", "S7"),
+    Bug("handed:RenewsIntoThePast", "H19", "h03", "S3"),
+    Bug("handed:GivesAndKeeps", "H2 S5", "h03", "S3 S5"),
+    Bug("handed:WaiterGivesItself", "S5", "e01", "S5"),
+    Bug("handed:GivesBlindly", "M4 S6", "h06", "S5 S6"),
     # giving up
     Bug("stubborn:InsistsOnConflict", "L5 A5", "e29", "L5"),
     Bug("stubborn:InsistsOnThrottle", "L5 A5", "e29", "L5"),

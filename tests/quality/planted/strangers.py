@@ -210,7 +210,14 @@ class PlainLock:
                     # An earlier renewal of ours that was not heard is younger than what we know; all else is a loss.
                     self.version = seen.version if self.is_mine(seen) else None
         if version is not None and epoch == self.epoch and self.holds():
-            self.begin(version, mono_ns, wall_ns, until_ms)
+            self.extend(version, mono_ns, wall_ns, until_ms)
+
+    def extend(self, version: Version, mono_ns: int, wall_ns: int, until_ms: int) -> None:
+        # Belief grows by no more than the stamp, which others read: a wall clock that was set back raises no stamp.
+        risen_ns = (until_ms - self.until_ms) * NS_PER_MS
+        latest_ns = self.mono_end_ns + risen_ns
+        self.begin(version, mono_ns, wall_ns, until_ms)
+        self.mono_end_ns = min(self.mono_end_ns, latest_ns)
 
     def is_mine(self, seen: ReadReply) -> bool:
         view = None if seen.body is None else self.decode(seen.body)

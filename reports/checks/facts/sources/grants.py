@@ -30,9 +30,12 @@ from reports.checks.told import BY_HAND, told_row
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
 """What a change left behind: a live grant, a grant that was given back, no object, an object that is no lock record."""
 
-OPEN, END_RELEASED, END_TAKEN_OVER, END_DELETED, END_OVERWRITTEN = 0, 1, 2, 3, 4
-END_KINDS: Final = ("open", "released", "taken_over", "deleted", "overwritten")
+OPEN, END_RELEASED, END_TAKEN_OVER, END_DELETED, END_OVERWRITTEN, END_HANDED_OVER = 0, 1, 2, 3, 4, 5
+END_KINDS: Final = ("open", "released", "taken_over", "deleted", "overwritten", "handed_over")
 """How a grant ended; the positions in this list are the numbers above."""
+
+FREED: Final = (END_RELEASED, END_DELETED, END_HANDED_OVER)
+"""Ends after which nobody has to wait for the validity."""
 
 RECORD, ASSIGNED, QUEUED = 0, 1, 2
 """Where a change was read: a record under compare-and-set, a controller's assignment, a queue of waiters."""
@@ -51,6 +54,8 @@ class Changes:
     node: the owner's where the state names one, else that of who made the change.
     valid_until_true_ns: until when the state promises that nobody else gets the lock; ABSENT where it promises no time.
     source: RECORD, ASSIGNED or QUEUED.
+
+    is_handed_over: the holder of the state before gave the lock to this owner.
 
     Of records alone: is_conditional: the write named the state that it replaces, if_version. is_broken: that does
     not fit what it replaced. is_hole: it fits no state on record either, so a writer whom nobody recorded was at work
@@ -78,6 +83,7 @@ class Changes:
     is_hole: Flags
     is_grant: Flags
     is_renewal: Flags
+    is_handed_over: Flags
 
     @property
     def is_record(self) -> Flags:
@@ -125,10 +131,16 @@ class Grants:
     lapses: Flags
 
 
+def is_given(changes: Changes, first: Ints) -> Flags:
+    """Per granting change: somebody else than its owner made it, a controller or the holder before."""
+    given: Flags = (changes.source[first] == ASSIGNED) | changes.is_handed_over[first]
+    return given
+
+
 def given_back(grants: Grants) -> Flags:
-    """True for each grant that ended by its holder's own hand: the record says so, or its node deleted it."""
+    """True for each grant that its holder ended: the record says so, its node deleted it, or gave it to another."""
     deleted = grants.end_kind == END_DELETED
-    found: Flags = grants.end_kind == END_RELEASED
+    found: Flags = np.isin(grants.end_kind, (END_RELEASED, END_HANDED_OVER))
     found[deleted] = grants.changes.node[grants.end[deleted]] == grants.node[deleted]
     return found
 
@@ -154,8 +166,9 @@ def grants_of(events: Events, changes: Changes) -> Grants:
     group = changes.group[first]
     source = changes.source[first]
     asked = np.where(changes.sent_row[first] >= 0, changes.sent_row[first], changes.row[first])
-    # An assignment names a node, and does not say for which of its tasks the grant is.
-    has_task = (changes.sent_row[first] >= 0) & (source != ASSIGNED)
+    # Whoever gives a lock to a node does not say for which of its tasks the grant is.
+    has_task = (changes.sent_row[first] >= 0) & ~is_given(changes, first)
+    end_kind = np.where(changes.is_handed_over[inside], np.uint8(END_HANDED_OVER), kind_by_state[changes.state[inside]])
     starts = is_first(group)
     following_grant = np.full(len(first), -1, dtype=np.int64)
     if len(first) > 1:
@@ -180,7 +193,7 @@ def grants_of(events: Events, changes: Changes) -> Grants:
         begin_hi_ns=changes.at_hi_ns[first],
         end_lo_ns=np.where(has_end, changes.at_lo_ns[inside], ABSENT),
         end_hi_ns=np.where(has_end, changes.at_hi_ns[inside], ABSENT),
-        end_kind=np.where(has_end, kind_by_state[changes.state[inside]], np.uint8(OPEN)),
+        end_kind=np.where(has_end, end_kind, np.uint8(OPEN)),
         valid_until_true_ns=changes.valid_until_true_ns[until - 1] if len(first) else first,
         next_same_lock=following_grant,
         lapses=source == RECORD,
@@ -272,4 +285,5 @@ def plain_changes(
         is_hole=never,
         is_grant=(state == LIVE) & ~is_renewal,
         is_renewal=is_renewal,
+        is_handed_over=never,
     )

@@ -33,6 +33,14 @@ SOURCES: Final[dict[str, str]] = {
 """Name of a protocol to the source of its grants. A lock whose protocol nobody named is read as a chain of records."""
 
 
+def watched_on_the_wire(runs: Runs) -> Flags:
+    """Per run: its programs were watched on the wire, so that no calls are on record."""
+    found = np.zeros(runs.count, dtype=np.bool_)
+    for run, protocols in enumerate(runs.maps("lock_protocols")):
+        found[run] = WIRE in protocols.values()
+    return found
+
+
 class Locks:
     """The locks of a history, as flags over lock keys (`Events.lock_key`), and the source of each.
 
@@ -47,14 +55,13 @@ class Locks:
         self._runs = runs
         self.width = events.text_count("lock") + 1
         self._groups_by_source: dict[str, Ints] = {}
-        self.is_on_wire: Flags = np.zeros(runs.count, dtype=np.bool_)
+        self.is_on_wire: Flags = watched_on_the_wire(runs)
         if any(named := runs.maps("lock_protocols")):
             self._assign(named)
 
     def _assign(self, named: list[dict[str, str]]) -> None:
         found: dict[str, list[int]] = {}
         for run, protocols in enumerate(named):
-            self.is_on_wire[run] = WIRE in protocols.values()
             for lock, protocol in protocols.items():
                 source, code = SOURCES.get(protocol, CALLS), self._events.code_of("lock", lock)
                 if code >= 0:
