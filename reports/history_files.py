@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 from lockref.errors import HistoryUnreadable, NothingRecorded
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
 from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
+from lockref.strict_json import NotJson, read_json, read_object
 from reports.checks.facts.surroundings.integrity import renumbered
 from reports.checks.verdicts import counted
 
@@ -365,10 +366,9 @@ def torn_tail(path: Path) -> TornTail | None:
 
 def _as_object(line: str | bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        return read_object(line)
+    except NotJson:
         return None
-    return value if isinstance(value, dict) else None
 
 
 def _read_lines(path: Path, notes: Notes) -> pa.Table:
@@ -405,8 +405,8 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
 def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
     """An event with every column and ""; or the columns that could be read, the run first, and why it is no event."""
     try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
+        said = read_json(line)
+    except NotJson:
         return {}, "not JSON"
     if not isinstance(said, dict):
         return {}, "not a JSON object"
@@ -470,8 +470,8 @@ def _expect_sane(path: Path, row: dict[str, Any]) -> None:
 
 def _run_row(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        row = read_json(line)
+    except NotJson as error:
         raise HistoryUnreadable(f"{path}:{number}: not JSON; expected one object per run and line") from error
     if not isinstance(row, dict) or not isinstance(row.get("run"), int):
         raise HistoryUnreadable(f"{path}:{number}: no run number; expected an object with 'run'")

@@ -32,15 +32,17 @@ from pyarrow import feather
 
 import lockref
 from lockref.atomic_files import write_atomically
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, Location
 from lockref.lab.loading import ProviderSpec
+from lockref.strict_json import NotJson, is_whole, read_object, whole_number
 from reports.checks import Judgement
 from reports.history_files import CHUNKS, load_history, write_history
 from scenarios.definition.schema import Scenario
 
-FORMAT = "lockref.campaign/1"
+FORMAT = "lockref.campaign/2"
 FINGERPRINT = "campaign.json"
 _FACTS = "chunk.json"
+_SUMS = "sums.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,21 +168,43 @@ class Checkpoint:
 
 def read_fingerprint(folder: Path) -> Fingerprint | None:
     """The fingerprint of a folder of chunks; None if there is none, or one of another version."""
+    path = folder / FINGERPRINT
     try:
-        told: dict[str, Any] = json.loads((folder / FINGERPRINT).read_text(encoding="utf-8"))
+        told = read_object(path.read_bytes(), unique_names=True)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder / FINGERPRINT}: cannot be read ({error}); run again without --resume") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); run again without --resume") from error
+    except NotJson as error:
+        location = Location(str(path), error.line, error.column)
+        raise ConfigError(
+            f"no record of a campaign ({error.what}); run again without --resume", location=location
+        ) from error
     if told.pop("format", None) != FORMAT or set(told) != {field.name for field in fields(Fingerprint)}:
         return None
-    return Fingerprint(**{**told, "seeds": tuple(told["seeds"])})
+    texts = [told[name] for name in ("scenario", "provider", "code")]
+    numbers = [told["keep_runs"], told["compare_every"]]
+    seeds = told["seeds"]
+    is_sound = isinstance(seeds, list) and len(seeds) == 2 and all(is_whole(each) for each in (*seeds, *numbers))
+    if not is_sound or not all(isinstance(each, str) for each in texts):
+        raise ConfigError(
+            "no record of a campaign (a field has the wrong type); run again without --resume",
+            location=Location(str(path)),
+        )
+    return Fingerprint(**{**told, "seeds": (seeds[0], seeds[1])})
 
 
 def seeds_in(run: Path) -> int:
     """How many seeds the whole chunks in a run folder hold, those of its parts included."""
-    facts = (chunk / _FACTS for folder in _chunk_folders(run) for chunk in _whole(folder))
-    return sum(int(json.loads(path.read_text(encoding="utf-8"))["runs"]) for path in facts)
+    return sum(_seeds_of(chunk) for folder in _chunk_folders(run) for chunk in _whole(folder))
+
+
+def _seeds_of(chunk: Path) -> int:
+    """How many seeds a chunk holds; none where it cannot be read: what is told here decides nothing."""
+    try:
+        return whole_number(read_object((chunk / _FACTS).read_bytes()).get("runs"), least=0, most=2**63 - 1)
+    except (OSError, ValueError):
+        return 0
 
 
 def remove_chunks(run: Path) -> None:
@@ -222,11 +246,20 @@ def _write(chunk: Chunk, folder: Path) -> None:
         "judgement": told,
     }
     _write_json(folder / _FACTS, facts)
+    _write_json(folder / _SUMS, _sums(folder))
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """Each file of a chunk but the sums themselves, and the hash of its bytes."""
+    return {path.name: _hash([path.read_bytes()]) for path in sorted(folder.iterdir()) if path.name != _SUMS}
 
 
 def _read(folder: Path) -> Chunk:
     try:
-        facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+        # Arrow's files have no checksum: one flipped bit would be another verdict.
+        if read_object((folder / _SUMS).read_bytes(), unique_names=True) != _sums(folder):
+            raise ValueError("a file was changed since it was written")
+        facts = read_object((folder / _FACTS).read_bytes(), unique_names=True)
         parts: dict[str, Any] = {name: _frozen(value) for name, value in facts["judgement"].items()}
         for field in fields(Judgement):
             if field.name not in parts:

@@ -35,6 +35,7 @@ import psutil
 import lockref
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, NothingRecorded
+from lockref.strict_json import NotJson, read_object
 from reports.history_files import HISTORIES, history_folders, is_unfinished
 from scenarios import interrupts
 
@@ -254,10 +255,9 @@ def _number_of(path: Path) -> int | None:
 def _about(folder: Path) -> dict[str, Any] | None:
     """What the `run.json` of a folder says; None where there is none that can be read."""
     try:
-        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_object((folder / "run.json").read_bytes(), unique_names=True)
+    except (OSError, NotJson):
         return None
-    return about if isinstance(about, dict) else None
 
 
 def _size(folder: Path) -> int:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from lockref.clouds.grammar import decimal
+from lockref.errors import shown
 from scenarios.definition import units
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -124,9 +126,10 @@ class Processes(click.ParamType[Any]):
         text = str(value)
         if text == "auto":
             return None
-        if not text.isdecimal() or not 1 <= int(text) <= 256:
-            self.fail(f"{text!r}; expected auto or 1 to 256", param, ctx)
-        return int(text)
+        number = decimal(text)
+        if number is None or not 1 <= number <= 256:
+            self.fail(f"{shown(text)}; expected auto or 1 to 256", param, ctx)
+        return number
 
 
 SEED_RANGE = NumberRange("seeds", least=0, most=2**63 - 1, count_max=SEEDS_MAX)

@@ -13,16 +13,23 @@ DIGITS_MAX: Final = 18
 """The digits of a decimal number. A longer one is no length, stamp or generation that a 64-bit number could hold."""
 _HEX_DIGITS_MAX: Final = 15
 _DECIMAL: Final = re.compile(r"[0-9]{1,18}")
+_LONG_DECIMAL: Final = re.compile(r"[0-9]{1,38}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{1,15}")
 _RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]{0,59}|[0-9]{3}")
 _DIGITS_IN_CODE_MAX: Final = 3
 
 
-def decimal(text: str | bytes) -> int | None:
-    """A number of ASCII digits alone, at most 18 of them; None for anything else."""
+def decimal(text: str | bytes, *, most: int | None = None) -> int | None:
+    """A number of ASCII digits alone, at most 18 of them; None for anything else.
+
+    most: for a field that holds more than 18 digits, at most 38 of them: the largest number that it may have.
+    """
     plain = _plain(text)
-    return int(plain) if _DECIMAL.fullmatch(plain) else None
+    if most is None:
+        return int(plain) if _DECIMAL.fullmatch(plain) else None
+    found = int(plain) if _LONG_DECIMAL.fullmatch(plain) else None
+    return found if found is not None and found <= most else None
 
 
 def hexadecimal(text: str | bytes) -> int | None:

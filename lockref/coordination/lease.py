@@ -25,6 +25,7 @@ from lockref.dynamodb.table import number, text, to_bytes
 from lockref.locks.values import ConditionalStore
 from lockref.provider import LockContext, LockView
 from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.strict_json import NotJson, read_object
 
 
 class LeaseZnodes:
@@ -53,10 +54,8 @@ def plain(body: bytes) -> bytes:
 def typed(body: bytes) -> bytes:
     """The reverse. What is no record is left as it is: whoever parses it says what is wrong."""
     try:
-        found = json.loads(body)
-    except ValueError:
-        return body
-    if not isinstance(found, dict):
+        found = read_object(body)
+    except NotJson:
         return body
     return to_bytes({name: _typed(value) for name, value in found.items()})
 

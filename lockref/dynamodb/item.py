@@ -33,10 +33,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from lockref.clouds.grammar import decimal
 from lockref.dynamodb.table import KEY, VERSION, Attribute, Item, number, text, to_bytes
 from lockref.errors import CorruptRecord
 from lockref.provider import LockView
 from lockref.runtime import NS_PER_S, WallNs
+from lockref.strict_json import NotJson, read_object
 
 OWNER, DURATION, DATA, RELEASED, NOT_ACQUIRABLE = "ownerName", "leaseDuration", "data", "isReleased", "isNonAcquirable"
 GENERATION, MARK, INCARNATION, PROCESS = "generation", "generationMark", "incarnation", "process"
@@ -155,11 +157,9 @@ def parse(body: bytes, *, where: str = "the row", table: str = "") -> LeaseItem:
     if table:
         where = f"{where} of table {table}"
     try:
-        item = json.loads(body)
-    except ValueError:
-        item = None
-    if not isinstance(item, dict):
-        raise _corrupt(where, "is no item", body)
+        item = read_object(body)
+    except NotJson as error:
+        raise _corrupt(where, "is no item", body) from error
 
     def words(attribute: str, *, is_required: bool = False) -> str | None:
         if attribute not in item and not is_required:
@@ -175,9 +175,10 @@ def parse(body: bytes, *, where: str = "the row", table: str = "") -> LeaseItem:
             return None
         value = item[attribute]
         found = value.get("N") if isinstance(value, dict) else None
-        if not isinstance(found, str) or not found.isdecimal() or int(found) > _NUMBER_MAX:
+        number = decimal(found, most=_NUMBER_MAX) if isinstance(found, str) else None
+        if number is None:
             raise _corrupt(where, f"has {attribute} {_shown(value)}, expected a whole number (N)", body)
-        return int(found)
+        return number
 
     name, nonce = words(OWNER, is_required=True) or "", words(VERSION, is_required=True) or ""
     duration_s, ends_s = _lease_s(item.get(DURATION), where, body)
@@ -201,11 +202,12 @@ def _lease_s(value: object, where: str, body: bytes) -> tuple[int | None, int | 
     """The duration in seconds and None; or None and the epoch second at which the lease ends, as 0.6 writes it."""
     if isinstance(value, dict) and len(value) == 1:
         [(kind, found)] = value.items()
-        if isinstance(found, str) and found.isdecimal():
-            if kind == "S" and int(found) <= _DURATION_S_MAX:
-                return int(found), None
+        seconds = decimal(found) if isinstance(found, str) else None
+        if seconds is not None:
+            if kind == "S" and seconds <= _DURATION_S_MAX:
+                return seconds, None
             if kind == "N":
-                return None, int(found)
+                return None, seconds
     raise _corrupt(where, f"has {DURATION} {_shown(value)}, expected whole seconds as text (S)", body)
 
 

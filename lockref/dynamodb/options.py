@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from lockref.errors import ConfigError, did_you_mean
+from lockref.clouds.grammar import decimal
+from lockref.errors import ConfigError, did_you_mean, shown
 from lockref.locks.values import LeaseTerms
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
@@ -159,7 +160,7 @@ def _text(properties: Mapping[str, object], name: str) -> str | None:
 
 def _whole(properties: Mapping[str, object], name: str, default: int, low: int, high: int) -> int:
     value = properties.get(name, default)
-    words = str(value).strip()
-    if isinstance(value, bool) or not words.isdecimal() or not low <= int(words) <= high:
-        raise ConfigError(f"{name} is {value!r}; expected a whole number from {low} to {high}")
-    return int(words)
+    found = None if isinstance(value, bool) else decimal(str(value).strip())
+    if found is None or not low <= found <= high:
+        raise ConfigError(f"{name} is {shown(value)}; expected a whole number from {low} to {high}")
+    return found

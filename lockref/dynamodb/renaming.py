@@ -17,6 +17,7 @@ from lockref.dynamodb.item import NOTHING_TO_FINISH
 from lockref.dynamodb.lease import DynamoLock
 from lockref.errors import CorruptRecord, OutcomeUnknown, StoreRejected
 from lockref.stores.port import ObjectStore, WriteReply
+from lockref.strict_json import NotJson, read_object
 from lockref.words import Outcome
 
 
@@ -35,9 +36,9 @@ class PendingRename:
     def from_data(cls, data: str) -> PendingRename:
         """Read a row's `data`. Raises CorruptRecord where that is no rename."""
         try:
-            told = json.loads(data)
+            told = read_object(data)
             source, destination = told["source"], told["destination"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (NotJson, KeyError):
             source, destination = None, None
         if not (isinstance(source, str) and isinstance(destination, str) and source and destination):
             raise CorruptRecord(

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from lockref.clouds.grammar import decimal
 from lockref.dynamodb.item import OWN
 from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes
 from lockref.ports import Reply
 from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.strict_json import read_object
 from lockref.words import Outcome
 
 MARK: Final = "mark"
@@ -64,8 +66,8 @@ class Marks(Rows):
         found = super().read(key)
         if found.body is None:
             return found
-        mark = json.loads(found.body).get(MARK, {}).get("N", "")
-        body = json.dumps({"mark": int(mark) if mark.isdecimal() else None}).encode()
+        mark = read_object(found.body).get(MARK, {}).get("N", "")
+        body = json.dumps({"mark": decimal(mark)}).encode()
         return replace(found, body=body)
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:

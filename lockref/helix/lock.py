@@ -13,10 +13,11 @@ until it hears otherwise (Z9, Z10), and it has no callback for being dropped (Z8
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Self
 
+from lockref.clouds.grammar import decimal
 from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import (
     BackendUnavailable,
@@ -26,6 +27,7 @@ from lockref.errors import (
     LockNotHeld,
     LockTimeout,
     ReleaseFailed,
+    shown,
 )
 from lockref.helix.cluster.configured import creates
 from lockref.helix.cluster.declared import Cluster, RebalanceMode, Resource
@@ -313,11 +315,11 @@ class ControllerNode:
         semantics = options.get("semantics", Semantics.OURS)
         if semantics not in list(Semantics):
             raise ConfigError(f"semantics is {semantics!r}; expected one of {', '.join(Semantics)}")
-        session_ms = options.get("session_ms", str(context.settings.validity_ns // NS_PER_MS))
+        session_ms = _whole(options, "session_ms", context.settings.validity_ns // NS_PER_MS, "milliseconds")
         self._runtime = context.runtime
         self._locks = tuple(options.get("locks", context.settings.key).split(","))
         self._rebalancer = options.get("rebalancer", "sticky")
-        self._session_ns = int(session_ms) * NS_PER_MS
+        self._session_ns = session_ms * NS_PER_MS
         self._session: Session = context.open(COORDINATION, timeout_ns=max(100 * NS_PER_MS, self._session_ns // 4))
         controller_settings = ControllerSettings(
             session_timeout_ns=self._session_ns,
@@ -368,7 +370,12 @@ def open_cluster(locks: tuple[str, ...], rebalancer: str) -> Cluster:
 
 def _ppm(settings: LockSettings) -> int:
     """The option `rate_bound_ppm`: how much faster the server's clock may run than the holder's."""
-    text = settings.options.get("rate_bound_ppm", "10000")
-    if not (text.isascii() and text.isdigit()):
-        raise ConfigError(f"option rate_bound_ppm is {text!r}; expected parts per million, such as 10000")
-    return int(text)
+    return _whole(settings.options, "rate_bound_ppm", 10_000, "parts per million")
+
+
+def _whole(options: Mapping[str, str], name: str, default: int, unit: str) -> int:
+    text = options.get(name, str(default))
+    found = decimal(text)
+    if found is None:
+        raise ConfigError(f"option {name} is {shown(text)}; expected {unit}, such as {default}")
+    return found

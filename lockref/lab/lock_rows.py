@@ -9,10 +9,13 @@ and a lock that it leaves out is given back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from lockref.history import detail
 from lockref.provider import LockView
 from lockref.words import ABSENT, Op
+
+_LONG_MAX: Final = 2**63 - 1
 
 Row = tuple[str, Op, LockView | None]
 """Lock, what becomes of it, and what the body says of it; None where it says nothing."""
@@ -27,11 +30,16 @@ def lock_columns(view: LockView | None) -> tuple[int, str, int, str]:
         return ABSENT, "", ABSENT, ""
     token, valid_until_ns, duration_ns = view.token, view.valid_until_ns, view.duration_ns
     return (
-        ABSENT if token is None else token,
+        ABSENT if token is None else _held(token),
         view.owner,
-        ABSENT if valid_until_ns is None else valid_until_ns,
-        "" if duration_ns is None else detail(duration_ns=duration_ns),
+        ABSENT if valid_until_ns is None else _held(valid_until_ns),
+        "" if duration_ns is None else detail(duration_ns=_held(duration_ns)),
     )
+
+
+def _held(value: int) -> int:
+    """The nearest number that a column of 64 bits holds. A stranger's record may tell a lease of a billion years."""
+    return max(-_LONG_MAX, min(_LONG_MAX, value))
 
 
 class LockRows:

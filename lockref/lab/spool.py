@@ -27,6 +27,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import shutil
 import struct
 import sys
@@ -44,11 +45,13 @@ import pyarrow as pa
 from lockref.atomic_files import write_atomically
 from lockref.errors import HistoryUnreadable
 from lockref.history import ROW_COLUMNS, TEXT_COLUMNS, Recorder, one_run, to_table
+from lockref.strict_json import NotJson, read_json
 
 SPOOL: Final = "recording"
 """The spool's folder inside a run folder."""
 
 _ABOUT: Final = "spool.json"
+_FILE_NAME: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.(rows|texts)")
 _FORMAT: Final = {"format": 2, "columns": list(ROW_COLUMNS), "byteorder": sys.byteorder}
 _WORDS: Final = len(ROW_COLUMNS) + 1
 """A row and its checksum, in 64-bit words."""
@@ -198,12 +201,12 @@ def read_spool(folder: Path) -> pa.Table:
     was damaged: with the file and the offset.
     """
     try:
-        about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        about = read_json((folder / _ABOUT).read_bytes(), unique_names=True)
+    except (OSError, NotJson) as error:
         raise HistoryUnreadable(f"{folder} is no recording of a run: {error}") from error
     if about != _FORMAT:
         raise HistoryUnreadable(f"{folder} was recorded by another version of lockref, or on another kind of machine")
-    parts = sorted({int(path.name.split(".")[0]) for path in folder.glob("[0-9]*.rows")})
+    parts = sorted({int(name[1]) for path in folder.iterdir() if (name := _FILE_NAME.fullmatch(path.name))})
     return one_run([to_table([_Part(folder, part)]) for part in parts])
 
 
@@ -232,8 +235,10 @@ class _Part(Recorder):
 
 
 def _files(folder: Path, part: int, kind: str) -> list[Path]:
-    found = folder.glob(f"{part}.*.{kind}")
-    return sorted(found, key=lambda path: int(path.name.split(".")[1]))
+    """The files of a part, by number. Files of other names are not ours."""
+    names = (_FILE_NAME.fullmatch(path.name) for path in folder.iterdir())
+    numbers = [int(name[2]) for name in names if name is not None and int(name[1]) == part and name[3] == kind]
+    return [folder / f"{part}.{number}.{kind}" for number in sorted(numbers)]
 
 
 def _number_after(folder: Path, part: int, kind: str) -> int:
@@ -304,9 +309,19 @@ def _texts_of(folder: Path, part: int) -> list[str]:
             text = line[9:]
             if line + b"\n" != _text_line(text):
                 raise _damaged(path, offset, "a text does not agree with its checksum")
-            texts.append(json.loads(text))
+            texts.append(_text_of(path, offset, text))
             offset += len(line) + 1
     return texts
+
+
+def _text_of(path: Path, offset: int, text: bytes) -> str:
+    try:
+        found = read_json(text, half_characters=True)
+    except NotJson as error:
+        raise _damaged(path, offset, f"a text is not JSON ({error})") from error
+    if not isinstance(found, str):
+        raise _damaged(path, offset, "what should be a text is something else")
+    return found
 
 
 def _damaged(path: Path, offset: int, what: str) -> HistoryUnreadable:

@@ -68,6 +68,7 @@ from typing import Generic, Protocol, TypeVar
 from lockref.locks.decisions import next_token
 from lockref.locks.values import UNFENCED, ConditionalStore, Record, Refusal, Reserved, Stored
 from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.strict_json import read_object, whole_number
 from lockref.words import Outcome
 
 BLOCK = 1_000
@@ -217,10 +218,7 @@ def _parse(reply: ReadReply) -> _Mark | None:
     if len(reply.body) > _BODY_BYTES_MAX:
         return None
     try:
-        found = json.loads(reply.body)
-    except (ValueError, RecursionError):
-        return None
-    value = found.get("mark") if isinstance(found, dict) else None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MARK_MAX:
+        value = whole_number(read_object(reply.body).get("mark"), least=0, most=_MARK_MAX)
+    except ValueError:
         return None
     return _Mark(value, reply.version)

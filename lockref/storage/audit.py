@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from lockref.clouds.grammar import decimal
 from lockref.errors import ConfigError
 from lockref.locks.notices import AuditState
 from lockref.runtime import NS_PER_MS, Runtime, WallNs
 from lockref.stores.port import ObjectStore
+from lockref.strict_json import NotJson, read_object, whole_number
 from lockref.words import Outcome
 
 SWITCH_NAME: Final = "audit_enabled.json"
@@ -32,6 +34,8 @@ SWITCH_FIELD: Final = "STORAGE_LOCK_AUDIT_SERVICE_ENABLED"
 FOLDER_NAME: Final = "audit"
 QUEUE_MAX: Final = 256
 """Records waiting to be written; beyond this the oldest file is given up, never the lock."""
+
+_STAMP_MAX: Final = 2**63 - 1
 
 _FIELDS: Final = ("transactionStartTime", "lockHeld", "state", "lockExpiration", "ownerId", "timestamp")
 
@@ -58,10 +62,9 @@ def is_enabled(store: ObjectStore, locks_key: str) -> bool:
     if reply.outcome is not Outcome.APPLIED or reply.body is None:
         return False
     try:
-        switch = json.loads(reply.body)
-    except ValueError:
+        return read_object(reply.body).get(SWITCH_FIELD) is True
+    except NotJson:
         return False
-    return isinstance(switch, dict) and switch.get(SWITCH_FIELD) is True
 
 
 def set_enabled(store: ObjectStore, locks_key: str, *, to: bool) -> Outcome:
@@ -215,7 +218,8 @@ class AuditReport:
 def parse_file(name: str, body: bytes) -> Window:
     """The window of one file. Raises ConfigError for what is no audit file."""
     try:
-        records = [json.loads(line) for line in body.decode().splitlines() if line.strip()]
+        # Not `splitlines`, which also ends a line at characters that may stand inside a JSON string.
+        records = [read_object(line) for line in body.split(b"\n") if line.strip()]
         if not records:
             raise ValueError("no record")
         starts = [record for record in records if record["state"] == AuditState.START]
@@ -223,15 +227,25 @@ def parse_file(name: str, body: bytes) -> Window:
         return Window(
             name=name,
             owner=str(records[0]["ownerId"]),
-            started_ms=int(starts[0]["timestamp"] if starts else records[0]["transactionStartTime"]),
-            ended_ms=int(ends[-1]["timestamp"]) if ends else None,
-            covered_ms=int(records[-1]["lockExpiration"]),
+            started_ms=_stamp_ms(starts[0]["timestamp"] if starts else records[0]["transactionStartTime"]),
+            ended_ms=_stamp_ms(ends[-1]["timestamp"]) if ends else None,
+            covered_ms=_stamp_ms(records[-1]["lockExpiration"]),
             leased_until_ms=max(
-                (int(record["lockExpiration"]) for record in records if record["state"] != AuditState.END), default=0
+                (_stamp_ms(record["lockExpiration"]) for record in records if record["state"] != AuditState.END),
+                default=0,
             ),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError) as error:
         raise ConfigError(f"reading audit file {name}: {error!r}; expected Hudi's audit lines") from error
+
+
+def _stamp_ms(value: object) -> int:
+    """A time of an audit record, as Jackson's `asLong` takes it: a number, or a number written as text."""
+    if isinstance(value, float):
+        value = int(value)
+    if isinstance(value, str):
+        value = decimal(value)
+    return whole_number(value, least=-_STAMP_MAX, most=_STAMP_MAX)
 
 
 def _parse_all(files: Mapping[str, bytes]) -> tuple[list[Window], list[str]]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from lockref.clouds.grammar import decimal
 from lockref.runtime import NS_PER_MS, Runtime, ThreadRuntime
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
@@ -232,11 +233,12 @@ def _read_object(path: Path) -> tuple[bytes, int]:
     """
     header, newline, body = path.read_bytes().partition(b"\n")
     fields = header.split(b" ")
-    if not newline or len(fields) != 4 or fields[0] != _MAGIC or not fields[1].isdigit():
+    number = decimal(fields[1]) if len(fields) == 4 else None
+    if not newline or number is None or fields[0] != _MAGIC:
         raise _Damaged("is not an object of this store: its first line is missing")
     if fields[2:] != [b"%d" % len(body), b"%08x" % zlib.crc32(body)]:
         raise _Damaged("is damaged: length or checksum do not fit its body")
-    return body, int(fields[1])
+    return body, number
 
 
 def _next_number(lock_fd: int) -> int:

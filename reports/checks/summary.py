@@ -7,7 +7,6 @@ the lowest number stands for each of them, in whatever order batches arrive.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockref.strict_json import read_object
 from reports.checks.facts.surroundings.integrity import CUT_OFF, DAMAGED
 from reports.checks.judge import Judgement
 from reports.checks.measures.endings import ENDINGS
@@ -152,7 +152,7 @@ class Summary(Counts):
         for row in broken:
             if row["clause"] in not_demanded:
                 continue
-            witness = json.loads(row["witness"])
+            witness = read_object(row["witness"])
             findings.append(
                 Finding(
                     clause=row["clause"],

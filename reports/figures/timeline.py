@@ -10,6 +10,7 @@ is needed: the picture is text, and equal timelines give equal text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
@@ -28,6 +29,7 @@ AXIS = 34
 CHARACTER = 6.6
 """About the width of a character at the size used, in SVG units: a label is left out where it does not fit."""
 NAME_MAX = 18
+_TOKEN = re.compile(r"[0-9]{1,19}")
 
 _STYLE = """
 .tl text{font:11px system-ui,"DejaVu Sans",Arial,sans-serif;fill:var(--ink,#1b1f24)}
@@ -255,7 +257,7 @@ def _ticks(frame: _Frame, ticks: Sequence[Tick]) -> list[str]:
     newest = -1
     for tick in ticks:
         x, y = frame.x(tick.at_ns), frame.tops[tick.row] + 25
-        token = int(tick.label) if tick.label.isascii() and tick.label.isdigit() else None
+        token = int(tick.label) if _TOKEN.fullmatch(tick.label) else None
         if not tick.is_accepted:
             parts.append(f'<path class="write" d="M{x - 4:.1f} {y:.1f}l8 8m0 -8l-8 8" fill="none"/>')
             continue

@@ -7,11 +7,11 @@ the analysis it belongs to (view `cells`).
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from lockref.strict_json import read_object
 from reports.checks.measures.endings import ENDINGS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def collect_counts(spark: SparkSession, queries: Mapping[str, str]) -> Counts:
     )
     found: Counts = defaultdict(list)
     for name, part, text in spark.sql(" union all ".join(packed)).collect():
-        row = json.loads(text)
+        row = read_object(text)
         del row["part"]
         found[name, part].append(row)
     return found

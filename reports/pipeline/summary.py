@@ -6,12 +6,12 @@ verdict is decided where every verdict is, in `reports.checks.verdicts`.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lockref.strict_json import read_object
 from reports.checks.spec import CLAUSES
 from reports.checks.summary import telling_order
 from reports.checks.verdicts import Counts
@@ -149,8 +149,7 @@ NAMELESS = frozenset(
 
 
 def _witness(text: str | None) -> dict[str, Any]:
-    value = json.loads(text) if text else {}
-    return value if isinstance(value, dict) else {}
+    return read_object(text) if text else {}
 
 
 def _title(facts: Facts) -> str:

@@ -6,10 +6,10 @@ tenures shows nothing. What is cut or capped is counted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
+from lockref.strict_json import NotJson, read_object
 from reports.formats.results import NO_INSTANTS, Interval, Tick, Timeline
 
 KINDS_SHOWN = ("call", "believed", "effect", "fault", "clock")
@@ -140,10 +140,9 @@ def _faults(rows: list[dict[str, Any]], end_of_run: int) -> list[Interval]:
 
 def _detail(row: dict[str, Any]) -> dict[str, Any]:
     try:
-        told = json.loads(row.get("detail") or "{}")
-    except (ValueError, RecursionError):
+        return read_object(row.get("detail") or "{}")
+    except NotJson:
         return {}
-    return told if isinstance(told, dict) else {}
 
 
 def _effects(rows: list[dict[str, Any]]) -> list[Tick]:
@@ -200,6 +199,7 @@ def _row_names(bars: list[Interval], ticks: list[Tick]) -> list[str]:
 
 
 def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """The key by which n10 follows n9. A number is its length and its digits: a name may have any number of digits."""
     parts: list[tuple[int, int, str]] = []
     digits = ""
     for character in [*name, ""]:
@@ -207,7 +207,8 @@ def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
             digits += character
             continue
         if digits:
-            parts.append((0, int(digits), ""))
+            significant = digits.lstrip("0")
+            parts.append((0, len(significant), significant))
             digits = ""
         if character:
             parts.append((1, 0, character))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lockref.clouds.grammar import decimal
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS
@@ -98,12 +99,12 @@ class DrawnScenario:
 
     def _unsafe(self, lock: Lock) -> str | None:
         """What RFC-91 forbids about this timing, for whoever reads the verdict; None if nothing."""
-        margin_ms = lock.options.get("margin_ms", "")
+        margin_ms = decimal(lock.options.get("margin_ms", ""))
         faults = timing_faults(
             validity_ns=self.validity_ns,
             renew_interval_ns=self.renew_interval_ns,
             drift_bound_ns=self.drift_bound_ns,
-            margin_ns=int(margin_ms) * NS_PER_MS if margin_ms.isdecimal() else self.drift_bound_ns,
+            margin_ns=self.drift_bound_ns if margin_ms is None else margin_ms * NS_PER_MS,
         )
         return "; ".join(faults) if lock.unsafe and faults else None
 

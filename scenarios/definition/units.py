@@ -17,6 +17,7 @@ from typing import Annotated, Protocol
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from lockref.clouds.grammar import decimal
 from lockref.errors import shown
 
 NS_PER_UNIT = {
@@ -118,12 +119,12 @@ def rate_ppm(text: object) -> int:
 
 def count(text: object) -> int:
     """A whole number; YAML has read it already, a range has not."""
-    if isinstance(text, str) and text.strip().isdecimal():
-        text = int(text)
+    if isinstance(text, str) and (number := decimal(text.strip())) is not None:
+        text = number
     if isinstance(text, bool) or not isinstance(text, int):
         raise ValueError(f"is {shown(text)}; expected a whole number")
     if abs(text) > COUNT_MAX:
-        raise ValueError(f"is {text}; at most {COUNT_MAX}")
+        raise ValueError(f"is {shown(text)}; at most {COUNT_MAX}")
     return text
 
 

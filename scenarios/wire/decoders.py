@@ -9,7 +9,6 @@ endpoint of its own.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from lockref.lab.loading import load_decoder as load_named_decoder
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import NS_PER_MS, NS_PER_S, WallNs
 from lockref.storage.lockfile import decode as decode_lock_file
+from lockref.strict_json import NotJson, read_object
 from scenarios.definition.units import duration_ns
 
 Read = Callable[[Mapping[str, Any]], LockView | None]
@@ -35,10 +35,9 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?")
 
 def _object(body: bytes) -> Mapping[str, Any] | None:
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
+        return read_object(body)
+    except NotJson:
         return None
-    return value if isinstance(value, dict) else None
 
 
 def _wall(ns: int) -> WallNs | None:

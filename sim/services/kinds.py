@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lockref.errors import ConfigError, did_you_mean
+from lockref.clouds.grammar import decimal
+from lockref.errors import ConfigError, did_you_mean, shown
 from lockref.runtime import NS_PER_MS
 from sim.services.coordination import CoordinationService
 from sim.services.dialects import dialect_of
@@ -58,9 +59,10 @@ def make_service(kind: str, *, dialect: str = "", options: Mapping[str, str] | N
 
 def _whole(option: str, text: str, *, least: int, most: int) -> int:
     """An option that is a whole number. Raises ConfigError."""
-    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-        raise ConfigError(f"option {option} is {text!r}; expected a whole number from {least} to {most}")
-    return int(text)
+    found = decimal(text)
+    if found is None or not least <= found <= most:
+        raise ConfigError(f"option {option} is {shown(text)}; expected a whole number from {least} to {most}")
+    return found
 
 
 def require_options(kind: str, options: Mapping[str, str], *, known: tuple[str, ...]) -> None:

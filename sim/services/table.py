@@ -15,6 +15,7 @@ from lockref.dynamodb.objects import bytes_item
 from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, PUT, UPDATE
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
+from lockref.strict_json import NotJson, read_json
 from lockref.words import Op, Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.service import EXPIRE, Refusal, ServiceContext, refused, unknown_act
@@ -90,7 +91,7 @@ def _version(state: bytes | None) -> str | None:
 def _is_item(body: bytes) -> bool:
     """Does every attribute have a type?"""
     try:
-        found = json.loads(body)
-    except ValueError:
+        found = read_json(body)
+    except NotJson:
         return False
     return isinstance(found, dict) and all(isinstance(value, dict) and len(value) == 1 for value in found.values())

@@ -7,7 +7,6 @@ words with which it begins, and these stand before any name.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,6 +15,7 @@ from lockref.clouds.answers import Answered, Asked, Question, decide
 from lockref.clouds.gcs.facts import NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, SERVICE
 from lockref.clouds.grammar import code_word, decimal
 from lockref.clouds.statuses import classify, error_code
+from lockref.strict_json import NotJson, read_object
 
 _NOT_FOUND: Final = 404
 _MESSAGE_CHARS_MAX: Final = 2000
@@ -89,7 +89,6 @@ def _reason(errors: object) -> str:
 
 def _parsed(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
+        return read_object(body)
+    except NotJson:
         return {}
-    return found if isinstance(found, dict) else {}

@@ -22,10 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lockref.clouds.grammar import decimal
 from lockref.dynamodb.item import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, number_in, version_in, words_in
 from lockref.dynamodb.table import KEY, VERSION, Attribute, Clause, absent, equals, exists, number, text
-from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld
+from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld, shown
 from lockref.ports import Reply
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S
@@ -76,9 +77,10 @@ class Crate(RowLock):
         words = words_in(row, DURATION)
         if words is None:
             return None
-        if not (words.isascii() and words.isdigit()):
-            raise CorruptRecord(f"locking {self.key}: {DURATION} is {words!r}; expected whole seconds")
-        return int(words)
+        found = decimal(words)
+        if found is None:
+            raise CorruptRecord(f"locking {self.key}: {DURATION} is {shown(words)}; expected whole seconds")
+        return found
 
     def is_expired(self, lease_s: int | None, seen_ms: int) -> bool:
         """`is_expired`: without a lease it never is."""

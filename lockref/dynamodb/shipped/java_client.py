@@ -15,9 +15,9 @@ Source: awslabs/amazon-dynamodb-lock-client 1.2.0, `AmazonDynamoDBLockClient` (`
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import Any, Final
 
+from lockref.clouds.grammar import decimal
 from lockref.dynamodb.item import DURATION, OWNER, RELEASED
 from lockref.dynamodb.shipped.crate import RELEASED_MARK
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, version_in, words_in
@@ -26,6 +26,7 @@ from lockref.errors import CorruptRecord, LockError, LockNotHeld
 from lockref.ports import Reply
 from lockref.provider import LockContext, LockView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event
+from lockref.strict_json import NotJson, read_object
 from lockref.words import Outcome
 
 ADDITIONAL_WAIT_NS: Final = NS_PER_S
@@ -52,11 +53,14 @@ class JavaClient(RowLock):
     @staticmethod
     def decode_state(_key: str, body: bytes) -> list[LockView]:
         """As the row is laid out, with milliseconds."""
-        row = json.loads(body)
-        owner, lease_ms = words_in(row, OWNER), words_in(row, DURATION)
-        if owner is None or lease_ms is None or not lease_ms.isdecimal():
+        try:
+            row = read_object(body)
+        except NotJson:
             return []
-        is_released, duration_ns = RELEASED in row, int(lease_ms) * NS_PER_MS
+        owner, lease_ms = words_in(row, OWNER), decimal(words_in(row, DURATION) or "")
+        if owner is None or lease_ms is None:
+            return []
+        is_released, duration_ns = RELEASED in row, lease_ms * NS_PER_MS
         return [LockView(owner=owner, duration_ns=duration_ns, is_released=is_released, nonce=version_in(row))]
 
     def is_expired(self) -> bool:

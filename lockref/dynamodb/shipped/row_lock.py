@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+from lockref.clouds.grammar import decimal
 from lockref.dynamodb import item
 from lockref.dynamodb.item import DURATION, whole_seconds
 from lockref.dynamodb.table import TABLE, VERSION, TableClient
-from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected
+from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected, shown
 from lockref.locks.values import LeaseTerms
 from lockref.ports import Reply
 from lockref.provider import Grant, LockContext, LockSettings
@@ -136,12 +137,12 @@ class RowLock:
 
         Raises CorruptRecord for any other, on which the originals fail as well.
         """
-        words = words_in(row, DURATION)
-        if words is None or not (words.isascii() and words.isdigit()):
+        found = decimal(words_in(row, DURATION) or "")
+        if found is None:
             raise CorruptRecord(
-                f"locking {self.key}: {DURATION} is {row.get(DURATION)}; expected a whole number as text"
+                f"locking {self.key}: {DURATION} is {shown(row.get(DURATION))}; expected a whole number as text"
             )
-        return int(words)
+        return found
 
     def is_applied(self, reply: Reply) -> bool:
         """Did a conditional write take effect? False if its condition failed. Raises LockError for any other answer."""
@@ -174,6 +175,6 @@ def words_in(row: dict[str, Any], attribute: str) -> str | None:
 
 
 def number_in(row: dict[str, Any], attribute: str) -> int | None:
-    """A whole number, as the originals read it: None where it is absent or of another type (B8)."""
+    """A whole number, as the originals read it: None where it is absent, of another type, or has a fraction (B8)."""
     found = row.get(attribute, {}).get("N")
-    return int(found) if isinstance(found, str) else None
+    return decimal(found) if isinstance(found, str) else None

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lockref.clouds.grammar import decimal
 from lockref.coordination.port import Operation
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, shown
 from lockref.helix.cluster.declared import Cluster, Instance, RebalanceMode, Resource
 from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord
@@ -134,9 +135,10 @@ def _text(record: ZNRecord, path: str, field: str) -> str:
 
 def _number(record: ZNRecord, path: str, field: str) -> int:
     text = _text(record, path, field)
-    if not (text.isascii() and text.isdigit()):
-        raise ConfigError(f"{path}: {field} is {text!r}; expected a whole number")
-    return int(text)
+    found = decimal(text)
+    if found is None:
+        raise ConfigError(f"{path}: {field} is {shown(text)}; expected a whole number")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

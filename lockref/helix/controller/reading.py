@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from lockref.clouds.grammar import decimal
 from lockref.coordination.port import Stat
 from lockref.coordination.session import Event
 from lockref.errors import ConfigError
@@ -184,11 +185,11 @@ class ClusterReader:
     def _group(self, name: str, path: str, reply: Reply, record: ZNRecord) -> LockGroup:
         if not record.simple.get("STATE_MODEL_DEF_REF"):
             raise ConfigError(f"{path}: STATE_MODEL_DEF_REF is missing")
-        replicas = record.simple.get("REPLICAS", "1")
+        replicas = decimal(record.simple.get("REPLICAS", "1"))
         return LockGroup(
             name=name,
             locks=self._looking.once(path, reply, "locks", partial(_locks, record)),
-            replicas=int(replicas) if replicas.isascii() and replicas.isdigit() else 1,
+            replicas=1 if replicas is None else replicas,
             model=self._model(record.simple["STATE_MODEL_DEF_REF"]),
         )
 

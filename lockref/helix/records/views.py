@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Final
 
+from lockref.clouds.grammar import decimal
 from lockref.provider import LockView
+from lockref.strict_json import NotJson, read_object
 
 TOKEN: Final = "FENCING_TOKEN"
 """The field of a current state that carries the token of the grant. Helix keeps fields that it does not know."""
@@ -24,7 +25,7 @@ def decode_state(key: str, body: bytes) -> Sequence[LockView]:
     if len(parts) < 6 or parts[-3] != "CURRENTSTATES" or parts[-5] != "INSTANCES":
         return ()
     try:
-        maps = json.loads(body)["mapFields"]
+        maps = read_object(body)["mapFields"]
         return [
             LockView(
                 owner=parts[-4],
@@ -36,9 +37,9 @@ def decode_state(key: str, body: bytes) -> Sequence[LockView]:
             for lock, entry in sorted(maps.items())
             if "CURRENT_STATE" in entry
         ]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (NotJson, KeyError, TypeError, AttributeError):
         return ()
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+def _number(text: object) -> int | None:
+    return decimal(text) if isinstance(text, str) else None

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lockref.errors import ConfigError
+from lockref.strict_json import read_json
 
 RECORD_BYTES_MAX: Final = 1_024_000
 """Helix writes no larger record; ZooKeeper takes a little more with a request (jute.maxbuffer)."""
@@ -68,8 +69,8 @@ class ZNRecord:
         path: of the znode, for the message. Errors: ConfigError for what is no record.
         """
         try:
-            plain = json.loads(_inflated(body) if is_compressed(body) else body)
-        except (ValueError, RecursionError):
+            plain = read_json(_inflated(body) if is_compressed(body) else body)
+        except ValueError:
             raise ConfigError(f"{path} holds no Helix record: {_shown(body)}") from None
         if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
             raise ConfigError(f"{path} holds no Helix record: 'id' is missing in {_shown(body)}")

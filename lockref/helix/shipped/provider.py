@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Final, Self
 from urllib.parse import unquote
 
+from lockref.clouds.grammar import decimal
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.znode_store import path_of
-from lockref.errors import ConfigError, LockError, LockLost, LockNotHeld
+from lockref.errors import ConfigError, LockError, LockLost, LockNotHeld, shown
 from lockref.helix.shipped.data_accessor import DataAccessor
 from lockref.helix.shipped.lock_info import NOBODY, LockInfo
 from lockref.helix.shipped.nonblocking_lock import (
@@ -178,9 +179,10 @@ def _options(settings: LockSettings, client: str) -> tuple[dict[str, int], dict[
     numbers: dict[str, int] = {}
     for name, default in _NUMBERS.items():
         found = text(name, str(default))
-        if not (found.isascii() and found.isdigit()):
-            raise ConfigError(f"option {name} is {found!r}; expected a whole number, such as {default}")
-        numbers[name] = int(found)
+        number = decimal(found)
+        if number is None:
+            raise ConfigError(f"option {name} is {shown(found)}; expected a whole number, such as {default}")
+        numbers[name] = number
     switches: dict[str, bool] = {}
     for name, is_on in _SWITCHES.items():
         found = text(name, str(is_on).lower())

@@ -16,6 +16,7 @@ from typing import Final
 
 from lockref.errors import LockrefError
 from lockref.storage.hudi.client import StorageLockClient
+from lockref.strict_json import NotJson, read_object
 
 CONFIG_FILE_NAME: Final = "audit_enabled.json"
 FOLDER_NAME: Final = "audit"
@@ -74,9 +75,8 @@ def is_audit_enabled(client: StorageLockClient, locks_folder: str) -> bool:
     """Read the switch; missing, malformed or unreadable means no."""
     try:
         text = client.read_object(f"{locks_folder}/{CONFIG_FILE_NAME}", True)
-        switch = json.loads(text) if text is not None else None
-    except (LockrefError, ValueError, RecursionError):
+        value = read_object(text).get(ENABLED_FIELD) if text is not None else None
+    except (LockrefError, NotJson):
         return False
-    value = switch.get(ENABLED_FIELD) if isinstance(switch, dict) else None
     # Jackson's asBoolean: numbers other than zero and the text "true" count.
     return value.strip() == "true" if isinstance(value, str) else isinstance(value, bool | int) and value != 0

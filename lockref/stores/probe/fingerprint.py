@@ -6,7 +6,6 @@ today asks another one, the old verdict answers it no more.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lockref.errors import ConfigError
 from lockref.stores.probe.clauses import CLAUSES, DESIGNS, Condition, Verdict
+from lockref.strict_json import NotJson, read_json
 
 if TYPE_CHECKING:
     from lockref.stores.uri import StoreAddress
@@ -95,11 +95,13 @@ def load(path: Path) -> dict[str, Any]:
     Errors: ConfigError for a file that is none, or of a format that this version does not read.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_bytes(), unique_names=True)
     except OSError as error:
         raise ConfigError(f"the fingerprint {path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise ConfigError(f"the fingerprint {path} is no JSON; `lockref probe URI --output FILE` writes one") from None
+    except NotJson as error:
+        raise ConfigError(
+            f"the fingerprint {path} is no JSON ({error}); `lockref probe URI --output FILE` writes one"
+        ) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ConfigError(f"{path} is no fingerprint; `lockref probe URI --output FILE` writes one")
     if found.get("format_version") != FORMAT_VERSION:

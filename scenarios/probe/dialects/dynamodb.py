@@ -22,6 +22,7 @@ from lockref.clouds.statuses import classify, reason_text
 from lockref.dynamodb.statuses import OUTCOMES
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_S
+from lockref.strict_json import NotJson, read_object
 from lockref.words import Outcome
 from scenarios.probe.calls import (
     ANYTHING,
@@ -134,10 +135,8 @@ class DynamoDialect:
 
     def answer(self, call: Call, reply: HttpReply) -> Answer:
         try:
-            found = json.loads(reply.body) if reply.body else {}
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            found = read_object(reply.body) if reply.body else {}
+        except NotJson:
             # A success whose body is none of DynamoDB's.
             return Answer(outcome=Outcome.AMBIGUOUS, status=reply.status, reason="no JSON came back")
         code = code_word(str(found.get("__type", "")).rpartition("#")[2])

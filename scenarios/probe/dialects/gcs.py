@@ -17,6 +17,7 @@ from google.auth.transport.requests import Request
 from lockref.clouds.answers import A_CREATE, Question
 from lockref.clouds.gcs.answers import read_answer
 from lockref.errors import ConfigError
+from lockref.strict_json import NotJson, read_object
 from scenarios.probe.calls import (
     ANYTHING,
     BEGIN_UPLOAD,
@@ -181,7 +182,6 @@ def _related(name: str, body: bytes) -> bytes:
 
 def _json(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
+        return read_object(body)
+    except NotJson:
         return {}
-    return found if isinstance(found, dict) else {}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from lockref.clouds.grammar import decimal
 from scenarios.probe.calls import PUT, READ, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
@@ -94,4 +95,4 @@ def _worker(session: Session, key: str, number: int, work: _Work, stop: Event, e
 
 def _value(body: bytes | None) -> int | None:
     head = (body or b"").split(b" ", 1)[0]
-    return int(head) if head.isdigit() else None
+    return decimal(head)

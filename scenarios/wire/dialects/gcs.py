@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from lockref.clouds.gcs.answers import read_answer
 from lockref.clouds.grammar import decimal
+from lockref.strict_json import NotJson, read_object
 from lockref.words import IF_ABSENT, Op, Outcome
 from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest, State, content_of
@@ -153,10 +154,9 @@ def _condition(parameters: Mapping[str, str]) -> str:
 
 def _json(body: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(body or b"{}")
-    except (ValueError, RecursionError):
+        return read_object(body or b"{}")
+    except NotJson:
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _metadata_state(resource: Mapping[str, Any]) -> State | None:

@@ -21,8 +21,12 @@ from typing import Final
 
 from lockref.errors import OutcomeUnknown
 from lockref.stores.port import ObjectStore
+from lockref.strict_json import NotJson, is_whole, read_object, whole_number
 from lockref.words import Outcome
 from scenarios.delta.loading import CHECKPOINT_EVERY
+
+_TEXTS: Final = {"identity": "txnId", "node": "node", "task": "task", "owner": "owner"}
+"""The text fields of a commit, and what an entry calls them."""
 
 _ENTRY: Final = re.compile(r"(?P<table>.*)/_delta_log/(?P<version>[0-9]{20})\.json")
 
@@ -80,13 +84,16 @@ class Commit:
 def parse_commit(body: bytes) -> Commit | None:
     """The commit that an entry of ours tells of; None for bytes that are no such entry."""
     try:
-        info = json.loads(body.split(b"\n", 1)[0])["commitInfo"]
-        return Commit(
-            identity=info["txnId"], node=info["node"], task=info["task"], tenure=info["tenure"],
-            attempt=info["attempt"], token=info["token"], owner=info["owner"],
-        )  # fmt: skip
-    except (ValueError, KeyError, TypeError):
+        info = read_object(body.split(b"\n", 1)[0])["commitInfo"]
+        texts = {name: info[of] for name, of in _TEXTS.items()}
+        numbers = {name: info[name] for name in ("tenure", "attempt", "token")}
+    except (NotJson, KeyError, TypeError):
         return None
+    if not all(isinstance(value, str) for value in texts.values()):
+        return None
+    if not all(is_whole(value) or (value is None and name != "attempt") for name, value in numbers.items()):
+        return None
+    return Commit(**texts, **numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +105,17 @@ class Loaded:
 
     version: int
     gets: int
+
+
+def _named_version(newest: bytes) -> int | None:
+    """The version that `_last_checkpoint` names; None where it names none.
+
+    The file is a hint by the protocol ("Last Checkpoint File"): a reader that cannot read it lists the log.
+    """
+    try:
+        return whole_number(read_object(newest).get("version"), least=0, most=10**20 - 1)
+    except ValueError:
+        return None
 
 
 class Log:
@@ -121,9 +139,9 @@ class Log:
         gets, version = 0, -1
         newest = self.read(last_checkpoint_key(self.table))
         if newest is not None:
-            named = int(json.loads(newest)["version"])
+            named = _named_version(newest)
             gets += 1
-            if self.read(checkpoint_key(self.table, named)) is not None:
+            if named is not None and self.read(checkpoint_key(self.table, named)) is not None:
                 gets, version = gets + 1, named
         while self.read(entry_key(self.table, version + 1)) is not None:
             gets, version = gets + 1, version + 1

@@ -6,13 +6,13 @@ times, so each distinct text is read once, however many rows carry it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from lockref.strict_json import NotJson, read_object
 from lockref.words import ABSENT, Kind
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
@@ -254,7 +254,6 @@ def find_disturbances(events: Events) -> Disturbances:
 
 def _read(text: str) -> dict[str, object]:
     try:
-        said = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
+        return read_object(text) if text else {}
+    except NotJson:
         return {}
-    return said if isinstance(said, dict) else {}
