@@ -22,8 +22,8 @@ from scenarios.definition.expectations import surprises
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
 from scenarios.worlds.simulated import RunOutcome
+from sim.faults.drawing import ENVELOPE_KINDS
 from sim.faults.fault import Fault, RequestFault
-from sim.faults.generators import ENVELOPE_KINDS
 
 SEEDS_ENOUGH = 500
 """What has not mattered in so many seeds under each build never will."""

@@ -32,7 +32,7 @@ from sim.services.dialects import dialect_of
 from sim.services.hosting import HostedService
 from sim.services.objectstore import ObjectStoreService
 from sim.services.service import Service
-from sim.services.wire import Wire
+from sim.wire import Wire
 
 P = TypeVar("P")
 
@@ -74,6 +74,7 @@ class World:
             network=self.network,
             recorder=self.recorder,
             nodes=self.nodes,
+            machines=self.nodes,
             services=self.services,
         )
         self.injector = Injector(around, plan)

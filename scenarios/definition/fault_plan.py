@@ -13,8 +13,9 @@ from scenarios.definition.draw import DrawnScenario, Draws
 from scenarios.definition.faults import plan_entry, quantities_of
 from scenarios.definition.schema import Scenario
 from scenarios.definition.units import Drawn
+from sim.faults.drawing import ENVELOPE_KINDS, Shape
 from sim.faults.fault import Fault
-from sim.faults.generators import ENVELOPE_KINDS, Shape, swarm_faults
+from sim.faults.generators import swarm_faults
 from sim.faults.plan import FaultPlan, parse_fault
 from sim.kernel.streams import stream
 

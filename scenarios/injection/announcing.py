@@ -12,7 +12,7 @@ from typing import Final
 
 from lockref.ports import Channel, PushChannel, Reply, Request
 from lockref.runtime import Mutex
-from sim.services.request import OP_NAMES
+from sim.journey import OP_NAMES
 
 _CONNECT_S: Final = 10
 

@@ -63,6 +63,7 @@ class PlanAtWork:
             network=HealedNetwork(),
             recorder=HostRecorder(recorder, runtime),
             nodes=self.nodes,
+            machines={},
             services={} if store is None else {store.name: store},
         )
         self._injector = Injector(around, plan)

@@ -1,31 +1,26 @@
-"""The way of one request in a real run, with its five cut points. `sim.services.wire` does the same in virtual time.
+"""The journey of a request (`sim.journey`) in real time: its driver on an event loop.
 
-    c0 not sent | c1 sent, not applied | c2 applied, reply not sent |
-    c3 reply in flight | c4 reply delivered
-
-The injector is asked at the same places, in the same order. To apply a request is
-to send it to the server and to hear its whole answer.
+To apply a request is to send it to the server and to hear its whole answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
+from scenarios.injection.answers import refusal
+from scenarios.injection.http_messages import Answer as HttpAnswer
+from scenarios.injection.lane import Exchange
 from sim.faults.injector import Injector
+from sim.journey import APPLY, END, Back, InFlight, Journey, Reach, Refusal, copied, journey
 from sim.machine.network import Draw
-from sim.services.request import InFlight
 
 if TYPE_CHECKING:
     from scenarios.injection.real_time import RealNode
-    from sim.kernel.kernel import Task
-    from sim.machine.nodes import Process
-    from sim.services.hosting import HostedService
 
 A = TypeVar("A")
 
@@ -34,14 +29,13 @@ _UNDISTURBED = Draw(0, 0, False, False, None)
 
 @dataclass(frozen=True, slots=True)
 class Delivered(Generic[A]):
-    """What comes of a request: the service's answer, a refusal in its place, or neither, and then it is lost.
+    """What reaches the client: the service's answer, a refusal in its place, or neither, and then the reply is lost.
 
-    refusal: an HTTP status, or None for a broken or silent connection, with the reason: `reset`, `timeout`, or words.
     drip_ns: over how long the answer is spread.
     """
 
     answer: A | None = None
-    refusal: tuple[int | None, str] | None = None
+    refusal: Refusal | None = None
     drip_ns: int = 0
 
     @property
@@ -49,13 +43,16 @@ class Delivered(Generic[A]):
         return self.answer is None and self.refusal is None
 
 
-class _Named:
-    """A service as a request knows it."""
+class _RealService:
+    """A service as a request of a real run knows it."""
 
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def past(self, key: str, lag_ns: int = 0) -> NoReturn:
+        raise AssertionError(f"{self.name} remembers no past; a plan that asks for it is not feasible in a real run")
 
 
 class Carriage:
@@ -67,18 +64,10 @@ class Carriage:
     def __init__(self, injector: Injector, start: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._injector = injector
         self._start = start
-        self._numbers = itertools.count()
 
     def depart(self, node: RealNode, request: Request) -> InFlight:
         """A request of the node's present process is made: c0."""
-        in_flight = InFlight(
-            # Faults ask a process for its number, and a service for its name; both are here.
-            cast("Process", node.process),
-            cast("Task", None),
-            cast("HostedService", _Named(request.service)),
-            request,
-            _UNDISTURBED,
-        )
+        in_flight = InFlight(node.process, _RealService(request.service), request, _UNDISTURBED)
         self._injector.at_c0(in_flight)
         return in_flight
 
@@ -96,41 +85,53 @@ class Carriage:
         self, in_flight: InFlight, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
     ) -> Delivered[A]:
         """From c1 to c3. apply: lets the service act on it, once more at each call. Raises what `apply` raises."""
-        injector = self._injector
-        if in_flight.is_request_lost:
-            return Delivered()
-        if in_flight.resend_ns is not None:
-            self._start(self._again(in_flight, apply, reply_of, in_flight.to_service_ns + in_flight.resend_ns))
-        await _wait(in_flight.to_service_ns)
-        refusal = injector.at_c1(in_flight)
-        if refusal is not None:
-            return await self._back(in_flight, Delivered(refusal=refusal))
-        answer = await apply()
-        refusal = injector.at_c2(in_flight, reply_of(answer))
-        if in_flight.retry_after_ns is not None:
-            # As by an SDK that hears nothing and sends again by itself (A2): its caller hears the second answer.
-            await _wait(in_flight.retry_after_ns)
-            second = await apply()
-            injector.on_retried(in_flight, reply_of(answer), reply_of(second))
-            answer = second
-        delivered: Delivered[A] = Delivered(answer) if refusal is None else Delivered(refusal=refusal)
-        return await self._back(in_flight, delivered)
+        return await self._drive(in_flight, journey(in_flight, self._injector), apply, reply_of)
 
-    async def _back(self, in_flight: InFlight, delivered: Delivered[A]) -> Delivered[A]:
-        if not in_flight.is_reply_lost:
-            in_flight.is_reply_lost = self._injector.is_reply_lost(in_flight)
-        self._injector.at_c3(in_flight)
-        if in_flight.is_reply_lost:
+    async def _drive(
+        self, in_flight: InFlight, steps: Journey, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
+    ) -> Delivered[A]:
+        answer: A | None = None
+        back: Back | None = None
+        said: Reply | None = None
+        while (step := steps.send(said)) is not END:
+            said = None
+            if step is APPLY:
+                answer = await apply()
+                said = reply_of(answer)
+            elif isinstance(step, Back):
+                back = step
+            elif isinstance(step, Reach):
+                if step.copy_after_ns is not None:
+                    copy = copied(in_flight, self._injector, step.after_ns + step.copy_after_ns)
+                    self._start(self._alone(in_flight, copy, apply, reply_of))
+                # A server that is gone or stands still is met where the request is sent to it.
+                await _wait(step.after_ns)
+        if back is None:
             return Delivered()
-        await _wait(in_flight.to_client_ns - in_flight.drip_ns)
-        return replace(delivered, drip_ns=in_flight.drip_ns) if in_flight.drip_ns else delivered
+        await _wait(back.after_ns - back.drip_ns)
+        if back.refusal is not None:
+            return Delivered(refusal=back.refusal)
+        return Delivered(answer, drip_ns=back.drip_ns)
 
-    async def _again(
-        self, in_flight: InFlight, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply], after_ns: int
+    async def _alone(
+        self, in_flight: InFlight, steps: Journey, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
     ) -> None:
-        """The copy that the network made of it."""
-        await _wait(after_ns)
-        self._injector.on_duplicate(in_flight, reply_of(await apply()))
+        """Drive a journey whose end nobody waits for."""
+        await self._drive(in_flight, steps, apply, reply_of)
+
+
+async def tell_client(delivered: Delivered[HttpAnswer], exchange: Exchange, scheme: str) -> str:
+    """Let the client hear what reaches it, a refusal in the words of the scheme's cloud. Returns what it hears."""
+    if delivered.answer is not None:
+        await exchange.hear(delivered.answer, drip_ns=delivered.drip_ns)
+        return str(delivered.answer.status)
+    assert delivered.refusal is not None, "a client that hears nothing is told nothing"
+    status, reason = delivered.refusal
+    if status is None:
+        exchange.reset()
+        return "a reset"
+    await exchange.answer(refusal(scheme, status, reason))
+    return f"{status} in its place"
 
 
 async def _wait(for_ns: int) -> None:

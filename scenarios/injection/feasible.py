@@ -15,8 +15,8 @@ from scenarios.definition.schema import Scenario
 from scenarios.workloads.resource import RESOURCE
 from sim.faults.answers import Throttle
 from sim.faults.clocks import ClockFault, Drift, Offset
+from sim.faults.drawing import ENVELOPE_KINDS
 from sim.faults.fault import Fault, RequestFault
-from sim.faults.generators import ENVELOPE_KINDS
 from sim.faults.network import Partition
 from sim.faults.plan import FAULT_TYPES, FaultPlan
 from sim.faults.process import Crash, Pause, Suspend

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, Self
 
 from lockref.history import Recorder
 from lockref.ports import TIMED_OUT, Channel, Reply, Request
@@ -26,15 +26,16 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.uri import StoreAddress
 from lockref.words import Op
 from scenarios.injection.announcing import GIVING_BACK, lane_of
-from scenarios.injection.answers import refusal, reply_of
+from scenarios.injection.answers import reply_of
 from scenarios.injection.at_work import PlanAtWork
+from scenarios.injection.carriage import tell_client
 from scenarios.injection.feasible import announced_clients
 from scenarios.injection.http_messages import BadMessage, Head
 from scenarios.injection.lane import LOOPBACK, Conduct, Exchange, Lane, Upstream
 from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import Routes
 from sim.faults.plan import FaultPlan
-from sim.services.request import InFlight
+from sim.journey import InFlight
 from sim.services.service import refused
 
 LANE_OPS: Final = ("acquire", "renew", "release", "read", "write", "delete", GIVING_BACK)
@@ -134,18 +135,11 @@ class Injection:
 
     async def _carry(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
         delivered = await self.work.carriage.carry(in_flight, exchange.apply, reply_of)
-        if delivered.answer is not None:
-            await exchange.hear(delivered.answer, drip_ns=delivered.drip_ns)
-        elif delivered.refusal is None or delivered.refusal == (None, "timeout"):
+        if delivered.is_lost:
             await exchange.silence()
             in_flight.is_over = True
             return
-        else:
-            status, reason = delivered.refusal
-            if status is None:
-                exchange.reset()
-            else:
-                await exchange.answer(refusal(self._scheme, status, reason))
+        await tell_client(delivered, exchange, self._scheme)
         if not is_announced:
             self.work.carriage.arrive(in_flight)
 
@@ -211,7 +205,7 @@ class Injection:
         self.work.keep(work)
         await asyncio.wait((work,), timeout=timeout_ns / NS_PER_S)
         delivered = work.result() if work.done() else None
-        if delivered is None or delivered.is_lost or delivered.refusal == (None, "timeout"):
+        if delivered is None or delivered.is_lost:
             if delivered is not None:
                 await asyncio.sleep(timeout_ns / NS_PER_S)
             in_flight.is_over = True
@@ -219,7 +213,8 @@ class Injection:
         self.work.carriage.arrive(in_flight)
         if delivered.refusal is not None:
             return refused(request, delivered.refusal)
-        return cast("Reply", delivered.answer)
+        assert delivered.answer is not None, "what is neither lost nor refused was answered"
+        return delivered.answer
 
 
 def _request(client: str, verb: str, key: str, lane: str) -> Request:

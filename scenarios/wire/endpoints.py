@@ -23,8 +23,9 @@ from lockref.ports import Request
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import ThreadRuntime
 from lockref.words import Op
-from scenarios.injection.answers import refusal, reply_of
+from scenarios.injection.answers import reply_of
 from scenarios.injection.at_work import PlanAtWork
+from scenarios.injection.carriage import tell_client
 from scenarios.injection.certificates import Authority
 from scenarios.injection.http_messages import Answer, BadMessage, Head
 from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream
@@ -37,7 +38,7 @@ from scenarios.workloads.resource import RESOURCE
 from sim.faults.fault import Fault, RequestFault
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
-from sim.services.request import InFlight
+from sim.journey import InFlight
 
 
 @final
@@ -156,27 +157,15 @@ class Endpoints:
             raise
         if not sending.times:
             sending.kept(f"kept from the server by {_whom(in_flight)}")
-        if delivered.answer is None and delivered.refusal in (None, (None, "timeout")):
+        if delivered.is_lost:
+            # Noted first: the client may keep its connection open until the run is over.
             self.strikes.note(in_flight, f"{sending.outcome}; the client hears nothing")
             await exchange.silence()
             in_flight.is_over = True
             return
-        if delivered.answer is not None:
-            heard = str(delivered.answer.status)
-            await exchange.hear(delivered.answer, drip_ns=delivered.drip_ns)
-        else:
-            assert delivered.refusal is not None, "what is neither answered nor refused was lost"
-            heard = await self._refuse(exchange, *delivered.refusal)
+        heard = await tell_client(delivered, exchange, self._scheme)
         carriage.arrive(in_flight)
         self.strikes.note(in_flight, f"{sending.outcome}; the client hears {heard}")
-
-    async def _refuse(self, exchange: Exchange, status: int | None, reason: str) -> str:
-        """What the client hears in the server's place, in words."""
-        if status is None:
-            exchange.reset()
-            return "a reset"
-        await exchange.answer(refusal(self._scheme, status, reason))
-        return f"{status} in its place"
 
 
 class _Sending:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, final
 
 from sim.faults.plan import FaultPlan
-from sim.services.request import InFlight
+from sim.journey import InFlight
 
 TOLD_MAX: Final = 3
 """Requests that are told of each fault; the others are counted."""

@@ -8,17 +8,16 @@ from pydantic import Field, model_validator
 
 from lockref.runtime import NS_PER_S
 from lockref.words import Outcome
-from sim.faults.fault import WRITE_OPS, Cut, Fault, Interference, RequestFault, Treatment
+from sim.faults.fault import ArmedFault, Cut, Fault, Interference, RequestFault, Treatment
 from sim.faults.network import hides_something
+from sim.faults.operations import WRITE_OPS
 from sim.faults.quantities import Count, Duration, InFile
 from sim.services.dialects import outcome_of
 
 if TYPE_CHECKING:
     from lockref.ports import Reply
-    from sim.faults.counts import ArmedFault
-    from sim.faults.generators import Drawing
-    from sim.services.request import InFlight
-    from sim.services.service import Refusal
+    from sim.faults.drawing import Drawing
+    from sim.journey import InFlight, Refusal
 
 UNAPPLIED_STATUSES: tuple[int | str, ...] = (409, 429, 500, 503, "reset", "timeout")
 """What may be answered in the place of applying a write."""

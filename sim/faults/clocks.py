@@ -12,15 +12,13 @@ from pydantic import Field
 
 from lockref.history import detail
 from lockref.words import Kind
-from sim.faults.fault import Fault, StateFault
+from sim.faults.fault import ArmedFault, Fault, StateFault
 from sim.faults.quantities import Duration, NodeName, Quantity, Rate, Shift
 from sim.kernel.clocks import PPM
 
 if TYPE_CHECKING:
-    from sim.faults.counts import ArmedFault
-    from sim.faults.generators import Drawing
-    from sim.faults.surroundings import Surroundings
-    from sim.machine.nodes import Node
+    from sim.faults.drawing import Drawing
+    from sim.faults.surroundings import Machine, Surroundings
 
 RATE_PPM_MAX = PPM - 1
 """A clock that runs backwards or stands still has no inverse; rate errors that add up to one stop here."""
@@ -39,7 +37,7 @@ class ClockFault(StateFault):
 
     client: NodeName
 
-    def _matters(self, armed: ArmedFault[Fault], node: Node, for_ns: int | None) -> None:
+    def _matters(self, armed: ArmedFault[Fault], node: Machine, for_ns: int | None) -> None:
         """Count that it changed something, once a process is there that can read the clock. for_ns: None for good."""
         node.when_running(armed.has_mattered, until_ns=None if for_ns is None else armed.now_ns + armed.clipped(for_ns))
 
@@ -52,7 +50,7 @@ class Drift(ClockFault):
     for_ns: Duration | None = None
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
-        node, rate_ppm = around.nodes[self.client], self.rate_ppm
+        node, rate_ppm = around.machines[self.client], self.rate_ppm
         if rate_ppm:
             self._matters(armed, node, self.for_ns)
         around.rates_ppm.setdefault(node.name, []).append(rate_ppm)
@@ -81,7 +79,7 @@ class Offset(ClockFault):
     for_ns: Duration | None = None
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
-        node, by_ns = around.nodes[self.client], self.by_ns
+        node, by_ns = around.machines[self.client], self.by_ns
         if by_ns:
             self._matters(armed, node, self.for_ns)
         _step_wall(node, around, by_ns)
@@ -100,7 +98,7 @@ class Step(ClockFault):
     by_ns: Shift
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
-        node = around.nodes[self.client]
+        node = around.machines[self.client]
         if self.by_ns:
             self._matters(armed, node, None)
         _step_wall(node, around, self.by_ns)
@@ -120,7 +118,7 @@ class Freeze(ClockFault):
     for_ns: Duration
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
-        node, for_ns = around.nodes[self.client], armed.clipped(self.for_ns)
+        node, for_ns = around.machines[self.client], armed.clipped(self.for_ns)
         if for_ns:
             self._matters(armed, node, for_ns)
         freeze_clock(node, around, for_ns)
@@ -146,7 +144,7 @@ class Slew(ClockFault):
     rate_ppm: SlewRate = 500
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
-        node = around.nodes[self.client]
+        node = around.machines[self.client]
         rate_ppm = self.rate_ppm if self.by_ns > 0 else -self.rate_ppm
         if not self.by_ns:
             return
@@ -165,31 +163,31 @@ class Slew(ClockFault):
         return [f"{self.kind} {'forward' if self.by_ns > 0 else 'back'}"]
 
 
-def freeze_clock(node: Node, around: Surroundings, for_ns: int) -> None:
+def freeze_clock(node: Machine, around: Surroundings, for_ns: int) -> None:
     """Both clocks of the node stand still from now on, for `for_ns` of true time."""
     node.clock.freeze(around.kernel.now_ns, for_ns)
     _clock_changed(node, around, change="freeze", for_ns=for_ns)
 
 
-def _clock_changed(node: Node, around: Surroundings, **what: object) -> None:
+def _clock_changed(node: Machine, around: Surroundings, **what: object) -> None:
     around.kernel.retime(node.clock)
     now = around.kernel.now_ns
     wall_ns, mono_ns = node.clock.both_ns(now)
     around.recorder.event(Kind.CLOCK, (now, wall_ns, mono_ns, ""), node.name, detail=detail(**what))
 
 
-def _set_rate(node: Node, around: Surroundings) -> None:
+def _set_rate(node: Machine, around: Surroundings) -> None:
     rate_ppm = max(-RATE_PPM_MAX, min(RATE_PPM_MAX, sum(around.rates_ppm[node.name])))
     node.clock.set_rate(around.kernel.now_ns, rate_ppm)
     _clock_changed(node, around, change="rate", rate_ppm=rate_ppm)
 
 
-def _end_rate(node: Node, around: Surroundings, rate_ppm: int) -> None:
+def _end_rate(node: Machine, around: Surroundings, rate_ppm: int) -> None:
     around.rates_ppm[node.name].remove(rate_ppm)
     _set_rate(node, around)
 
 
-def _step_wall(node: Node, around: Surroundings, by_ns: int) -> None:
+def _step_wall(node: Machine, around: Surroundings, by_ns: int) -> None:
     node.clock.step_wall(around.kernel.now_ns, by_ns)
     _clock_changed(node, around, change="step", by_ns=by_ns)
 

@@ -15,84 +15,16 @@ is the first to go when a failure is shrunk.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from lockref.history import detail
 from lockref.words import Kind
-from sim.faults.fault import Fault, RequestFault
+from sim.faults.fault import ArmedFault, Fault, RequestFault
 from sim.kernel.clocks import WALL_EPOCH_NS
 
 if TYPE_CHECKING:
     from sim.faults.plan import FaultPlan
     from sim.faults.surroundings import Surroundings
-
-
-F_co = TypeVar("F_co", bound=Fault, covariant=True)
-
-
-class ArmedFault(Generic[F_co]):
-    """One fault of the plan in one run, with its counts.
-
-    passed: requests that its filter let through so far. chosen: the request
-    that a trigger with a window waits for, once that was made. notes: what its
-    kind remembers during the run; None until it does.
-    """
-
-    __slots__ = ("_counts", "armed", "chosen", "fault", "fired", "kind", "mattered", "notes", "passed")
-
-    def __init__(self, fault: F_co, counts: FaultCounts) -> None:
-        self.fault = fault
-        self.kind = fault.kind
-        self.armed = 0
-        self.fired = 0
-        self.mattered = 0
-        self.passed = 0
-        self.chosen: object | None = None
-        self.notes: Any = None
-        self._counts = counts
-
-    @property
-    def now_ns(self) -> int:
-        """True time."""
-        return self._counts.now_ns
-
-    def has_mattered(self) -> None:
-        """What it did has changed something."""
-        assert self.fired, f"fault {self.fault.id!r} mattered before it struck"
-        self.mattered += 1
-
-    def fire(self, *, has_mattered: bool = False, lasts_ns: int = 0) -> None:
-        """A request fault strikes; its consequences last `lasts_ns` from now."""
-        self.fired += 1
-        if has_mattered:
-            self.mattered += 1
-        self._counts.disturb_until(self._counts.now_ns + lasts_ns)
-        self._counts.record(self, "fired")
-
-    def begin(self) -> None:
-        """A state fault strikes."""
-        if self.fault.when is None:
-            self.armed += 1
-        self.fired += 1
-        self._counts.disturb_until(self._counts.now_ns)
-        self._counts.record(self, "begin")
-
-    def end_after(self, for_ns: int, undo: Callable[[], object] | None = None) -> None:
-        """A state fault that has begun ends `for_ns` from now, by `undo`."""
-        counts = self._counts
-        end_ns = counts.now_ns + for_ns
-        counts.disturb_until(end_ns)
-
-        def end() -> None:
-            if undo is not None:
-                undo()
-            counts.record(self, "end")
-
-        counts.call_at(end_ns, end)
-
-    def clipped(self, for_ns: int) -> int:
-        """A length from now, cut short by the healing."""
-        return self._counts.clipped(self._counts.now_ns, for_ns)
 
 
 def fault_effects(counts: Mapping[str, tuple[int, int, int]]) -> dict[str, int] | None:

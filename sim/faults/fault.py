@@ -23,17 +23,18 @@ and files, as it was before. A new kind then touched seven files, and nothing
 noticed a missing entry.
 
 A fault is data and is shared by all runs of its plan. What a run notes about
-it, such as counts, stands in `counts.ArmedFault`.
+it, such as counts, stands in `ArmedFault`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sim.faults.operations import RequestOp
 from sim.faults.quantities import (
     Count,
     Duration,
@@ -47,21 +48,15 @@ from sim.faults.quantities import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lockref.ports import Reply, Request
-    from sim.faults.counts import ArmedFault
-    from sim.faults.generators import Drawing
+    from sim.faults.drawing import Drawing
     from sim.faults.surroundings import Surroundings
-    from sim.services.request import InFlight
-    from sim.services.service import Refusal
+    from sim.journey import InFlight, Refusal
 
 CUTS = ("c0", "c1", "c2", "c3", "c4")
 Cut = Literal["c0", "c1", "c2", "c3", "c4"]
-RequestOp = Literal["acquire", "renew", "release", "read", "write", "delete"]
-OPS: tuple[RequestOp, ...] = ("acquire", "renew", "release", "read", "write")
-"""What a swarm's filters and triggers choose from."""
-WRITE_OPS: tuple[RequestOp, ...] = ("acquire", "renew", "release")
-CHANGING_OPS: frozenset[str] = frozenset({*WRITE_OPS, "write", "delete"})
-"""Requests that change something where they are applied."""
 
 DEFINED: dict[str, type[Fault]] = {}
 """Every kind whose module was imported so far; `sim.faults.plan.FAULT_TYPES` is all of them."""
@@ -314,3 +309,96 @@ class RequestFault(Fault):
 
     def on_delivered(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
         """Its caller has the reply."""
+
+
+class Counts(Protocol):
+    """The counts of a whole plan, as one fault of it needs them (`sim.faults.counts`)."""
+
+    @property
+    def now_ns(self) -> int:
+        """True time."""
+        ...
+
+    def call_at(self, true_ns: int, call: Callable[[], None]) -> None:
+        """Let the world call back at an instant."""
+        ...
+
+    def clipped(self, at_ns: int, for_ns: int) -> int:
+        """A length from `at_ns`, cut short by the healing."""
+        ...
+
+    def disturb_until(self, true_ns: int) -> None:
+        """Something disturbs the run until then at least."""
+        ...
+
+    def record(self, armed: ArmedFault[Fault], phase: str) -> None:
+        """Write a FAULT row."""
+        ...
+
+
+F_co = TypeVar("F_co", bound=Fault, covariant=True)
+
+
+class ArmedFault(Generic[F_co]):
+    """One fault of the plan in one run, with its counts.
+
+    passed: requests that its filter let through so far. chosen: the request
+    that a trigger with a window waits for, once that was made. notes: what its
+    kind remembers during the run; None until it does.
+    """
+
+    __slots__ = ("_counts", "armed", "chosen", "fault", "fired", "kind", "mattered", "notes", "passed")
+
+    def __init__(self, fault: F_co, counts: Counts) -> None:
+        self.fault = fault
+        self.kind = fault.kind
+        self.armed = 0
+        self.fired = 0
+        self.mattered = 0
+        self.passed = 0
+        self.chosen: object | None = None
+        self.notes: Any = None
+        self._counts = counts
+
+    @property
+    def now_ns(self) -> int:
+        """True time."""
+        return self._counts.now_ns
+
+    def has_mattered(self) -> None:
+        """What it did has changed something."""
+        assert self.fired, f"fault {self.fault.id!r} mattered before it struck"
+        self.mattered += 1
+
+    def fire(self, *, has_mattered: bool = False, lasts_ns: int = 0) -> None:
+        """A request fault strikes; its consequences last `lasts_ns` from now."""
+        self.fired += 1
+        if has_mattered:
+            self.mattered += 1
+        self._counts.disturb_until(self._counts.now_ns + lasts_ns)
+        self._counts.record(self, "fired")
+
+    def begin(self) -> None:
+        """A state fault strikes."""
+        if self.fault.when is None:
+            self.armed += 1
+        self.fired += 1
+        self._counts.disturb_until(self._counts.now_ns)
+        self._counts.record(self, "begin")
+
+    def end_after(self, for_ns: int, undo: Callable[[], object] | None = None) -> None:
+        """A state fault that has begun ends `for_ns` from now, by `undo`."""
+        counts = self._counts
+        end_ns = counts.now_ns + for_ns
+        counts.disturb_until(end_ns)
+
+        def end() -> None:
+            if undo is not None:
+                undo()
+            counts.record(self, "end")
+
+        counts.call_at(end_ns, end)
+
+    def clipped(self, for_ns: int) -> int:
+        """A length from now, cut short by the healing."""
+        return self._counts.clipped(self._counts.now_ns, for_ns)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from lockref.errors import ConfigError
 from lockref.words import Outcome
-from sim.faults.counts import ArmedFault, FaultCounts
-from sim.faults.fault import CUTS, Cut, Fault, RequestFault, StateFault, Trigger
+from sim.faults.counts import FaultCounts
+from sim.faults.fault import CUTS, ArmedFault, Cut, Fault, RequestFault, StateFault, Trigger
+from sim.journey import RELEASE
 from sim.kernel.streams import derive
 from sim.kernel.tasks import NEVER
-from sim.services.request import RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from lockref.ports import Reply, Request
     from sim.faults.plan import FaultPlan
     from sim.faults.surroundings import Surroundings
-    from sim.services.request import InFlight
-    from sim.services.service import Refusal
+    from sim.journey import InFlight, Refusal
 
 _UNIT = 2.0**64
 # Python 3.11 takes long to find a member of an enumeration; this one is asked for with every request.

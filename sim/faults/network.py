@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from lockref.words import Outcome
-from sim.faults.fault import CHANGING_OPS, Fault, Interference, RequestFault, StateFault, Treatment
+from sim.faults.fault import ArmedFault, Fault, Interference, RequestFault, StateFault, Treatment
+from sim.faults.operations import CHANGING_OPS
 from sim.faults.quantities import Duration, Groups
 
 if TYPE_CHECKING:
     from lockref.ports import Reply
-    from sim.faults.counts import ArmedFault
-    from sim.faults.generators import Drawing
+    from sim.faults.drawing import Drawing
     from sim.faults.surroundings import Surroundings
-    from sim.services.request import InFlight
+    from sim.journey import InFlight
 
 
 class Partition(StateFault):

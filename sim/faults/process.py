@@ -8,15 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from sim.faults.clocks import freeze_clock
-from sim.faults.fault import Fault, StateFault
+from sim.faults.fault import ArmedFault, Fault, StateFault
 from sim.faults.quantities import Duration, NodeName
 from sim.machine.nodes import HeldTasks
 
 if TYPE_CHECKING:
-    from sim.faults.counts import ArmedFault
-    from sim.faults.generators import Drawing
-    from sim.faults.surroundings import Surroundings
-    from sim.machine.nodes import Node
+    from sim.faults.drawing import Drawing
+    from sim.faults.surroundings import StruckNode, Surroundings
 
 
 class Pause(StateFault):
@@ -56,7 +54,7 @@ class Suspend(StateFault):
         if for_ns and node.is_running:
             # A suspend moves timers instead of holding tasks up, so no task reports that it was held.
             armed.has_mattered()
-        freeze_clock(node, around, for_ns)
+        freeze_clock(around.machines[self.client], around, for_ns)
         _hold(armed, node, for_ns, None)
 
     @classmethod
@@ -96,6 +94,6 @@ class Crash(StateFault):
         return {"client": client, "restart_after_ns": restart_ns, **drawing.beginning(client)}
 
 
-def _hold(armed: ArmedFault[Fault], node: Node, for_ns: int, task: HeldTasks | None) -> None:
+def _hold(armed: ArmedFault[Fault], node: StruckNode, for_ns: int, task: HeldTasks | None) -> None:
     armed.end_after(for_ns)
     node.pause(for_ns, task, on_held=armed.has_mattered)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from sim.faults.fault import Fault, StateFault
+from sim.faults.fault import ArmedFault, Fault, StateFault
 from sim.faults.quantities import Duration, ServiceName
 
 if TYPE_CHECKING:
-    from sim.faults.counts import ArmedFault
-    from sim.faults.generators import Drawing
+    from sim.faults.drawing import Drawing
     from sim.faults.surroundings import Surroundings
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sim.faults.fault import WRITE_OPS, Fault, RequestFault, RequestOp, StateFault
+from sim.faults.fault import ArmedFault, Fault, RequestFault, StateFault
+from sim.faults.operations import WRITE_OPS, RequestOp
 from sim.faults.quantities import Body, Duration, ServiceName
 
 if TYPE_CHECKING:
     from lockref.ports import Reply, Request
-    from sim.faults.counts import ArmedFault
-    from sim.faults.generators import Drawing
+    from sim.faults.drawing import Drawing
     from sim.faults.surroundings import Surroundings
-    from sim.services.request import InFlight
+    from sim.journey import InFlight
 
 
 class StaleRead(RequestFault):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lockref.errors import ConfigError
 from lockref.history import Stamp
@@ -12,8 +12,7 @@ from lockref.words import Kind
 
 if TYPE_CHECKING:
     from sim.kernel.clocks import NodeClock
-    from sim.machine.nodes import Node
-    from sim.services.hosting import HostedService
+    from sim.machine.nodes import HeldTasks
 
 
 class Timeline(Protocol):
@@ -43,10 +42,56 @@ class FaultRecorder(Protocol):
     def event(self, kind: Kind, stamp: Stamp, node: str, /, *, detail: str) -> object: ...
 
 
-AnyNode: TypeAlias = "Node | Any"
-"""A node of a world, or what stands for a client of a real run: pause, crash, restart, and its present process."""
+class ReadClock(Protocol):
+    """A node's two clocks, to be read."""
 
-AnyService: TypeAlias = "HostedService | Any"
+    def wall_ns(self, true_ns: int, /) -> int: ...
+
+    def mono_ns(self, true_ns: int, /) -> int: ...
+
+
+class StruckNode(Protocol):
+    """A client's node and its present process: of a world, or what stands for one in a real run."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def clock(self) -> ReadClock: ...
+
+    @property
+    def process(self) -> object: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    def pause(
+        self, for_ns: int, task: HeldTasks | None = None, /, *, on_held: Callable[[], None] | None = None
+    ) -> None: ...
+
+    def crash(self) -> None: ...
+
+    def restart(self) -> object: ...
+
+
+class Machine(StruckNode, Protocol):
+    """A node whose clocks are the world's own, so that a fault can change them."""
+
+    @property
+    def clock(self) -> NodeClock: ...
+
+    def when_running(self, call: Callable[[], None], *, until_ns: int | None = None) -> None: ...
+
+
+class StruckService(Protocol):
+    """A service and its machine, and an operator's hands in it."""
+
+    def freeze(self, for_ns: int, on_held: Callable[[], None], /) -> None: ...
+
+    def crash(self, for_ns: int, on_refused: Callable[[], None], /) -> None: ...
+
+    def tamper(self, act: str, key: str | None = None, **how: Any) -> int: ...
+
 
 Barrier = Callable[[str, str], bool]
 """(source, destination) -> is a message stopped that departs now?"""
@@ -56,7 +101,8 @@ Barrier = Callable[[str, str], bool]
 class Surroundings:
     """The parts of one world that faults change.
 
-    nodes, services: by name; they fill while the world is built. barriers: what
+    nodes, services: by name; they fill while the world is built. machines: the nodes whose clocks can be changed; none
+    in a real run, which reads the clocks of its host. barriers: what
     stops messages between names, each until it is taken away. rates_ppm: the
     rate errors under way, by node; several at a time add up.
     """
@@ -65,12 +111,13 @@ class Surroundings:
     kernel: Timeline
     network: Healing
     recorder: FaultRecorder
-    nodes: Mapping[str, AnyNode]
-    services: Mapping[str, AnyService]
+    nodes: Mapping[str, StruckNode]
+    machines: Mapping[str, Machine]
+    services: Mapping[str, StruckService]
     barriers: list[Barrier] = field(default_factory=list)
     rates_ppm: dict[str, list[int]] = field(default_factory=dict)
 
-    def service(self, name: str) -> AnyService:
+    def service(self, name: str) -> StruckService:
         """The service of that name. Raises ConfigError if there is none, which a fault plan can cause."""
         try:
             return self.services[name]

@@ -44,7 +44,8 @@ from lockref.coordination.znodes import Applied, Tree
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_MS
 from lockref.words import Op, Outcome
-from sim.services.service import EXPIRE, Refusal, ServiceContext, refused, unknown_act
+from sim.journey import Refusal
+from sim.services.service import EXPIRE, ServiceContext, refused, unknown_act
 
 EXPIRE_SESSION = "expire_session"
 """The act of `tamper` by which a session ends although its client is alive; the key is the client's node."""

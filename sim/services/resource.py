@@ -12,7 +12,8 @@ from typing import Any
 
 from lockref.ports import Reply, Request
 from lockref.words import Outcome
-from sim.services.service import Refusal, ServiceContext, refused, unknown_act
+from sim.journey import Refusal
+from sim.services.service import ServiceContext, refused, unknown_act
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _OUTCOME_APPLIED = Outcome.APPLIED

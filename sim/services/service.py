@@ -17,13 +17,11 @@ from typing import Any, Protocol
 from lockref.errors import ConfigError
 from lockref.ports import Reply, Request
 from lockref.words import Op, Outcome
+from sim.journey import Refusal
 from sim.services.dialects import outcome_of
 
 EXPIRE = "expire"
 """The act of `tamper` by which a table's time to live removes an item."""
-
-Refusal = tuple[int | None, str]
-"""An HTTP status (None: no answer, such as a reset) and a reason for people."""
 
 
 class ServiceContext(Protocol):

@@ -17,8 +17,9 @@ from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
 from lockref.strict_json import NotJson, read_json
 from lockref.words import Op, Outcome
+from sim.journey import Refusal
 from sim.kernel.clocks import WALL_EPOCH_NS
-from sim.services.service import EXPIRE, Refusal, ServiceContext, refused, unknown_act
+from sim.services.service import EXPIRE, ServiceContext, refused, unknown_act
 
 
 class TableService:

@@ -12,7 +12,8 @@ from lockref.errors import DeterminismError
 from lockref.history import Recorder
 from sim.auditor import real_world_forbidden
 from sim.explore.determinism import first_difference, require_determinism
-from sim.faults.generators import Shape, swarm
+from sim.faults.drawing import Shape
+from sim.faults.generators import swarm
 from sim.faults.plan import FAULT_TYPES, FaultPlan
 from sim.kernel.kernel import Replay
 from sim.kernel.schedules import RandomTies

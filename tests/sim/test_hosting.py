@@ -15,10 +15,10 @@ from lockref.words import Kind, Outcome
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.faults.process import Crash
 from sim.faults.stores import DeleteObject, IgnoreConditions
+from sim.journey import Refusal
 from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from sim.services.resource import ResourceService
-from sim.services.service import Refusal
 from tests.sim.scripted import KEY, MS, TIMEOUT_NS, Scene
 
 ANN, BEN = {"owner": "ann", "token": 1, "until": 500}, {"owner": "ben", "token": 7, "for": 9_000}

@@ -10,8 +10,9 @@ from lockref.errors import BudgetExceeded, ConfigError
 from lockref.stores.client import OBJECT_STORE
 from lockref.words import Kind, Outcome
 from sim.faults.clocks import Drift, Freeze, Offset, Slew, Step
+from sim.faults.drawing import Shape
 from sim.faults.fault import Fault, Trigger
-from sim.faults.generators import Shape, swarm
+from sim.faults.generators import swarm
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause, Suspend

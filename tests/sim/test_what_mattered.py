@@ -12,8 +12,8 @@ from lockref.stores.port import Version
 from lockref.words import Kind, Outcome
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.clocks import SLEW_PPM_MAX, Drift, Freeze, Offset, Slew, Step
+from sim.faults.drawing import Drawing, Shape
 from sim.faults.fault import Fault, RequestFault, Trigger
-from sim.faults.generators import Drawing, Shape
 from sim.faults.network import Delay, Drip, Duplicate, LoseReply, LoseRequest, Partition, ReorderReplies
 from sim.faults.plan import FaultPlan, parse_fault
 from sim.faults.process import Crash, Pause, Suspend

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lockref.errors import ConfigError
 from sim.faults.answers import AMBIGUOUS_STATUSES
-from sim.faults.generators import ENVELOPE_KINDS, Shape, swarm
+from sim.faults.drawing import ENVELOPE_KINDS, Shape
+from sim.faults.generators import swarm
 from sim.faults.plan import FAULT_TYPES, FaultPlan, parse_fault
 from sim.faults.process import Pause
 from sim.faults.stores import CorruptObject
@@ -144,7 +145,7 @@ def test_unbounded_swarm_leaves_the_envelope():
 def test_unknown_swarm_kind_is_refused():
     """The message lists the kinds."""
     with pytest.raises(ConfigError, match="'gc'; expected one of pause"):
-        shape(kinds=("gc",))
+        swarm(stream(1, "swarm"), shape(kinds=("gc",)))
 
 
 def test_drawn_clocks_stay_within_half_the_bound():

@@ -1,37 +1,48 @@
-"""The way of one request: out, applied, back, with its five cut points.
+"""The network of a world at work: the journeys of requests in virtual time, and what services push.
 
-    c0 not sent | c1 sent, not applied | c2 applied, reply not sent |
-    c3 reply in flight | c4 reply delivered
-
-All services use it, so that every fault of network and process means the same
-for each. It knows requests and replies, and no service: what a request does is
-the service's, whether and when that happens, and whether the client hears of
-it, is decided here.
+The kernel drives each journey (`sim.journey`): it brings the request to its service, lets the service act, and brings
+the reply back. A service that stands still or is gone is met here.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockref.ports import TIMED_OUT, Reconnected, Reply, Request
 from lockref.words import Outcome
+from sim.journey import APPLY, END, LOSE, Back, InFlight, Journey, Refusal, copied, journey
 from sim.kernel.kernel import Kernel
 from sim.kernel.sync import SimEvent
-from sim.machine.network import Network
+from sim.machine.network import Draw, Network
 from sim.machine.nodes import Process
 from sim.services.hosting import HostedService
-from sim.services.request import InFlight
-from sim.services.service import Refusal
 
 if TYPE_CHECKING:
     from sim.faults.injector import Injector
+    from sim.kernel.tasks import Task
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _OUTCOME_PRECONDITION_FAILED = Outcome.PRECONDITION_FAILED
 _NOBODY_THERE: Refusal = (None, "reset")
+
+
+class SimulatedRequest(InFlight):
+    """A request on the kernel. task: waits for the reply, since `epoch`. applications: how often it was applied.
+
+    reply: what the client will find; None until then.
+    """
+
+    __slots__ = ("applications", "at", "epoch", "reply", "task")
+
+    def __init__(self, process: Process, task: Task, at: HostedService, request: Request, draw: Draw) -> None:
+        super().__init__(process, at, request, draw)
+        self.at = at
+        self.task = task
+        self.applications = 0
+        self.epoch = -1
+        self.reply: Reply | None = None
 
 
 class Wire:
@@ -59,18 +70,11 @@ class Wire:
         if kernel.current.is_killed:
             process.check_alive()
         draw = self._network.draw(node.name, hosted.name, node.next_request(hosted.name))
-        in_flight = InFlight(process, kernel.current, hosted, request, draw)
+        in_flight = SimulatedRequest(process, kernel.current, hosted, request, draw)
         if injector is not None:
             injector.at_c0(in_flight)
             injector.on_send(in_flight)
-        if not in_flight.is_request_lost:
-            due_ns = kernel.now_ns + in_flight.to_service_ns
-            if hosted.is_ordered:
-                box = self._mailboxes[hosted.name, node.name]
-                due_ns = box.sent_due_ns = max(box.sent_due_ns + 1, due_ns)
-            kernel.call_at(due_ns, partial(self._arrive, in_flight))
-            if in_flight.resend_ns is not None and not hosted.is_ordered:
-                kernel.call_at(due_ns + in_flight.resend_ns, partial(self._arrive_again, in_flight))
+        self._advance(in_flight, journey(in_flight, injector), None)
         in_flight.epoch = in_flight.task.epoch + 1
         kernel.wait(timeout_ns)
         in_flight.is_over = True
@@ -80,12 +84,56 @@ class Wire:
             injector.at_c4(in_flight)
         return in_flight.reply
 
-    # At the service. Runs on the kernel.
+    # The journey, driven by the kernel.
 
-    def _apply(self, in_flight: InFlight) -> Reply:
+    def _advance(self, in_flight: SimulatedRequest, steps: Journey, said: Reply | Refusal | None) -> None:
+        """Take the journey's next steps, until time has to pass."""
+        while True:
+            step = steps.send(said)
+            said = None
+            if step is APPLY:
+                said = self._apply(in_flight)
+            elif step is END:
+                return
+            elif step is LOSE:
+                if in_flight.at.is_ordered:
+                    self._mailboxes[in_flight.service, in_flight.client].has_lost = True
+            elif type(step) is Back:
+                self._answer(in_flight, step)
+            else:
+                after_ns, copy_after_ns = step  # type: ignore[misc]  # The only step that is left is `Reach`.
+                self._dispatch(in_flight, steps, after_ns, copy_after_ns)
+                return
+
+    def _dispatch(self, in_flight: SimulatedRequest, steps: Journey, after_ns: int, copy_after_ns: int | None) -> None:
+        """Let the request arrive so much later, and its copy after it."""
+        kernel = self._kernel
+        due_ns = kernel.now_ns + after_ns
+        if in_flight.at.is_ordered:
+            # One connection: nothing overtakes, and TCP drops copies.
+            box = self._mailboxes[in_flight.service, in_flight.client]
+            due_ns = box.sent_due_ns = max(box.sent_due_ns + 1, due_ns)
+            copy_after_ns = None
+        kernel.call_at(due_ns, partial(self._arrive, in_flight, steps))
+        if copy_after_ns is not None:
+            self._advance(in_flight, copied(in_flight, self._injector, due_ns + copy_after_ns - kernel.now_ns), None)
+
+    def _arrive(self, in_flight: SimulatedRequest, steps: Journey) -> None:
+        """The request is at its service: nobody may listen there, or the service may stand still."""
+        hosted, now_ns = in_flight.at, self._kernel.now_ns
+        if hosted.down_until_ns > now_ns:
+            hosted.on_refused()
+            self._advance(in_flight, steps, _NOBODY_THERE)
+        elif hosted.frozen_until_ns > now_ns:
+            hosted.on_held()
+            self._kernel.call_at(hosted.frozen_until_ns, partial(self._arrive, in_flight, steps))
+        else:
+            self._advance(in_flight, steps, None)
+
+    def _apply(self, in_flight: SimulatedRequest) -> Reply:
         """The request takes effect, or its condition fails. The one place where that happens and is recorded."""
         in_flight.applications += 1
-        hosted, request = in_flight.hosted, in_flight.request
+        hosted, request = in_flight.at, in_flight.request
         if in_flight.stale_ns:
             return hosted.past(request.key, in_flight.stale_ns)
         now = self._kernel.now_ns
@@ -97,85 +145,18 @@ class Wire:
         hosted.record(request, reply, in_flight.applications)
         return reply
 
-    def _waits(self, in_flight: InFlight, again: Callable[[], None]) -> bool:
-        """True if the service is frozen: the request arrives `again` when it goes on."""
-        hosted = in_flight.hosted
-        if hosted.frozen_until_ns <= self._kernel.now_ns:
-            return False
-        hosted.on_held()
-        self._kernel.call_at(hosted.frozen_until_ns, again)
-        return True
-
-    def _is_refused(self, in_flight: InFlight) -> bool:
-        """True if nobody listens: the service's server was killed and is not back."""
-        hosted = in_flight.hosted
-        if hosted.down_until_ns <= self._kernel.now_ns:
-            return False
-        hosted.on_refused()
-        return True
-
-    def _arrive(self, in_flight: InFlight) -> None:
-        injector = self._injector
-        if injector is None:
-            self._answer(in_flight, self._apply(in_flight))
-            return
-        if self._is_refused(in_flight):
-            self._answer(in_flight, in_flight.hosted.refuse(in_flight.request, _NOBODY_THERE))
-            return
-        if self._waits(in_flight, partial(self._arrive, in_flight)):
-            return
-        refusal = injector.at_c1(in_flight)
-        if refusal is not None:
-            self._answer(in_flight, in_flight.hosted.refuse(in_flight.request, refusal))
-            return
-        reply = self._apply(in_flight)
-        refusal = injector.at_c2(in_flight, reply)
-        if refusal is not None:
-            reply = in_flight.hosted.refuse(in_flight.request, refusal)
-        if in_flight.retry_after_ns is not None:
-            # The client's SDK hears nothing and sends again by itself; what it hears then is the answer (A2).
-            self._kernel.call_at(
-                self._kernel.now_ns + in_flight.retry_after_ns, partial(self._arrive_retried, in_flight, reply)
-            )
-            return
-        self._answer(in_flight, reply)
-
-    def _arrive_again(self, in_flight: InFlight) -> None:
-        """A duplicate made by the network: applied, but nobody waits for its answer."""
-        if self._is_refused(in_flight) or self._waits(in_flight, partial(self._arrive_again, in_flight)):
-            return
-        reply = self._apply(in_flight)
-        if self._injector is not None:
-            self._injector.on_duplicate(in_flight, reply)
-
-    def _arrive_retried(self, in_flight: InFlight, first: Reply) -> None:
-        if self._is_refused(in_flight):
-            self._answer(in_flight, in_flight.hosted.refuse(in_flight.request, _NOBODY_THERE))
-            return
-        if self._waits(in_flight, partial(self._arrive_retried, in_flight, first)):
-            return
-        reply = self._apply(in_flight)
-        if self._injector is not None:
-            self._injector.on_retried(in_flight, first, reply)
-        self._answer(in_flight, reply)
-
-    def _answer(self, in_flight: InFlight, reply: Reply) -> None:
+    def _answer(self, in_flight: SimulatedRequest, back: Back) -> None:
         """The reply leaves the service."""
-        injector = self._injector
-        if injector is not None and not in_flight.is_reply_lost:
-            in_flight.is_reply_lost = injector.is_reply_lost(in_flight)
-        kernel = self._kernel
-        if in_flight.is_reply_lost and in_flight.hosted.is_ordered:
-            self._mailboxes[in_flight.service, in_flight.client].has_lost = True
-        if not in_flight.is_reply_lost:
-            due_ns = kernel.now_ns + in_flight.to_client_ns
-            if in_flight.hosted.is_ordered:
-                due_ns = self._in_order(in_flight.hosted, in_flight.client, due_ns)
-            kernel.call_at(due_ns, partial(self._deliver, in_flight, reply))
-        if injector is not None:
-            injector.at_c3(in_flight)
+        hosted, reply = in_flight.at, back.reply
+        if reply is None:
+            assert back.refusal is not None, "a reply or a refusal leaves"
+            reply = hosted.refuse(in_flight.request, back.refusal)
+        due_ns = self._kernel.now_ns + back.after_ns
+        if hosted.is_ordered:
+            due_ns = self._in_order(hosted, in_flight.client, due_ns)
+        self._kernel.call_at(due_ns, partial(self._deliver, in_flight, reply))
 
-    def _deliver(self, in_flight: InFlight, reply: Reply) -> None:
+    def _deliver(self, in_flight: SimulatedRequest, reply: Reply) -> None:
         in_flight.reply = reply
         # Nothing happens if its caller has gone on: that wait, by its epoch, is over.
         self._kernel.resume(in_flight.task, in_flight.epoch)
