@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from lockref.errors import CapabilityMissing
 from lockref.ports import PortKind
@@ -120,17 +120,22 @@ client's bytes by that client's own lock. Two locks that differ about one state 
 """
 
 
+DEFAULT_LOCK_KEY: Final = "table/lock"
+"""The key of a lock whose class declares no `default_lock_key`, and whose records are not RFC-91's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockSettings:
     """What every lock in the laboratory is told about timing. Durations in nanoseconds.
 
+    key: of the lock's object, row or znode, or its name; a kind of lock has its own default (`default_lock_key`).
     renew_interval_ns: how often a holder renews. poll_interval_ns: how often a
     waiter looks. drift_bound_ns: the largest wall offset between two processes
     that the lock must survive (β of RFC-91, 500 ms). options: provider's own.
     unsafe: the scenario asks for a timing that RFC-91 forbids, to show what comes of it.
     """
 
-    key: str = "table/.hoodie/.locks/table_lock.json"
+    key: str = DEFAULT_LOCK_KEY
     validity_ns: int = 10_000_000_000
     renew_interval_ns: int = 1_000_000_000
     poll_interval_ns: int = 1_000_000_000

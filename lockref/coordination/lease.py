@@ -88,6 +88,7 @@ class ZnodeLease(DynamoLock):
 
     decode_state = staticmethod(decode_state)
     record_format = "znode-lease"
+    default_lock_key = "table"
     stands_on = ZNODES.name
     is_fork_safe = False  # A forked child would speak on its parent's connection.
 

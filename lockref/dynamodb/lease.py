@@ -209,6 +209,7 @@ class DynamoLock:
     acquisition: ClassVar[type[WatchingAcquisition]] = WatchingAcquisition
     decode_state = staticmethod(item.decode_state)
     record_format = "delta-lease"
+    default_lock_key = "table"
     protocol = "delta-lease"
     stands_on = TABLE.name
     is_reentrant = True

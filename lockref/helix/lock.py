@@ -76,6 +76,7 @@ class HelixLock:
     stands_on = "coordination"
     protocol = "helix"
     record_format = "helix"
+    default_lock_key = "lock-group_0"
     companion = "lockref.helix.lock:ControllerNode"
     decode_state = staticmethod(decode_state)
 

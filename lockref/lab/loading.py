@@ -19,6 +19,8 @@ optional class attributes:
     can_resume        the next process of a client that crashed takes its own lock back at once
     needs_real_time   it has clocks or threads that no simulation can turn
     stands_on         the kind of service that its lock lives in; default: "object_store"
+    default_lock_key  the key of its object, row or znode where a run names none; default: "table/lock", and for RFC-91
+                      records its key below a table
     watch_ns          a function of `LockSettings`, for records that tell a duration: for how long a waiter must see
                       an unchanged record before it takes over
     interface_version the version of the provider interface that it is written against
@@ -42,6 +44,7 @@ from lockref.errors import ConfigError, did_you_mean
 from lockref.foreign_modules import importable, module_from_file
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
 from lockref.provider import (
+    DEFAULT_LOCK_KEY,
     INTERFACE_VERSION,
     LockContext,
     LockProvider,
@@ -51,6 +54,7 @@ from lockref.provider import (
     StateDecoder,
 )
 from lockref.stores.client import OBJECT_STORE
+from lockref.stores.keys import check_key
 
 BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi.lock_manager:HudiLock",
@@ -99,6 +103,7 @@ class ProviderSpec:
         (see `load_program`). A scenario that declares no nodes gets one of it, called "controller".
     several: makes the locks of one process that share what they stand on, one for each context; None where each is made
         by itself.
+    default_lock_key: the key of its lock in a run; a real run puts a folder of its own before it.
     watch_ns: for how long its waiters must see an unchanged record before they take over, in nanoseconds;
         None where records say themselves when they end.
     """
@@ -117,6 +122,7 @@ class ProviderSpec:
     stands_on: str = OBJECT_STORE.name
     companion: str | None = None
     several: Callable[[Sequence[LockContext]], Sequence[LockProvider]] | None = None
+    default_lock_key: str = DEFAULT_LOCK_KEY
     watch_ns: Callable[[LockSettings], int] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -353,8 +359,26 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         can_resume=getattr(made, "can_resume", False) is True,
         stands_on=stands_on,
         companion=companion,
+        default_lock_key=_default_lock_key(made, name, record_format),
         watch_ns=watch_ns,
     )
+
+
+def _default_lock_key(made: type, name: str, record_format: str | None) -> str:
+    declared = getattr(made, "default_lock_key", None)
+    if declared is None:
+        if record_format != "rfc91":
+            return DEFAULT_LOCK_KEY
+        # Imported late: a stranger's lock of another format needs no RFC-91 code.
+        from lockref.storage.config import RFC91_LOCK_KEY
+
+        return RFC91_LOCK_KEY
+    try:
+        if isinstance(declared, str):
+            return check_key(declared)
+    except ValueError as error:
+        raise ConfigError(f"provider {name!r}: default_lock_key: {error}") from error
+    raise ConfigError(f"provider {name!r}: default_lock_key is {declared!r}; expected a key such as 'table/lock'")
 
 
 def _protocol(made: type, name: str, record_format: str | None) -> str | None:

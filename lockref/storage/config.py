@@ -37,6 +37,9 @@ CLIENT_RETRY_WAIT: Final = "hoodie.write.lock.client.wait_time_ms_between_retry"
 
 LOCKS_FOLDER: Final = ".hoodie/.locks"
 LOCK_FILE_NAME: Final = "table_lock.json"
+
+RFC91_LOCK_KEY: Final = f"table/{LOCKS_FOLDER}/{LOCK_FILE_NAME}"
+"""The key of the lock of RFC-91 in the laboratory, for a table called `table`."""
 CLOUD_OF_SCHEME: Final[Mapping[str, str]] = {
     "s3": "s3",
     "s3a": "s3",

@@ -18,7 +18,7 @@ def check_key(key: str) -> str:
         control character, or has an empty, `.` or `..` segment.
     """
     if not key:
-        raise ValueError("the key is empty; give the object a name, such as 'table/.hoodie/.locks/table_lock.json'")
+        raise ValueError("the key is empty; give the object a name, such as 'locks/orders.json'")
     if len(key.encode()) > KEY_BYTES_MAX:
         raise ValueError(f"the key has {len(key.encode())} bytes; at most {KEY_BYTES_MAX} are accepted")
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in key):

@@ -52,9 +52,10 @@ class DrawnScenario:
     duration_ns: int
     heal_at_ns: int | None
 
-    def lock_settings(self, lock: Lock, *, key: str | None = None) -> LockSettings:
-        """What the provider is told; `key` where the run needs an object of its own."""
-        settings = LockSettings(
+    def lock_settings(self, lock: Lock, *, key: str) -> LockSettings:
+        """What the provider is told. key: of the lock, in a simulation the default one of its kind."""
+        return LockSettings(
+            key=key,
             validity_ns=self.validity_ns,
             renew_interval_ns=self.renew_interval_ns,
             poll_interval_ns=self.poll_interval_ns,
@@ -62,7 +63,6 @@ class DrawnScenario:
             options=lock.options,
             unsafe=lock.unsafe,
         )
-        return settings if key is None else replace(settings, key=key)
 
     def lasting(self, duration_ns: int) -> DrawnScenario:
         """The same for another length of run."""
@@ -94,7 +94,7 @@ class DrawnScenario:
             if spec.protocol is None
             else dict.fromkeys(scenario.workload.lock_names(lock), spec.protocol),
             "unsafe": self._unsafe(scenario.lock),
-            "watch_ns": None if spec.watch_ns is None else spec.watch_ns(self.lock_settings(scenario.lock)),
+            "watch_ns": None if spec.watch_ns is None else spec.watch_ns(self.lock_settings(scenario.lock, key=lock)),
         }
 
     def _unsafe(self, lock: Lock) -> str | None:

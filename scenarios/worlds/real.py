@@ -127,7 +127,7 @@ def run_real(
         places = places_beside(shared_uri)
     runtime = ThreadRuntime()
     run_id = runtime.token_bytes(6).hex()
-    key = f"lockref-{run_id}/.hoodie/.locks/table_lock.json"
+    key = f"lockref-{run_id}/{spec.default_lock_key}"
     _probe(shared_uri, key, stands_on=mixture.stands_on)
     drawn = draw_scenario(scenario, seed)
     if duration_ns is not None:

@@ -106,7 +106,7 @@ class _Laboratory:
         self.drawn = drawn
         self.mixture = mixture
         self.world = world
-        self.settings = drawn.lock_settings(scenario.lock)
+        self.settings = drawn.lock_settings(scenario.lock, key=mixture.under_test.default_lock_key)
         for name, declared in scenario.services_on(mixture.stands_on).items():
             world.add(name, declared.make(), decode=mixture.decode)
         self.reads_first = False

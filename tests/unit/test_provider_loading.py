@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
 
 from lockref.claims import DECLARATIONS, LEASE, NO_LEASE
 from lockref.errors import ConfigError
+from lockref.history import to_table
 from lockref.lab.contract import CheckedDecoder, OneRecord
-from lockref.lab.loading import load_provider, provider_from, registered
-from lockref.provider import INTERFACE_VERSION
+from lockref.lab.loading import BUILT_IN, load_provider, provider_from, registered
+from lockref.provider import INTERFACE_VERSION, LockSettings
+from lockref.runtime import NS_PER_S
 from lockref.storage import lockfile
+from lockref.storage.config import RFC91_LOCK_KEY
 from lockref.storage.provider import StorageLock
+from scenarios.definition.load import parse_scenario
+from scenarios.worlds.real import run_real
+from scenarios.worlds.simulated import run_simulated
 
 METHODS = """
     grant = None
@@ -41,6 +48,30 @@ def test_built_in_locks_load_by_name() -> None:
         body = lockfile.serialize(lockfile.LockFile("a", 5, expired=False))
         assert spec.decode("any/key", body) == OneRecord(lockfile.decode)("any/key", body)
         assert spec.decode("any/key", b"{") == ()
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_key_of_rfc_91_is_that_of_its_own_locks_alone(name: str) -> None:
+    """A row, a znode and a lock of a cluster are not called as Hudi's lock file is."""
+    spec = load_provider(name)
+    assert (spec.default_lock_key == RFC91_LOCK_KEY) is (spec.record_format == "rfc91")
+    assert spec.record_format == "rfc91" or ".hoodie" not in spec.default_lock_key
+
+
+def test_a_lock_names_the_key_of_its_lock(tmp_path: Path) -> None:
+    """In a simulation as it is, in a real run behind that run's folder; without one the key says nothing of RFC-91."""
+    path = file_with(tmp_path, f"class Mine:{METHODS}\nclass Own(Mine):\n    default_lock_key = 'a/b'\n")
+    assert load_provider(f"{path}:Mine").default_lock_key == LockSettings().key == "table/lock"
+    own = load_provider(f"{path}:Own")
+    scenario = parse_scenario(
+        "version: 1\nname: x\nclients: 1\nduration: 5s\nworkload: {cycles: 1, start: 0s, wait: 1s}\n"
+    )
+    simulated = to_table([run_simulated(scenario, own, 1).recorder])
+    real = run_real(scenario, own, (tmp_path / "store").as_uri(), duration_ns=NS_PER_S).events
+    for events, name in ((simulated, "a/b"), (real, "lockref-[0-9a-f]{12}/a/b")):
+        locks = {row["lock"] for row in events.to_pylist() if row["kind"] == "call"}
+        assert len(locks) == 1
+        assert re.fullmatch(name, locks.pop())
 
 
 def test_a_lock_in_a_file_loads_and_makes_locks(tmp_path: Path) -> None:
@@ -123,6 +154,8 @@ def test_what_cannot_be_loaded_is_one_line(reference: str, words: str) -> None:
         (f"class Mine:\n    claims = ('S1',)\n{METHODS}", "claims ('S1',)"),
         (f"class Mine:\n    claims = 'F1'\n{METHODS}", "claims 'F1'"),
         (f"class Mine:\n    decode_record = 5\n{METHODS}", "decode_record must be a function"),
+        (f"class Mine:\n    default_lock_key = 5\n{METHODS}", "default_lock_key is 5; expected a key"),
+        (f"class Mine:\n    default_lock_key = ''\n{METHODS}", "default_lock_key: the key is empty"),
         (f"class Mine:\n    from_context = 5\n{METHODS}", "from_context is not callable"),
         (f"class Mine:{METHODS}    def __init__(self): pass\n", "cannot be called as Mine(context)"),
         (f"class Mine:{METHODS}    def __init__(self, store, key): pass\n", "cannot be called as Mine(context)"),

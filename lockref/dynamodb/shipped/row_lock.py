@@ -35,6 +35,7 @@ class RowLock:
 
     decode_state = staticmethod(item.decode_state)
     record_format: ClassVar[str] = "delta-lease"
+    default_lock_key: ClassVar[str] = "table"
     protocol = "delta-lease"
     stands_on = TABLE.name
 

@@ -70,6 +70,7 @@ class HelixNonblockingLock:
 
     stands_on = COORDINATION.name
     record_format = "helix-lock"
+    default_lock_key = "table"
     decode_state = staticmethod(decode_state)
 
     def __init__(self, context: LockContext) -> None:
