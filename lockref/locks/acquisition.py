@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
 from lockref.locks import messages
+from lockref.locks.client import LeaseClient
 from lockref.locks.values import Attempt, Lease, Purpose, R, Refusal, Reserved, Sight, Step, Stored, Take, Wait
 from lockref.runtime import NS_PER_MS, MonoNs
 from lockref.words import Outcome
-
-if TYPE_CHECKING:
-    from lockref.locks.client import LeaseClient
 
 # Looks and writes of one pass before it pauses; how long before its time is up a waiter looks for the last time.
 _ROUNDS_MAX, _LAST_LOOK_NS = 4, 5 * NS_PER_MS

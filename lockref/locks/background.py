@@ -7,18 +7,37 @@ in `Cleanup.undo`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import Generic, Protocol
 
+from lockref.locks.cell import Cell
 from lockref.locks.values import Attempt, R
+from lockref.runtime import Runtime
 
-if TYPE_CHECKING:
-    from lockref.locks.cleanup import Cleanup
+
+class Undoing(Protocol[R]):
+    """What is done in the background: the part of `Cleanup` that knows the writes. orphans: writes to be undone."""
+
+    cell: Cell[R]
+    runtime: Runtime
+    orphans: list[Attempt[R]]
+
+    def unlapsed(self, orphans: list[Attempt[R]]) -> list[Attempt[R]]:
+        """The orphans that would still keep other owners waiting."""
+        ...
+
+    def undo(self, orphans: list[Attempt[R]]) -> bool:
+        """One attempt to undo them: True if none is left."""
+        ...
+
+    def settle(self, settled: list[Attempt[R]]) -> None:
+        """These stand in the store no more."""
+        ...
 
 
 class Background(Generic[R]):
     """Undoes the orphans of one `Cleanup`. name: of its task."""
 
-    def __init__(self, cleanup: Cleanup[R], name: str) -> None:
+    def __init__(self, cleanup: Undoing[R], name: str) -> None:
         self._cleanup = cleanup
         self._notices = cleanup.cell.notices
         self._name = name

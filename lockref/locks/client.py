@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Generic
 
 from lockref.locks import messages
-from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Cell
 from lockref.locks.cleanup import Cleanup
 from lockref.locks.gate import Gate
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.notices import Notices
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import Ending, Lease, LeaseTerms, Moment, R, Tokens, Writer
+from lockref.locks.values import AcquiringCall, Ending, Lease, LeaseTerms, Moment, R, Tokens, Writer
 from lockref.locks.waiting import Waiting
 from lockref.runtime import MonoNs
 
@@ -32,7 +31,7 @@ class LeaseClient(Generic[R]):
     waiting: Waiting
     tokens: Tokens[R]
     notices: Notices
-    new_acquisition: Callable[[LeaseClient[R], int, MonoNs], Acquisition[R]]
+    new_acquisition: Callable[[LeaseClient[R], int, MonoNs], AcquiringCall[R]]
     new_tenure: Callable[..., Tenure[R]]
     new_heartbeat: Callable[..., Heartbeat[R]]
 

@@ -262,6 +262,20 @@ class Tokens(Protocol[R]):
         ...
 
 
+class AcquiringCall(Protocol[R]):
+    """One acquiring call, as its client sees it.
+
+    attempts: all its writes. is_unresolved: one of them stands in the store, or may yet, without being a grant.
+    """
+
+    attempts: list[Attempt[R]]
+    is_unresolved: bool
+
+    def run(self) -> bool:
+        """True if granted, False if another's lease was seen, else raises OutcomeUnknown (L5, S7)."""
+        ...
+
+
 class Writer(Protocol[R]):
     """Makes the records of one owner, with both clocks read before the write leaves (H1, M22)."""
 
