@@ -21,7 +21,8 @@ from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from scenarios.backends import start_backend
 from scenarios.definition.load import load_scenario, parse_scenario
-from scenarios.failures import FailureStore
+from scenarios.failures.retried import retry_failure
+from scenarios.failures.stored import FailureStore
 from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.feasible import require_reachable
 from scenarios.injection.lane import Lane, upstream_of
@@ -29,7 +30,6 @@ from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import through
 from scenarios.injection.session import Injection
 from scenarios.run import run_real, run_simulated
-from scenarios.worlds.retried import retry_failure
 from sim.explore.replay import Failure, ProviderUsed
 from sim.faults.answers import AMBIGUOUS_STATUSES, Error, GhostWrite, HiddenRetry, Throttle
 from sim.faults.clocks import Step

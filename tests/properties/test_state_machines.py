@@ -40,7 +40,7 @@ from lockref.stores.uri import open_store
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.definition.load import parse_scenario
-from scenarios.failures import FailureStore, broken_clauses
+from scenarios.failures.stored import FailureStore, broken_clauses
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.answers import Error
 from sim.faults.clocks import Offset

@@ -152,7 +152,7 @@ def test_no_modules_of_a_lock_know_each_other_by_their_types() -> None:
         ("lockref/helix", 12),
         ("reports/checks", 12),
         ("reports/checks/facts", 13),
-        ("scenarios", 10),
+        ("scenarios", 9),
         ("scenarios/probe", 12),
         ("scenarios/wire", 12),
         ("scenarios/worlds", 12),

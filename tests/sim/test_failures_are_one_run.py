@@ -14,7 +14,7 @@ from reports.formats.text import readable
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
-from scenarios.failures import FailureStore, JudgedRun, find_failures
+from scenarios.failures.stored import FailureStore, JudgedRun, find_failures
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
 from sim.kernel.schedules import Replay

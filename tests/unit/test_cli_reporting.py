@@ -20,7 +20,7 @@ from reports.formats.results import Clause, Results
 from reports.history_files import write_history
 from reports.page import Part, _joined, write_report
 from scenarios.definition.load import load_scenario
-from scenarios.failures import Stored
+from scenarios.failures.stored import Stored
 from scenarios.run import run_real
 from tests.histories import History
 

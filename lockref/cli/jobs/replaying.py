@@ -10,9 +10,9 @@ from lockref.cli.jobs.results import begin_run, contention_results
 from reports.formats.exit_codes import code_of, worst
 from reports.formats.text import readable
 from scenarios.backends import require_known
-from scenarios.failures import FAULTS_TOLD, find_failures, is_own, replay_failure
+from scenarios.failures.retried import retry_failure
+from scenarios.failures.stored import FAULTS_TOLD, find_failures, is_own, replay_failure
 from scenarios.runs import provenance
-from scenarios.worlds.retried import retry_failure
 from sim.explore.replay import Answer
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from scenarios.runs import RunFolder, end_of, provenance
 if TYPE_CHECKING:
     from lockref.errors import LockrefError
     from scenarios.campaign import CampaignResult
-    from scenarios.failures import FailureStore
+    from scenarios.failures.stored import FailureStore
     from scenarios.wire.run import WireOutcome
     from scenarios.worlds.contention import Contention
 

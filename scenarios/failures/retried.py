@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lockref.errors import ConfigError
 from reports.checks.verdicts import decide
-from scenarios.failures import load_failed
+from scenarios.failures.stored import load_failed
 from scenarios.injection.feasible import possible
 from scenarios.worlds.contention import Contention, contend_on
 from sim.explore.replay import Failure
