@@ -43,7 +43,11 @@ _GrantName = tuple[str, int | None]
 
 
 def host_stamp(runtime: Runtime) -> Callable[[], Stamp]:
-    """Stamps of a real process. True time is the monotonic clock, which every process of one host shares."""
+    """Stamps of a real process. True time is the monotonic clock, which every process of one host shares.
+
+    It is read before the wall clock. If the machine stops the thread between the two, a validity seems to end too
+    early, never too late, so that no rightful takeover seems early (S5, S6).
+    """
 
     def stamp() -> Stamp:
         mono_ns = runtime.monotonic_ns()

@@ -28,7 +28,7 @@ from reports.checks.clauses.takeover import check_early_takeover
 from reports.checks.clauses.tokens import check_token_order, find_returned_tokens, has_no_tokens
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.surroundings.host import host_lateness_ns
+from reports.checks.facts.surroundings.host import host_lateness_ns, told_late
 from reports.checks.facts.surroundings.integrity import altered
 from reports.checks.facts.surroundings.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
@@ -39,7 +39,7 @@ from reports.checks.measures.speed import speed_table
 from reports.checks.promised import told_beside
 from reports.checks.rulings import UNRECORDED, Ruling, Violations, verdict_table, with_damaged, with_doubt
 from reports.checks.situations import reach_table
-from reports.checks.spec import CLAUSES, VIOLATED
+from reports.checks.spec import CLAUSES, LIVENESS, VIOLATED
 from reports.checks.told import told_writes
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
@@ -52,10 +52,22 @@ UNBOUNDED = "broken only if all clocks agree, and nothing says how far they may 
 WITH_WRITES: Final = ("S2", "S3", "S4", "S5", "S6", "S7", "L4", "L6")
 """Clauses about one lock's record. S1 names the two requests, L1 to L3 the record that stood in the way."""
 UNBOUNDED_NS: Final = 2**58
-ABOUT_TIME: Final = tuple(clause for clause in CLAUSES if clause.startswith("L"))
-"""The clauses that say until when something must have happened."""
-_SPANS: Final = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "watch_ns")
 """Nine years: a clock bound that explains every difference, and leaves room to add times in 64 bits."""
+_CLOCKS: Final = ("drift_bound_ns",)
+_SPANS: Final = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "watch_ns", *_CLOCKS)
+ABOUT_TIME: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(LIVENESS, _SPANS),
+    **dict.fromkeys(("S4", "S5", "S6"), _CLOCKS),
+}
+"""The clauses that a late machine may break for a lock, and which times of the runs table its lateness lengthens.
+
+L1 to L6 say until when something must have happened. S4, S5 and S6 ask whether a validity was over: its end is placed
+by two clocks that were read one after the other, and the machine may have stopped the thread between the two.
+
+The others need no allowance. S1 and S2 read the order of writes. S3 reads when clients said "mine", and each says so
+with the instant at which it was asked. S7 gives a call the time from its beginning to its return, which lateness only
+widens. F1 counts grants, F2 asks whether a client was ever served, DL1 to DL5 read what stands in a log.
+"""
 NO_BELIEF = "no client ever said that it held the lock"
 NO_EFFECT = "nothing was written under the lock to a protected resource"
 NO_CALLS = "the record is of requests on the wire; what calls were made and what they returned is not seen there"
@@ -134,31 +146,49 @@ def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
 def _without_late_host(judgement: Judgement, case: Case) -> Judgement:
     """The judgement. No lock is accused of the time in which its machine did not run it.
 
-    A run that breaks a clause about time on a machine that woke its threads up late is judged once more, as if every
-    span of which the bounds are made (V, p, q, w) were longer by the worst of that lateness. What breaks then, too, is
-    violated. Otherwise the clause is inconclusive: the lock was not in time, and nobody knows whose fault that is.
+    A run that breaks a clause of `ABOUT_TIME` on a machine that woke its threads up late is judged once more, as if
+    every time that the clause is made of (V, p, q, w, β) were longer by the worst of that lateness. What breaks then,
+    too, is violated. Otherwise the clause is inconclusive: the lock was not in time, and nobody knows whose fault that
+    is.
     """
     verdicts = judgement.verdicts
-    mask = pc.and_(pc.equal(verdicts["verdict"], VIOLATED), pc.is_in(verdicts["clause"], pa.array(ABOUT_TIME)))
-    accused = set(verdicts["run"].filter(mask).to_pylist())
+    mask = pc.and_(pc.equal(verdicts["verdict"], VIOLATED), pc.is_in(verdicts["clause"], pa.array(list(ABOUT_TIME))))
+    accused = verdicts.filter(mask).select(["run", "clause"]).to_pylist()
     if not accused:
         return judgement
     late_ns = dict(zip(case.runs.number.tolist(), host_lateness_ns(case).tolist(), strict=True))
-    for number in sorted(run for run in accused if late_ns.get(run)):
-        only = pa.array([number], pa.int64())
-        runs = case.records.runs.filter(pc.is_in(case.records.runs["run"], value_set=only))
-        for name in (name for name in _SPANS if name in runs.column_names):
-            place = runs.column_names.index(name)
-            runs = runs.set_column(place, runs.schema.field(place), pc.add(runs[name], late_ns[number]))
-        events = case.records.events
-        again = _judge(open_case(events.filter(pc.is_in(events["run"], value_set=only)), runs)).verdicts
-        again = again.filter(pc.is_in(again["clause"], pa.array(ABOUT_TIME)))
-        reason = f"this machine woke its threads up to {late_ns[number] / 1e9:.1f} s late, and that may be all of it"
+    # A set of clauses that lengthen the same times is judged once.
+    asked: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    for row in accused:
+        if late_ns.get(row["run"]):
+            asked.setdefault((row["run"], ABOUT_TIME[row["clause"]]), []).append(row["clause"])
+    for (number, names), clauses in sorted(asked.items()):
+        again = _judged_longer(case, number, names, late_ns[number])
+        again = again.filter(pc.is_in(again["clause"], pa.array(clauses)))
+        reason = f"{told_late(late_ns[number])}, and that may be all of it"
         verdicts = with_doubt(verdicts, again, reason)
     return replace(judgement, verdicts=verdicts)
 
 
-def _judge(case: Case) -> Judgement:
+def _judged_longer(case: Case, number: int, names: tuple[str, ...], late_ns: int) -> pa.Table:
+    """The verdicts on one run as if these times of the runs table were longer. A clock bound that is null counts as 0.
+
+    What the lock was promised, and is told beside a violation, is no longer than before.
+    """
+    only = pa.array([number], pa.int64())
+    described = case.records.runs.filter(pc.is_in(case.records.runs["run"], value_set=only))
+    events = case.records.events.filter(pc.is_in(case.records.events["run"], value_set=only))
+    runs = described
+    for name in names:
+        if name in runs.column_names:
+            place = runs.column_names.index(name)
+            known = pc.fill_null(runs[name], 0) if name in _CLOCKS else runs[name]
+            runs = runs.set_column(place, runs.schema.field(place), pc.add(known, late_ns))
+    return _judge(open_case(events, runs), promised=open_case(events, described)).verdicts
+
+
+def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
+    """Every clause over a case. promised: the same runs with the bounds that their lock was promised, if others."""
     truth, operations = case.truth, case.operations
     revived = find_revivals(truth, case.call_of_grant)
     unreadable = [(~truth.is_readable, UNREADABLE)]
@@ -205,7 +235,8 @@ def _judge(case: Case) -> Judgement:
     pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
     return Judgement(
         verdicts=with_damaged(
-            verdict_table(case.runs.number, told_beside(_with_surroundings(pointed, case), case)), case.records.damaged
+            verdict_table(case.runs.number, told_beside(_with_surroundings(pointed, case), promised or case)),
+            case.records.damaged,
         ),
         classes=class_table(
             case.runs.number,

@@ -21,6 +21,7 @@ from reports.checks.classes import checks_tokens
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Codes, Flags, Ints
 from reports.checks.facts.segments import rows_of_group
+from reports.checks.facts.surroundings.host import host_lateness_ns
 from reports.checks.rulings import Ruling, Violations
 
 CLOCK, CLOCKS_APART, PAUSE = "clock", "clocks apart", "pause"
@@ -30,7 +31,8 @@ ABOUT_THE_STORE: Final = "S1"
 """The clause that no lock can break: only the store decides what it applies."""
 
 READING_NS: Final = 10_000_000
-"""In a real run, true time and wall clock are read one after the other: so far apart they may be by that alone."""
+"""In a real run, true time and wall clock are read one after the other: so far apart they may be by that alone.
+A machine that stops a thread between the two makes it more."""
 
 _OWN_CLOCK: Final = (Kind.CALL, Kind.RETURN, Kind.SENT, Kind.REPLIED, Kind.BELIEVED, Kind.DISBELIEVED, Kind.CLOCK)
 _FOLLOWS: Final = (Kind.APPLIED, Kind.FAULT)
@@ -106,7 +108,8 @@ def _clocks(case: Case, run: int, until_ns: int) -> list[Departure]:
     if not clients:
         return []
     is_simulated = case.runs.texts("world")[run] != "real"
-    allowed_ns = beta_ns + (0 if is_simulated else READING_NS)
+    late_ns = int(host_lateness_ns(case)[run])
+    allowed_ns = beta_ns + (0 if is_simulated else max(READING_NS, late_ns))
     own &= np.isin(node, clients)
     own &= _is_new(node, wall - at, own)
     times = np.unique(at[own])

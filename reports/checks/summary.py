@@ -145,6 +145,7 @@ class Summary(Counts):
             result.reach_situation(party, row["situation"], runs=int(row["count"] > 0), count=row["count"])
         for row in judgement.endings.to_pylist():
             result.count_endings({name: row[name] for name in ENDINGS}, row["longest_gap_ns"])
+            result.note_host(row["host_late_ns"])
         result.answers += judgement.answers.to_pylist()
         result.speeds += judgement.speeds.to_pylist()
         broken = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).to_pylist()

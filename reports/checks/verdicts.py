@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from reports.checks.demands import parse_demand
 from reports.checks.facts.surroundings.disturbances import FAULT_SITUATIONS, IDLE, STRUCK
+from reports.checks.facts.surroundings.host import told_late
 from reports.checks.measures.outages import is_lost, outage_doubts, outage_notices
 from reports.checks.measures.turnout import turnout_doubts, turnout_notices
 from reports.checks.spec import (
@@ -71,6 +72,7 @@ class Counts:
     what its store answered. speeds: of `reports.checks.measures.speed.SPEED_SCHEMA`.
     endings: how grants ended to how many (`reports.checks.measures.endings`). longest_gap_ns: for how long a lock
     belonged to nobody between two grants, at most; None where nobody came after any.
+    host_late_ns: by how much the machine of a real run was late, at its worst.
     doubts: further reasons why these runs prove nothing, as sentences, which
     the counts above do not show.
     unsafe: what RFC-91 would forbid about the timing of some runs, in words;
@@ -91,6 +93,7 @@ class Counts:
     speeds: list[dict[str, Any]] = field(default_factory=list)
     endings: Counter[str] = field(default_factory=Counter)
     longest_gap_ns: int | None = None
+    host_late_ns: int = 0
     doubts: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
 
@@ -110,6 +113,7 @@ class Counts:
             *self._unfenced,
             *outage_notices(self.answers),
             *turnout_notices(self.speeds),
+            *self._late_host,
         ]
 
     def _idle_faults(self) -> list[str]:
@@ -135,6 +139,13 @@ class Counts:
             f"{counted(writes, 'write')} in {counted(runs, 'run')} left under a good grant and landed after a later "
             "grant's write: the lock shows no token by which the resource could refuse them (not counted as S4)"
         ]
+
+    @property
+    def _late_host(self) -> list[str]:
+        """Figures of a late machine are true of the machine as well as of the lock, and no clause tells so."""
+        if not self.host_late_ns:
+            return []
+        return [f"{told_late(self.host_late_ns)}: waits, hand-offs, droughts, gaps and rates are also the machine's"]
 
     @property
     def judged(self) -> set[str]:
@@ -193,6 +204,10 @@ class Counts:
         known = [gap for gap in (self.longest_gap_ns, longest_gap_ns) if gap is not None]
         self.longest_gap_ns = max(known, default=None)
 
+    def note_host(self, late_ns: int) -> None:
+        """Take note of how late the machine of another run was."""
+        self.host_late_ns = max(self.host_late_ns, late_ns)
+
     def reach_situation(self, party: Party, situation: str, *, runs: int, count: int) -> None:
         """Add `count` occurrences of a situation in `runs` runs of `party`."""
         situations = self.reached.setdefault(party, {})
@@ -217,6 +232,7 @@ class Counts:
         self.not_demanded |= other.not_demanded
         self.answers += other.answers
         self.count_endings(other.endings, other.longest_gap_ns)
+        self.note_host(other.host_late_ns)
         self.speeds += other.speeds
         self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
         for timing in other.unsafe:

@@ -17,6 +17,7 @@ from lockref.words import Kind, Op
 from reports.account import judged_history
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Ints
+from reports.checks.facts.surroundings.host import NOTICED_NS
 from reports.checks.measures.handoff import handoffs_table
 from reports.comparison.differences import Drawn, Stretches, known, quantile_of, ratio_of
 from reports.formats.results import Results, load_results
@@ -139,6 +140,9 @@ def _facts(runs: pa.Table, results: Results) -> dict[str, str]:
     for name in ("world", "scenario", "provider", "clients", "processes"):
         values = pc.unique(runs[name]).drop_null().to_pylist() if name in runs.column_names else []
         facts[name] = ", ".join(str(value) for value in sorted(values)) if len(values) < 4 else f"{len(values)} of them"
+    late_ns = max(pc.max(runs["host_late_ns"]).as_py() or 0, 0) if "host_late_ns" in runs.column_names else 0
+    if late_ns >= NOTICED_NS:
+        facts["machine late by up to"] = f"{late_ns / 1e9:.1f} s"
     facts |= {name: str(results.provenance.get(name, "")) for name in ("backend", "backend_version", "commit")}
     return {name: value for name, value in facts.items() if value}
 

@@ -297,6 +297,7 @@ class _Analysis:
             facts.count_verdicts(found["verdicts", part], found["reach", part])
             for row in found["endings", part]:
                 facts.counts.count_endings({name: row[name] for name in ENDINGS}, row["longest_gap_ns"])
+                facts.counts.note_host(row["host_late_ns"])
             facts.counts.answers = [_own_run(row) for row in ordered(found["answers", part], "run")]
             facts.counts.speeds = [_own_run(row) for row in ordered(found["speeds", part], "run")]
             facts.counts.broken_runs = sum(row["runs"] for row in found["broken", part])

@@ -71,6 +71,7 @@ def verdict_counts() -> dict[str, str]:
         "answers": "select part, answers.* from answers join cells using (run)",
         "endings": f"""
             select part, max(longest_gap_ns) as longest_gap_ns,
+                   max(host_late_ns) as host_late_ns,
                    {", ".join(f"sum({name}) as {name}" for name in ENDINGS)}
             from endings join cells using (run) group by part
         """,

@@ -32,6 +32,8 @@ from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import StateModel
 from lockref.runtime import NS_PER_S, Runtime, ThreadRuntime
 from lockref.words import Outcome
+from reports.checks.facts.surroundings.host import NOTICED_NS, told_late
+from scenarios.worlds.host_watch import HostWatch
 
 CONTROLLER: Final = "controller"
 REQUEST_TIMEOUT_NS: Final = 5 * NS_PER_S
@@ -60,8 +62,9 @@ class Phase:
     """The state of the cluster when it has converged, and the cost of getting there.
 
     holders: by lock, its holders, sorted. moved, unnecessary, least: see `lockref.helix.measures.Change`; 0 where there
-    was nothing before. messages, passes: what the controller needed. seconds: until it had converged. alarms: what an
-    operator was told meanwhile. is_decided: False if a rebalancer failed, so that holders are those of before, or says
+    was nothing before. messages, passes: what the controller needed. seconds: until it had converged. host_late_ns: by
+    how much this machine woke a thread too late meanwhile, at its worst. alarms: what an operator was told meanwhile.
+    is_decided: False if a rebalancer failed, so that holders are those of before, or says
     that nobody shall hold anything.
     """
 
@@ -74,6 +77,7 @@ class Phase:
     messages: int
     passes: int
     seconds: float
+    host_late_ns: int = 0
     alarms: tuple[str, ...] = ()
     is_decided: bool = True
 
@@ -89,6 +93,7 @@ class Phase:
             "messages": self.messages,
             "passes": self.passes,
             "seconds": round(self.seconds, 3),
+            "host_late_seconds": round(self.host_late_ns / NS_PER_S, 3),
             "alarms": list(self.alarms),
         }
 
@@ -170,11 +175,12 @@ class ClusterProgram:
     def phase(self, change: Change) -> Phase:
         """Make the change, wait for convergence, and tell what the cluster is then."""
         try:
-            return self._phase(change)
+            with HostWatch(self._runtime) as host:
+                return self._phase(change, host)
         except StoreRejected as error:
             raise BackendUnavailable(f"the cluster {self._cluster.name!r} cannot go on: {error}") from error
 
-    def _phase(self, change: Change) -> Phase:
+    def _phase(self, change: Change, host: HostWatch) -> Phase:
         with self._mutex:
             self._passes = self._messages = 0
             self._last = None
@@ -196,14 +202,14 @@ class ClusterProgram:
         else:
             self._add(_next_instance(self._cluster))
         self._touch()
-        return self._converged(change, began_ns)
+        return self._converged(change, began_ns, host)
 
     def _touch(self) -> None:
         """Make the controller run a pass. It runs on events, and a change that needs no work causes none."""
         with self._mutex:
             self._changed.set()
 
-    def _converged(self, change: Change, began_ns: int) -> Phase:
+    def _converged(self, change: Change, began_ns: int, host: HostWatch) -> Phase:
         deadline_ns = began_ns + CONVERGE_TIMEOUT_NS
         wanted = tuple(sorted(self._participants))
         while True:
@@ -215,12 +221,14 @@ class ClusterProgram:
                 raise failure
             if last is not None and _is_settled(last, wanted):
                 break
-            remaining_ns = deadline_ns - self._runtime.monotonic_ns()
+            # The cluster is not blamed for the time in which this machine ran nobody.
+            remaining_ns = deadline_ns + host.late_ns - self._runtime.monotonic_ns()
             if remaining_ns <= 0:
+                late = f"; {told_late(host.late_ns)}" if host.late_ns >= NOTICED_NS else ""
                 live = "unknown" if last is None else ", ".join(last.snapshot.live) or "none"
                 raise BackendUnavailable(
                     f"the cluster {self._cluster.name!r} did not converge within {CONVERGE_TIMEOUT_NS // NS_PER_S} s: "
-                    f"live instances are {live}; expected {', '.join(wanted) or 'none'}"
+                    f"live instances are {live}; expected {', '.join(wanted) or 'none'}{late}"
                 )
             self._changed.wait(remaining_ns)
         holders = _holders(last)
@@ -238,6 +246,7 @@ class ClusterProgram:
             messages=messages,
             passes=passes,
             seconds=(self._runtime.monotonic_ns() - began_ns) / NS_PER_S,
+            host_late_ns=host.late_ns,
             alarms=alarms,
             is_decided=all(each.kind not in _UNDECIDED for each in last.decision.alarms),
         )

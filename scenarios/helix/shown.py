@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from rich.live import Live
 
+from reports.checks.facts.surroundings.host import NOTICED_NS, told_late
 from scenarios.helix.live_table import live_view
 from scenarios.helix.program import Change, Phase, Told
 
@@ -36,4 +37,6 @@ def finding(phase: Phase) -> str:
             f"to balance the load, at least {phase.least} had to move. "
             f"{phase.messages} messages in {phase.passes} passes, {phase.seconds:.2f} s"
         )
+    if phase.host_late_ns >= NOTICED_NS:
+        found.append(f"{told_late(phase.host_late_ns).capitalize()}, which is part of that time")
     return ". ".join(found)

@@ -313,8 +313,14 @@ class WireRecorder:
         return at_ns, self._wall_ns(at_ns) + self._offsets_ns.get(client, 0), at_ns, ""
 
     def _wall_ns(self, at_ns: int) -> int:
-        """Our own wall clock at this instant."""
-        return at_ns + self._runtime.wall_ns() - self._runtime.monotonic_ns()
+        """Our own wall clock at this instant.
+
+        The monotonic clock is read first, as in every stamp of a real process. If the machine stops this thread between
+        the two readings, the wall clock seems too far ahead, and a validity to end too early: no takeover is accused
+        (S5, S6). The other way round a rival would seem to come before the end of a validity that was over.
+        """
+        mono_ns = self._runtime.monotonic_ns()
+        return at_ns + self._runtime.wall_ns() - mono_ns
 
     @staticmethod
     def _content(state: State | None) -> str:

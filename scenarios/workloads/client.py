@@ -163,6 +163,7 @@ class Client:
         request: int = ABSENT,
         tenure: Tenure | None = None,
         said: str = "",
+        stamp: Stamp | None = None,
     ) -> None:
         # Not Journal.event: the client is the task that locked, whoever writes the row.
         if tenure is None:
@@ -170,7 +171,7 @@ class Client:
         else:
             owner, version = tenure.owner, tenure.version
             token = ABSENT if tenure.token is None else tenure.token
-        true_ns, wall_ns, mono_ns, _ = self._stamp()
+        true_ns, wall_ns, mono_ns, _ = self._stamp() if stamp is None else stamp
         self._record(
             kind, (true_ns, wall_ns, mono_ns, self.task), self.node, self._lock, op,
             outcome, request=request, version=version, token=token, owner=owner, detail=said,
@@ -191,6 +192,14 @@ class Client:
         if virtual_ns is not None and virtual_ns() != since_ns:
             raise _not_local("holds", virtual_ns() - since_ns)
         return is_held
+
+    def _believed(self, op: Op, tenure: Tenure, asked: Stamp) -> None:
+        """The lock's yes, at the instant at which it was asked.
+
+        A machine may stop a thread for seconds between the lock's answer and the next reading of a clock. The yes was
+        right when it was given, and nobody may be accused of a belief that was written down later (S3, S4, L4).
+        """
+        self._event(_KIND_BELIEVED, op, request=tenure.number, tenure=tenure, stamp=asked)
 
     def patience(self, wait_ns: int, left_ns: int) -> int:
         """How long the next acquire may wait: the client's own time, or what is left of the run where that is less.
@@ -227,8 +236,9 @@ class Client:
         shown = grant.token if self._asks.shows_token else None
         self.tenure = tenure = Tenure(number, grant.owner, grant.token, grant.version or "", shown)
         self._event(_KIND_RETURN, _OP_ACQUIRE, _OUTCOME_APPLIED, number, tenure)
+        asked = self._stamp()
         if self._holds():
-            self._event(_KIND_BELIEVED, _OP_ACQUIRE, request=number, tenure=tenure)
+            self._believed(_OP_ACQUIRE, tenure, asked)
             if self._on_belief is not None:
                 self._on_belief(self)
         else:
@@ -256,10 +266,11 @@ class Client:
         """Ask the lock whether the next protected write may go out."""
         tenure = self.tenure
         assert tenure is not None, "a guard belongs to a tenure"
+        asked = self._stamp()
         if not self._holds():
             self.disbelieve(_OP_GUARD)
             return False
-        self._event(_KIND_BELIEVED, _OP_GUARD, request=tenure.number, tenure=tenure)
+        self._believed(_OP_GUARD, tenure, asked)
         return True
 
     def write(self) -> None:
@@ -396,8 +407,11 @@ class Client:
             tenure = self._given_back
         elif tenure is not None and not tenure.believes:
             return
-        if tenure is not None and self._holds():
-            self._event(_KIND_BELIEVED, Op.NONE, request=tenure.number, tenure=tenure)
+        if tenure is None:
+            return
+        asked = self._stamp()
+        if self._holds():
+            self._believed(Op.NONE, tenure, asked)
 
     def heard(self, event: LockEvent) -> None:
         """The lock's own report: a loss ends belief at once. Written once in a tenure, whatever the guard said (L4)."""

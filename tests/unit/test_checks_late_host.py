@@ -6,8 +6,9 @@ import pytest
 
 from lockref.words import Op, Outcome
 from reports.checks import judge
+from scenarios.definition.thresholds import judged_thresholds
 from scenarios.worlds.host_watch import NAP_NS, HostWatch
-from tests.histories import History, tables, verdict
+from tests.histories import History, summarised, tables, verdict
 
 S = 1_000_000_000
 TIMING = {
@@ -121,3 +122,133 @@ def test_the_watch_notes_the_worst_of_its_naps():
     with HostWatch(ScriptedRuntime([NAP_NS, NAP_NS + 7, NAP_NS + 2_000, NAP_NS + 3])) as watch:
         pass
     assert watch.late_ns == 2_000
+
+
+def test_the_watch_notes_a_nap_that_the_end_of_the_run_cut():
+    """A starved thread never wakes up to note its longest nap; whoever ends the watch notes it."""
+
+    class Starved(ScriptedRuntime):
+        def spawn(self, work, *, name):
+            """The thread begins its nap, and is not run again."""
+            self.wait = lambda _timeout_ns: True
+            work()
+
+    runtime = Starved([])
+    with HostWatch(runtime) as watch:
+        runtime.now_ns += NAP_NS + 5_000
+    assert watch.late_ns == 5_000
+
+
+# Two clocks were read one after the other, and the machine stopped the thread between the two: the wall clock of one
+# stamp is ahead of the others by that much, and the validity seems to end earlier by that much.
+
+
+def held_beyond(over_s, *, torn_s, late_s):
+    """n1's grant of 30 s, whose stamp was torn; its guard says yes until so long after the end that the stamp shows."""
+    history = real(host_late_ns=int(late_s * S))
+    shown_ns = int((30 - torn_s) * S)
+    held = history.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=shown_ns)
+    history.believes(held, 4, int((30 - torn_s + over_s) * S))
+    history.run["end_ns"] = 40 * S
+    return verdict(judge(*tables(history)), "L4")["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("over_s", "torn_s", "late_s", "expected"),
+    [(1.9, 2, 2, "inconclusive"), (1.9, 2, 0, "violated"), (2.5, 2, 2, "violated"), (-1, 2, 2, "held")],
+)
+def test_a_guard_is_not_late_by_a_torn_stamp(over_s, torn_s, late_s, expected):
+    """L4: the end of a validity may lie later than its stamp shows, by as much as the machine was late."""
+    assert held_beyond(over_s, torn_s=torn_s, late_s=late_s) == expected
+
+
+@pytest.mark.parametrize(
+    ("early_s", "late_s", "expected"), [(1.9, 2, "inconclusive"), (1.9, 0, "violated"), (5, 2, "violated")]
+)
+def test_a_takeover_is_not_early_by_less_than_the_machine_was_late(early_s, late_s, expected):
+    """S5: true time alone accuses here. The wall clock of the rival is far ahead, so it did not know."""
+    history = real(host_late_ns=int(late_s * S))
+    history.wall_ahead = {"n2": 40 * S}
+    history.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=30 * S)
+    at = int((30 - early_s) * S)
+    history.granted("n2", call=at - 9, sent=at - 2, applied=at - 1, returned=at, token=2, valid_for=30 * S)
+    found = verdict(judge(*tables(history)), "S5")
+    assert found["verdict"] == expected
+    if expected == "violated" and late_s:
+        assert found["witness"]["beyond_promise"][0]["promised_ns"] == 0, "what was promised is not longer"
+
+
+def test_clocks_of_a_late_machine_are_not_said_to_be_apart():
+    """A stamp that was torn by 2 s tells of no clock that is 2 s ahead; one of 3 s does."""
+
+    def told(ahead_s):
+        history = denied_after(real(host_late_ns=2 * S), 60)
+        history.wall_ahead = {"n1": 0, "n2": int(ahead_s * S)}
+        history.fails("n2", call=5, returned=9)
+        found = l5(history)
+        assert found["verdict"] == "violated"
+        return "beyond_promise" in found["witness"]
+
+    assert (told(1.9), told(3)) == (False, True)
+
+
+# Figures and limits.
+
+
+def test_figures_of_a_late_machine_are_told_as_such():
+    """The terminal, JSON and JUnit show the notices; a machine in time has none of it."""
+
+    def notices(late_s):
+        history = real(host_late_ns=int(late_s * S))
+        held = history.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=30 * S)
+        history.released(held, call=S, applied=S, returned=S)
+        return [text for text in summarised(history).notices if "woke its threads" in text]
+
+    assert notices(0.05) == []
+    assert notices(2) == [
+        "this machine woke its threads up to 2.0 s late: "
+        "waits, hand-offs, droughts, gaps and rates are also the machine's"
+    ]
+
+
+def limits(texts, late_s):
+    """A wait of 10 s behind one other client, a hand-off of 4 s after its release, a hold of 6 s."""
+    history = real(host_late_ns=int(late_s * S))
+    first = history.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=30 * S)
+    asked = 4
+    history.released(first, call=6 * S, applied=6 * S, returned=6 * S)
+    history.granted("n2", call=asked, sent=10 * S - 2, applied=10 * S - 1, returned=10 * S, token=2, valid_for=30 * S)
+    return [verdict for verdict, _ in judged_thresholds(texts, *tables(history))]
+
+
+@pytest.mark.parametrize(
+    ("text", "in_time", "late"),
+    [
+        ("handoff.max < 5s", "held", "held"),
+        ("handoff.max < 2s", "violated", "inconclusive"),
+        ("handoff.max < 500ms", "violated", "violated"),
+        ("hold.max < 5500ms", "violated", "inconclusive"),
+        ("hold.max < 4s", "violated", "violated"),
+        ("wait.max < 8s", "violated", "inconclusive"),
+        ("wait.max < 5s", "violated", "violated"),
+    ],
+)
+def test_limits_of_a_user_on_a_late_machine(text, in_time, late):
+    """One second late: three spans in a hand-off, one in a hold, three in a wait in which nobody else was granted."""
+    assert (limits([text], 0), limits([text], 1)) == ([in_time], [late])
+
+
+def test_each_turn_before_a_wait_is_over_may_be_longer():
+    """Two clients were granted the lock during the wait of the third: eight spans more than its own three."""
+    history = real(host_late_ns=S)
+    waited = history.call("n3", Op.ACQUIRE, 0)
+    for number, node in ((1, "n1"), (2, "n2")):
+        begin = number * 10 * S
+        held = history.granted(node, call=begin, sent=begin + 1, applied=begin + 2, returned=begin + 3, token=number,
+                               valid_for=30 * S)  # fmt: skip
+        history.released(held, call=begin + S, applied=begin + S, returned=begin + S)
+    made = history.write("n3", Op.ACQUIRE, sent=39 * S, applied=39 * S, replied=40 * S, owner="o3", token=3,
+                         valid_until=70 * S)  # fmt: skip
+    history.returns("n3", Op.ACQUIRE, 40 * S, waited, Outcome.APPLIED, owner="o3", token=3, version=made)
+    texts = ["wait.max < 30s", "wait.max < 28s"]
+    assert [verdict for verdict, _ in judged_thresholds(texts, *tables(history))] == ["inconclusive", "violated"]

@@ -418,3 +418,22 @@ def test_a_machine_without_threads_refuses_so_many() -> None:
         assert isinstance(caught.value, NoThread)
     assert runtime.spawn(lambda: None, name="heartbeat").join(10**9)
     assert runtime_for(real, PROFILE) is real
+
+
+def test_a_yes_is_recorded_at_the_instant_of_the_question() -> None:
+    """The machine may stop a thread between the lock's yes and its next look at a clock: belief is not longer then."""
+
+    class Stops(ScriptedLock):
+        def holds(self) -> bool:
+            stops_ns.append(3 * 10**9)
+            return super().holds()
+
+    stops_ns: list[int] = []
+    recorder, lock = Recorder(), Stops([True])
+    client = _client(recorder, lock)
+    client._stamp = lambda: (sum(stops_ns), sum(stops_ns), sum(stops_ns), "main")
+    client.acquire(10**9)
+    assert client.guard()
+    client.observed()
+    at = [row["at_ns"] for row in to_table([recorder]).to_pylist() if row["kind"] == "believed"]
+    assert at == [0, 3 * 10**9, 6 * 10**9]

@@ -6,6 +6,7 @@ import pytest
 
 from lockref.errors import ConfigError
 from lockref.history import Recorder, runs_table, to_table
+from lockref.lab.recording import host_stamp
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from reports.checks import judge
 from reports.checks.spec import HELD, VIOLATED
@@ -73,3 +74,38 @@ def test_a_takeover_is_judged_by_the_time_to_live(decoder, way, after_s, broken)
     found = judge(events, runs)
     told = {clause: verdict(found, clause)["verdict"] for clause in ("S5", "S6")}
     assert told == ({"S5": HELD, "S6": HELD} if not broken else {**told, broken: VIOLATED}), told
+
+
+class Stopping(ThreadRuntime):
+    """A machine that stops the thread for 20 s at each reading of a clock: all that was asked before is old by then."""
+
+    def __init__(self):
+        super().__init__()
+        self.now_ns = 0
+
+    def monotonic_ns(self):
+        self.now_ns += 20 * NS_PER_S
+        return self.now_ns
+
+    def wall_ns(self):
+        self.now_ns += 20 * NS_PER_S
+        return self.now_ns
+
+
+@pytest.mark.parametrize("read", ["process", "wire"])
+def test_a_torn_stamp_never_makes_a_validity_longer(read):
+    """The wall clock is read after true time, so it seems ahead, and the end of a validity early (S5, S6)."""
+    runtime = Stopping()
+    if read == "process":
+        at_ns, wall_ns, *_ = host_stamp(runtime)()
+    else:
+        wire = WireRecorder(
+            Recorder(),
+            S3Dialect("b"),
+            load_decoder("exists:locks/*"),
+            protects=(),
+            runtime=runtime,
+            clock_offsets_ns={},
+        )
+        at_ns, wall_ns, *_ = wire._stamp("n1", 5 * NS_PER_S)
+    assert wall_ns - at_ns == 20 * NS_PER_S

@@ -17,6 +17,7 @@ from lockref.words import ABSENT, Op
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.sources.grants import END_DELETED, END_HANDED_OVER, END_RELEASED, FREED, OPEN
+from reports.checks.facts.surroundings.host import host_lateness_ns
 
 ENDINGS: Final = ("released", "lapsed", "deleted", "replaced", "held")
 """In the order in which they are told."""
@@ -26,9 +27,11 @@ ENDINGS_SCHEMA: Final = pa.schema(
         pa.field("run", pa.int64(), nullable=False),
         *(pa.field(name, pa.int64(), nullable=False) for name in ENDINGS),
         pa.field("longest_gap_ns", pa.int64()),
+        pa.field("host_late_ns", pa.int64(), nullable=False),
     ]
 )
-"""One row per run. longest_gap_ns: null where no grant was followed by another, or by a client that asked in vain."""
+"""One row per run. longest_gap_ns: null where no grant was followed by another, or by a client that asked in vain.
+host_late_ns: how late the machine was (`reports.checks.facts.surroundings.host`)."""
 
 
 def endings_table(case: Case) -> pa.Table:
@@ -52,7 +55,8 @@ def endings_table(case: Case) -> pa.Table:
     gap_ns = _taken_next_ns(case) - np.where(is_lapsed, valid, over_ns)
     np.maximum.at(longest, run[has_gap], gap_ns[has_gap])
     columns = [pa.array(case.runs.number), *(pa.array(told[name].astype(np.int64)) for name in ENDINGS)]
-    return pa.table([*columns, pa.array(longest, mask=longest < 0)], schema=ENDINGS_SCHEMA)
+    late = pa.array(host_lateness_ns(case))
+    return pa.table([*columns, pa.array(longest, mask=longest < 0), late], schema=ENDINGS_SCHEMA)
 
 
 def _taken_next_ns(case: Case) -> Ints:

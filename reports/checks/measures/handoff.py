@@ -30,6 +30,7 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.sources.grants import END_DELETED, END_TAKEN_OVER, given_back
+from reports.checks.facts.surroundings.host import HANDOVER_SPANS, TURN_SPANS, host_lateness_ns
 from reports.checks.facts.tables import text_column
 
 AFTER = ("release", "expiry", "death")
@@ -37,7 +38,11 @@ AFTER = ("release", "expiry", "death")
 
 
 def handoffs_table(case: Case) -> pa.Table:
-    """One row per hand-off: `after` (one of AFTER), `at_ns` when it was over, `handoff_ns`, and who was served."""
+    """One row per hand-off: `after` (one of AFTER), `at_ns` when it was over, `handoff_ns`, and who was served.
+
+    `late_ns`: how much of it the lateness of the machine may be: in the hand-over, in the watch of a record that nobody
+    gave back, and in the turns of those who came between.
+    """
     events, grants, operations = case.events, case.truth.grants, case.operations
     call = case.call_of_grant
     known = call >= 0
@@ -61,6 +66,9 @@ def handoffs_table(case: Case) -> pa.Table:
     # An acquirer may have its answer before the releaser has: both are on the way at once.
     took_ns = np.where(released[which], np.maximum(took_ns, 0), took_ns)
     after = np.where(released, 0, np.where(is_expiry, 1, 2))[which]
+    grant_late_ns = host_lateness_ns(case)[grants.run[which]]
+    between = grants.ordinal[winner] - grants.ordinal[which] - 1
+    spans = HANDOVER_SPANS + TURN_SPANS * between + ~released[which]
     columns: dict[str, Any] = {
         "run": pa.array(case.runs.number[grants.run[which]]),
         "lock": text_column(events, "lock", grants.lock[which]),
@@ -69,6 +77,7 @@ def handoffs_table(case: Case) -> pa.Table:
         "after": pa.DictionaryArray.from_arrays(pa.array(after.astype(np.int32)), pa.array(AFTER)),
         "at_ns": pa.array(served_ns),
         "handoff_ns": pa.array(took_ns),
+        "late_ns": pa.array(grant_late_ns * spans),
     }
     return pa.table(columns)
 

@@ -27,3 +27,11 @@ def test_locks_that_nobody_holds_come_first():
     assert finding(unheld).startswith("1 of 2 locks are held by nobody. 2 locks moved")
     start = replace(unheld, change=Change.START)
     assert finding(start) == "1 of 2 locks are held by nobody. 2 locks, 3 messages, 0.50 s"
+
+
+def test_the_time_of_a_change_is_told_with_the_lateness_of_the_machine():
+    """From 100 ms on: that much of the time may be the machine's. `--json` tells it always."""
+    late = replace(LEFT, host_late_ns=1_250_000_000)
+    assert finding(late).endswith("0.50 s. This machine woke its threads up to 1.2 s late, which is part of that time")
+    assert late.document()["host_late_seconds"] == 1.25
+    assert finding(replace(LEFT, host_late_ns=99_000_000)) == finding(LEFT)

@@ -18,6 +18,16 @@ from reports.checks.facts.columns import Ints
 NOTICED_NS = 100_000_000
 """Below this a machine is in time: the second that every bound of a real run allows is ten times as much."""
 
+HANDOVER_SPANS = 3
+"""A hand-over is a pause between two looks and two requests (L3). The machine may be late in each of them."""
+TURN_SPANS = HANDOVER_SPANS + 1
+"""One more client in front: its hand-over, and what it holds the lock for."""
+
+
+def told_late(late_ns: int) -> str:
+    """How late a machine was, in words."""
+    return f"this machine woke its threads up to {late_ns / 1e9:.1f} s late"
+
 
 def host_lateness_ns(case: Case) -> Ints:
     """Per run: by how much the machine was late at its worst; 0 for a simulated run, and for a machine in time."""
@@ -33,18 +43,17 @@ def host_lateness_ns(case: Case) -> Ints:
 def _add_overlong_requests(case: Case, is_real: np.ndarray, late: Ints) -> None:
     events, disturbances = case.events, case.disturbances
     timeout = case.runs.integers("request_timeout_ns")
-    asked = is_real & (timeout > 0)
-    sent, replied = (_of_the_store(case, kind, asked) for kind in (Kind.SENT, Kind.REPLIED))
-    at, request, nodes = events.integers("at_ns"), events.integers("request"), events.codes("node")
-    begun = {(int(events.run[row]), int(nodes[row]), int(request[row])): row for row in sent.tolist()}
-    for row in replied.tolist():
-        run, node = int(events.run[row]), int(nodes[row])
-        first = begun.get((run, node, int(request[row])))
-        if first is None:
-            continue
-        over = int(at[row]) - int(at[first]) - int(timeout[run])
-        if over > late[run] and not disturbances.paused_ns(run, node, int(at[first]), int(at[row])):
-            late[run] = over
+    replied = _of_the_store(case, Kind.REPLIED, is_real & (timeout > 0))
+    sent = events.sent_by_request[events.request_keys(replied)]
+    replied, sent = replied[sent >= 0], sent[sent >= 0]
+    at, run, node = events.integers("at_ns"), events.run[replied], events.codes("node")[replied]
+    over = at[replied] - at[sent] - timeout[run]
+    for one in np.flatnonzero(over > late[run]).tolist():
+        number = int(run[one])
+        if over[one] > late[number] and not disturbances.paused_ns(
+            number, int(node[one]), int(at[sent[one]]), int(at[replied[one]])
+        ):
+            late[number] = over[one]
 
 
 def _of_the_store(case: Case, kind: Kind, asked: np.ndarray) -> Ints:
