@@ -13,7 +13,8 @@ from lockref.errors import ConfigError, Location, did_you_mean, shown
 from lockref.located_yaml import KeyPath, Places, at, parse, read_text
 from reports.checks.spec import CLAUSES
 from scenarios.definition.contradictions import contradictions
-from scenarios.definition.faults import FAULT_KINDS, FaultSpec
+from scenarios.definition.fault_forms import FaultSpec
+from scenarios.definition.faults import FAULT_KINDS
 from scenarios.definition.schema import CLAUSE_PATTERN, NAME_PATTERN, Scenario
 
 COMPLAINTS_MAX = 10

@@ -26,7 +26,8 @@ from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.situations import SITUATIONS
 from reports.checks.spec import CLAUSES, Verdict
 from reports.checks.verdicts import TOKEN
-from scenarios.definition.faults import FAULT_KINDS, ClientName, FaultSpec, Model
+from scenarios.definition.fault_forms import ClientName, FaultSpec, Model
+from scenarios.definition.faults import FAULT_KINDS
 from scenarios.definition.thresholds import parse_threshold
 from scenarios.definition.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant
 from sim.services.kinds import SERVICE_KINDS, make_service

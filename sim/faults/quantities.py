@@ -4,7 +4,7 @@ A plan holds whole numbers: nanoseconds, parts per million, counts. A scenario
 file writes the same fields with units, and lets a seed draw them. So a field
 says once what it holds, and everybody else derives from that:
 
-    the YAML form and its JSON Schema   scenarios/definition/faults.py
+    the YAML form and its JSON Schema   scenarios/definition/fault_forms.py
     what shrinking may change           sim/explore/shrink.py
     which names a plan uses             sim/faults/injector.py
 

@@ -6,7 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
-from scenarios.definition.faults import written_name
+from scenarios.definition.fault_forms import written_name
 from scenarios.injection.feasible import obstacle_of_kind
 from sim.faults.fault import Fault, RequestFault
 from sim.faults.plan import FAULT_TYPES
