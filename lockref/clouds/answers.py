@@ -36,12 +36,12 @@ class Asked(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What was asked.
+    """The request, as far as the meaning of its answer depends on it.
 
     needs_object: the request is about an object that must be there, such as a read. An answer that something is missing
         then means the object; elsewhere, as for an upload without a condition, it can mean the bucket alone.
-    is_conditional: of a read: it names a version that it wants or does not want, a date or a range.
-    is_about_metadata: of a read: the answer describes the object, and does not hold its bytes.
+    is_conditional: for a read: the request names a version that it wants or does not want, a date or a range.
+    is_about_metadata: for a read: the answer describes the object, and does not hold its bytes.
     has_status_inside: a success may hold an error in its body, such as that of a copy (aws-sdk-java-v2#6023).
     """
 
@@ -63,9 +63,10 @@ SOMETHING_ELSE: Final = Question(asked=Asked.OTHER, needs_object=False)
 class Answered:
     """The meaning of an answer.
 
-    outcome: of a read: APPLIED with a version, APPLIED with `is_absent`, or a failure.
-    version: that was written or read, as the cloud writes it; "" for none.
-    code: the service's own word for an error; "" for none. status: that decided; it may stand in the body.
+    outcome: for a read: APPLIED with a version, APPLIED with `is_absent`, or a failure.
+    version: the version that the request wrote or read, as the cloud spells it; "" for none.
+    code: the service's own word for an error; "" for none.
+    status: the status by which the table decided. It is that of the error in the body, where a success holds one.
     why: what the answer means, for people; "" for a success. Nothing of the request stands in it.
     is_understood: False if no answer came, or one that is not the service's. Then `why` tells what came.
     """
@@ -87,7 +88,7 @@ class Answered:
 
 
 def silence(outcome: Outcome, why: str, *, status: int = 0) -> Answered:
-    """No answer, or one that was not understood. status: of what came; 0 for nothing."""
+    """No answer, or one that was not understood. status: the HTTP status that came; 0 if nothing came."""
     return Answered(outcome=outcome, status=status, why=why[:REASON_CHARS_MAX], is_understood=False)
 
 
@@ -103,7 +104,7 @@ def write_reply(found: Answered) -> WriteReply:
 
 
 def read_reply(found: Answered, body: bytes) -> ReadReply:
-    """The answer to a read, for a lock. body: of the answer; it is the object's if the read succeeded."""
+    """The answer to a read, for a lock. body: the answer's body, which is the object's if the read succeeded."""
     is_shown = found.outcome is Outcome.APPLIED and not found.is_absent
     return ReadReply(
         outcome=found.outcome,
@@ -117,8 +118,8 @@ def read_reply(found: Answered, body: bytes) -> ReadReply:
 def decide(row: StatusRow, question: Question, *, status: int, code: str, version: str, service: str) -> Answered:
     """The meaning of an answer.
 
-    row: of the cloud's table for this status and code. version: that the answer names, "" for none. service: whose
-    answer it should be, for the reason.
+    row: the row that the cloud's table has for this status and code. version: the version in the answer, "" for none.
+    service: the cloud's name, for the reason.
     """
     found = Answered(outcome=row.outcome, status=status, code=code, is_absent=row.missing, why=row.why)
     is_read = question.asked is Asked.READ
@@ -138,6 +139,6 @@ def decide(row: StatusRow, question: Question, *, status: int, code: str, versio
         return Answered(outcome=Outcome.APPLIED, status=status, version=version)
     if question.is_conditional and status in _UNMET:
         return replace(found, outcome=Outcome.PRECONDITION_FAILED)
-    # A read without a condition has none that could fail: a server that says so is not understood.
+    # A read without a condition cannot fail by one. A server that says so is not understood.
     is_impossible = row.outcome is Outcome.PRECONDITION_FAILED
     return replace(found, outcome=Outcome.AMBIGUOUS) if is_impossible else found

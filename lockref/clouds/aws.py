@@ -80,7 +80,7 @@ def aws_client(
 ) -> Any:
     """A boto3 client of `service` that sends each request once.
 
-    request_timeout_ns: for connecting, and for each wait for bytes; `clouds.wire.bounded` bounds the whole.
+    request_timeout_ns: for connecting, and for each wait for bytes; `bounded_exchange.bounded` bounds the whole.
     session: whose credentials it uses; default a new one. config: further settings of botocore's `Config`.
     Errors: botocore's own for an unusable profile or configuration file.
     """
@@ -136,7 +136,10 @@ _UNSENT: Final = "nothing was sent"
 
 
 def explain(error: Exception) -> tuple[Outcome, str]:
-    """What it means that no answer was understood. Names the error's class, never its text: that quotes requests."""
+    """The outcome and the reason of a request without an understood answer.
+
+    The reason has the class of the error and not its text, because the text of an SDK's error quotes the request.
+    """
     name = type(error).__name__
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return Outcome.REJECTED, f"{name}: no usable credentials; {_UNSENT}"

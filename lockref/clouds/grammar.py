@@ -1,7 +1,8 @@
 """Numbers and words as wire formats write them, read strictly.
 
 Python's `int` reads more than a wire format has: signs, spaces, underscores, digits of other scripts. It also raises an
-error of its own over a number of many digits. A length that is read in such a way freezes the reader, or ends it.
+error of its own over a number of many digits. A reader that takes a length from such text may wait for ever, or end
+with an error that nobody expects.
 """
 
 from __future__ import annotations
@@ -9,9 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-DIGITS_MAX: Final = 18
-"""The digits of a decimal number. A longer one is no length, stamp or generation that a 64-bit number could hold."""
-_HEX_DIGITS_MAX: Final = 15
+# 18 decimal digits, or 15 hexadecimal ones, always fit into 64 bits. A longer number is no length, stamp or generation.
 _DECIMAL: Final = re.compile(r"[0-9]{1,18}")
 _LONG_DECIMAL: Final = re.compile(r"[0-9]{1,38}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{1,15}")

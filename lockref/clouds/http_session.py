@@ -66,7 +66,10 @@ def bound_connections(session: requests.Session, *, pool_size: int, retries: int
 
 
 def explain_silence(error: BaseException) -> str:
-    """What it means that no answer was understood. Names the error's class, never its text: that quotes requests."""
+    """The reason of a request without an understood answer.
+
+    The reason has the class of the error and not its text, because the text quotes the request.
+    """
     name = type(error).__name__
     if isinstance(error, requests.ConnectTimeout):
         return f"{name}: no connection in time; nothing was sent"

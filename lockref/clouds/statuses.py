@@ -1,9 +1,9 @@
 """From an HTTP answer to an outcome, by table.
 
-Each cloud has one table of rows, in its own module, and every row is a test. A
-row names a status, or a whole class of them, and optionally the vendor's error
-code; the most specific row that fits decides. A status without any row is
-AMBIGUOUS: what nobody foresaw must not be read as a definite answer (A1).
+Each cloud has one table of rows, `OUTCOMES` in its module `facts`, and every row is
+a test. A row names a status, or a whole class of them, and optionally the vendor's
+error code; the most specific row that fits decides. A status without any row is
+AMBIGUOUS: an answer that nobody foresaw must not be read as a definite one (A1).
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ OBJECT_STORES: Final = (
     StatusRow(status=501, outcome=Outcome.REJECTED, why="the server does not support this request"),
     StatusRow(status=5, outcome=Outcome.AMBIGUOUS, why="the server failed; the write may have landed"),
 )
-"""What the object stores of all clouds mean alike. A cloud's own code for one of these statuses decides before.
+"""The statuses with one meaning on every cloud. A cloud's own row for a status and a code decides before these rows.
 
-So a bare 503 leaves open whether the write landed. Only a cloud's own word for "slow down" beside it says that it did
-not: `SlowDown` of S3, `ServerBusy` of Azure.
+So a 503 without a code leaves open whether the write landed. Only the cloud's own code for "slow down" says that the
+write did not land: `SlowDown` on S3, `ServerBusy` on Azure.
 """
 
 TOO_MANY: Final = StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down")
-"""The throttling that every cloud knows; GCS tells more of it."""
+"""429 on S3 and Azure. GCS has a row of its own, which names its limit of one write per second."""
 
 UNFORESEEN: Final = StatusRow(status=0, outcome=Outcome.AMBIGUOUS, why="a status that no row covers")
 
@@ -96,6 +96,9 @@ _CODE: Final = re.compile(rb"<Code>\s*([A-Za-z0-9.]{1,60})\s*</Code>")
 
 
 def error_code(body: bytes) -> str:
-    """The first code that an answer in XML names (S3, Azure); "" for none, and for what has no code's form."""
+    """The first error code in an answer in XML (S3, Azure, and GCS through its XML API).
+
+    "" where the answer names no code, or something that does not have the form of a code.
+    """
     found = _CODE.search(body)
     return code_word(found[1].decode()) if found else ""

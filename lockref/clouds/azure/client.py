@@ -6,10 +6,10 @@ Each call is exactly one request; the SDK's own retries and redirects are off
 create over a present object with 409, and a write that somebody's lease on the
 object blocks with 412, the status of a stale version.
 
-An object is read with the SDK's operation Get Blob and not with its downloader:
-that one asks for ranges, asks again up to three times when a body breaks off,
-and takes two requests, which may see two versions, for an empty object. Blob
-leases are not used: a record tells who holds the lock, on every store alike.
+An object is read with the SDK's operation Get Blob and not with its downloader.
+The downloader asks for ranges, and asks again up to three times when a body breaks
+off. For an empty object it sends two requests, which may see two versions. Azure's
+blob leases are not used: the record says who holds the lock, on every store alike.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ class AzureStore:
         return self._client.get_blob_client(self._prefix + check_key(key))
 
     def _ask(self, question: Question, send: Callable[[Callable[[Any], None]], object]) -> tuple[Answered, bytes]:
-        """Send one request: the meaning of its answer, and the answer's body.
+        """Send one request, and return the meaning of its answer and the answer's body.
 
-        send: is given a hook that hears the reply before the SDK makes something of it.
+        send: makes the SDK's call with the hook that it gets. The SDK gives the reply to the hook before it parses it.
         """
         heard: list[Any] = []
         problem = ""
@@ -158,7 +158,7 @@ def _condition(version: Version) -> dict[str, Any]:
 
 
 def _explain(error: Exception) -> str:
-    """What it means if no whole reply was heard."""
+    """The reason for a request of which no whole reply came."""
     if isinstance(error, ClientAuthenticationError):
         return f"{type(error).__name__}: no access token could be had; nothing was sent"
     return explain_silence(getattr(error, "inner_exception", None) or error)

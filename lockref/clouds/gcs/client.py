@@ -212,7 +212,10 @@ class GcsStore:
         )
 
     def _ask(self, question: Question, send: Callable[[], object], blob: Blob) -> Answered:
-        """Send one request: the meaning of its answer. blob: has the generation that a success names."""
+        """Send one request, and return the meaning of its answer.
+
+        blob: the SDK's object of this request, which stores the generation of a success.
+        """
         with bounded(self._request_timeout_ns) as exchange:
             try:
                 send()
@@ -241,14 +244,18 @@ def _generation(version: Version) -> int:
 
 
 def _explain(error: Exception) -> tuple[Outcome, str]:
-    """What it means that no answer was understood."""
+    """The outcome and the reason of a request without an understood answer."""
     if isinstance(error, GoogleAuthError):
         return Outcome.AMBIGUOUS, f"{type(error).__name__}: no access token could be had; nothing was sent"
     return Outcome.AMBIGUOUS, explain_silence(error)
 
 
 def _garbage(error: Exception, exchange: Exchange) -> str:
-    """A success without what GCS would say in it. Raises `error` where none came: then it is a defect on our side."""
+    """The reason for a success that does not have the form of GCS's answers.
+
+    Raises `error` again if no success came and the error is no ValueError, such as one of a parser: it is then a defect
+    of our own call.
+    """
     if not exchange.is_success and not isinstance(error, ValueError):
         raise error
     return _no_answer(exchange)

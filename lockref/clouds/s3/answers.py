@@ -38,10 +38,10 @@ def meaning_of(question: Question, status: int, *, code: str = "", version: str 
 
 
 def error_inside(body: bytes) -> tuple[int, str] | None:
-    """The status that the body of a success stands for, with its code, if that body is an error; None if it is none.
+    """The status and the code of an error in the body of a 200; None if the body is no error.
 
-    A copy, the completion of an upload and a deletion of several objects may answer 200 and fail: the body decides
-    (aws-sdk-java-v2#6023). What else such a body may say is a server's failure, 500.
+    A copy, the completion of an upload and a deletion of several objects may answer 200 and fail, so the body decides
+    (aws-sdk-java-v2#6023).
     """
     if not _ERROR.match(body):
         return None
@@ -50,5 +50,5 @@ def error_inside(body: bytes) -> tuple[int, str] | None:
 
 
 def status_of(code: str) -> int:
-    """The status of an error that is told by its code alone."""
+    """The status of an error that has a code alone; 500, which is ambiguous, for an unknown code."""
     return STATUS_OF.get(code, 500)

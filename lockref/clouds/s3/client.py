@@ -5,8 +5,8 @@ into a failed precondition (A2). What S3 says is folded into outcomes by one
 table, `OUTCOMES`; what the network does is AMBIGUOUS, with a reason that
 says whether anything was sent.
 
-Three habits of boto3 are switched off. It follows a redirect to another region by
-asking for the bucket's and sending the request again, and for ever where the
+Three habits of boto3 are switched off. After a redirect to another region it asks
+for the region of the bucket and sends the request again; it never stops if the
 server redirects that question too. `Expect: 100-continue` doubles the round
 trips of a renewal and, on a server that ignores it, adds a second of waiting;
 a lock record is too small to gain from it. Checksums beyond what an operation
@@ -174,7 +174,7 @@ class S3Store:
 
 
 def _applied(question: Question, answer: Any, exchange: Exchange) -> Answered:
-    """What a success means. Without an ETag it is none of S3's: a cut reply can still parse as a success."""
+    """The meaning of a success, with a reason that names the reply where the ETag is missing."""
     status = answer["ResponseMetadata"]["HTTPStatusCode"]
     found = meaning_of(question, status, version=answer.get("ETag") or "")
     if found.outcome is Outcome.APPLIED:
@@ -184,7 +184,10 @@ def _applied(question: Question, answer: Any, exchange: Exchange) -> Answered:
 
 
 def _refused(question: Question, error: ClientError, exchange: Exchange) -> Answered:
-    """What an error means for a write. botocore calls a success whose body it does not know a 500 (and its code)."""
+    """The meaning of an error for a write.
+
+    botocore reports 500 for a success whose body it does not know. So the status that was on the wire is asked first.
+    """
     status, code = status_and_code(error)
     if not exchange.is_success:
         return meaning_of(question, status, code=code)

@@ -26,7 +26,7 @@ OUTCOMES: Final[tuple[StatusRow, ...]] = (
         missing=True,
         why="there is no such object (C5)",
     ),
-    # What botocore calls an error without a body, as some servers answer a missing key.
+    # Some servers answer 404 without a body for a missing key. botocore then takes the status as the code.
     StatusRow(
         status=404, code=BODILESS_404, outcome=Outcome.PRECONDITION_FAILED, missing=True, why="there is no such object"
     ),
@@ -58,4 +58,4 @@ STATUS_OF: Final = {
     "NoSuchKey": 404,
     "PreconditionFailed": 412,
 }
-"""The status of an error that is told by its code alone."""
+"""The status for an error code that comes inside the body of a 200. Any other code there counts as 500: ambiguous."""
