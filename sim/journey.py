@@ -3,18 +3,19 @@
     c0 not sent | c1 sent, not applied | c2 applied, reply not sent |
     c3 reply in flight | c4 reply delivered
 
-All services use it, so that every fault of network and process means the same
-for each. It knows requests and replies, and no service: what a request does is
-the service's, whether and when that happens, and whether the client hears of
-it, is decided here.
+All services use it, so a fault of the network or of a process means the same
+for each of them. The journey knows requests and replies, and no service. The
+service decides what a request does. The journey decides whether and when the
+request is applied, and whether the client hears of it.
 
-It is a state machine without time and without input or output, as h11 is one of
-HTTP: it asks the faults at each cut point, in one order, and says what has to
-happen next. Two drivers do that: `sim.wire` in virtual time on the kernel, and
-`scenarios.injection.carriage` in real time on an event loop, for real servers
-and for the endpoints of any program. Rejected: one such order for each driver.
-They drifted apart: after a retry inside the SDK, one let the client hear the
-refusal of the first sending, the other the answer to the second.
+The journey is a state machine without time and without input or output, as h11
+is one of HTTP: it asks the faults at each cut point, in one order, and says
+which step comes next. Two drivers carry the steps out: `sim.wire` in virtual
+time on the kernel, and `scenarios.injection.carriage` in real time on an event
+loop, for real servers and for the endpoints of any program. Rejected: an order
+of its own for each driver. The two orders drifted apart: after a retry inside
+the SDK, one driver let the client hear the refusal of the first sending, the
+other one the answer to the second sending.
 """
 
 from __future__ import annotations
@@ -62,16 +63,17 @@ class Receiver(Protocol):
     def name(self) -> str: ...
 
     def past(self, key: str, lag_ns: int = 0) -> Reply:
-        """What a read of `key` was answered `lag_ns` ago."""
+        """The reply that a read of `key` would have had `lag_ns` ago."""
         ...
 
 
 class InFlight:
     """One request under way between a process and a service.
 
-    op: its operation as fault filters call it. ops: every name that a filter may call it by; None for any. A deletion
-    that gives a lock back is a delete and a release. draw: what the network does to it; faults change the fields.
-    is_over: its caller has the reply, or has gone on without one.
+    op: the operation, by its name in fault filters. ops: every name by which a filter lets the request pass; None
+    stands for a filter without an operation. A deletion that gives a lock back is a delete and a release.
+    draw: what the network does to the request; faults change the fields that are set from it.
+    is_over: the caller has the reply, or has gone on without one.
     """
 
     __slots__ = (
@@ -90,10 +92,11 @@ class InFlight:
         self.ops = (None, self.op, RELEASE) if request.gives_back else (None, self.op)
         self.is_over = False
         self.to_service_ns, self.to_client_ns, self.is_request_lost, self.is_reply_lost, self.resend_ns = draw
-        # What the undisturbed network would take; a fault that sets the way back anew keeps what others have added.
+        # The way back as the network drew it. A fault that computes the way back anew subtracts this from the present
+        # one, and so keeps the delays that other faults have added.
         self.usual_to_client_ns = self.to_client_ns
-        # The injector's notes: the request's place in its client's life, and
-        # the faults that strike it, by kind. Their type is the injector's own: faults know requests, not the reverse.
+        # The injector's notes: the request's place in its client's life, and the faults that strike it, by kind. The
+        # notes have a type of the injector, which this module does not import: faults know requests, not the reverse.
         self.ordinals = (0, 0, 0, 0)
         self.ordinals_as_release = (0, 0)
         self.struck: dict[str, Any] = {}
@@ -101,7 +104,7 @@ class InFlight:
         self.set_off: tuple[str, ...] = ()
         self.is_applied = False
         self.stale_ns = 0
-        # How much of the way back its reply comes in pieces; only a real connection has any.
+        # For so long at the end of the way back the reply comes in pieces. Only a real connection has pieces.
         self.drip_ns = 0
         self.retry_after_ns: int | None = None
 
@@ -118,15 +121,15 @@ class Faults(Protocol):
         ...
 
     def on_retried(self, in_flight: InFlight, first: Reply, second: Reply, /) -> None:
-        """The SDK has sent the request again by itself, and this was applied."""
+        """The SDK has sent the request again by itself, and the service has applied the second sending, too."""
         ...
 
     def on_duplicate(self, in_flight: InFlight, reply: Reply, /) -> None:
-        """The copy that the network made of the request was applied."""
+        """The service has applied the copy that the network made of the request."""
         ...
 
     def is_reply_lost(self, in_flight: InFlight, /) -> bool:
-        """The reply is about to leave."""
+        """The reply is about to leave. True if it gets lost."""
         ...
 
     def at_c3(self, in_flight: InFlight, /) -> None:
@@ -137,7 +140,7 @@ class Faults(Protocol):
 class Reach(NamedTuple):
     """Bring the request to the service, `after_ns` from now.
 
-    The driver answers None, or the refusal of a service where nobody listens.
+    The driver answers None, or the refusal that the client hears because no server listens.
     copy_after_ns: a copy follows so much later, on a journey of its own (`copied`); None: no copy.
     """
 
@@ -148,7 +151,7 @@ class Reach(NamedTuple):
 class Back(NamedTuple):
     """The reply leaves, and arrives `after_ns` from now. refusal: what the client hears in place of `reply`.
 
-    drip_ns: how much of that time the reply comes in pieces. Exactly one of `reply` and `refusal` is given.
+    drip_ns: for so long at the end of that time the reply comes in pieces. One of `reply` and `refusal` is None.
     """
 
     after_ns: int
@@ -190,7 +193,8 @@ def journey(in_flight: InFlight, faults: Faults | None) -> Journey:
         if faults is not None:
             refusal = faults.at_c2(in_flight, reply)
             if in_flight.retry_after_ns is not None:
-                # The client's SDK hears nothing and sends again by itself; what it hears then is the answer (A2).
+                # The client's SDK hears nothing of the first sending, not even a refusal, and sends the request again
+                # by itself. The client hears the answer to the second sending only (A2).
                 first = reply
                 refusal = yield Reach(in_flight.retry_after_ns)
                 if refusal is None:

@@ -1,7 +1,7 @@
 """The network of a world at work: the journeys of requests in virtual time, and what services push.
 
 The kernel drives each journey (`sim.journey`): it brings the request to its service, lets the service act, and brings
-the reply back. A service that stands still or is gone is met here.
+the reply back. A frozen service holds the request until it thaws, and a crashed one refuses it: both happen here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ _NOBODY_THERE: Refusal = (None, "reset")
 
 
 class SimulatedRequest(InFlight):
-    """A request on the kernel. task: waits for the reply, since `epoch`. applications: how often it was applied.
+    """A request on the kernel.
 
-    reply: what the client will find; None until then.
+    at: the service, as `InFlight.hosted`, with its type. task: waits for the reply. epoch: of that wait, so that a late
+    reply does not end a later wait of the task. applications: how often the service has applied the request.
+    reply: the reply that has arrived; None before.
     """
 
     __slots__ = ("applications", "at", "epoch", "reply", "task")
@@ -46,7 +48,7 @@ class SimulatedRequest(InFlight):
 
 
 class Wire:
-    """Carries requests between processes and services of one world, and pushes the other way."""
+    """Carries requests from the processes of one world to its services, and pushes from services to processes."""
 
     __slots__ = ("_injector", "_kernel", "_mailboxes", "_network")
 
@@ -106,11 +108,11 @@ class Wire:
                 return
 
     def _dispatch(self, in_flight: SimulatedRequest, steps: Journey, after_ns: int, copy_after_ns: int | None) -> None:
-        """Let the request arrive so much later, and its copy after it."""
+        """Let the request arrive `after_ns` from now, and its copy `copy_after_ns` after that."""
         kernel = self._kernel
         due_ns = kernel.now_ns + after_ns
         if in_flight.at.is_ordered:
-            # One connection: nothing overtakes, and TCP drops copies.
+            # An ordered service has one connection to each client: no request overtakes another, and TCP drops copies.
             box = self._mailboxes[in_flight.service, in_flight.client]
             due_ns = box.sent_due_ns = max(box.sent_due_ns + 1, due_ns)
             copy_after_ns = None
@@ -119,7 +121,7 @@ class Wire:
             self._advance(in_flight, copied(in_flight, self._injector, due_ns + copy_after_ns - kernel.now_ns), None)
 
     def _arrive(self, in_flight: SimulatedRequest, steps: Journey) -> None:
-        """The request is at its service: nobody may listen there, or the service may stand still."""
+        """The request reaches its service: a crashed one refuses it, a frozen one holds it, any other one gets it."""
         hosted, now_ns = in_flight.at, self._kernel.now_ns
         if hosted.down_until_ns > now_ns:
             hosted.on_refused()
@@ -131,7 +133,10 @@ class Wire:
             self._advance(in_flight, steps, None)
 
     def _apply(self, in_flight: SimulatedRequest) -> Reply:
-        """The request takes effect, or its condition fails. The one place where that happens and is recorded."""
+        """Let the service apply the request, and record that. No other place does so.
+
+        A fault may overrule a condition that fails: the service then applies the request without its condition.
+        """
         in_flight.applications += 1
         hosted, request = in_flight.at, in_flight.request
         if in_flight.stale_ns:
@@ -158,11 +163,14 @@ class Wire:
 
     def _deliver(self, in_flight: SimulatedRequest, reply: Reply) -> None:
         in_flight.reply = reply
-        # Nothing happens if its caller has gone on: that wait, by its epoch, is over.
+        # If the caller has gone on without a reply, its wait of this epoch is over, and `resume` does nothing.
         self._kernel.resume(in_flight.task, in_flight.epoch)
 
     def _in_order(self, hosted: HostedService, node: str, due_ns: int) -> int:
-        """When what leaves now arrives at that node, if what left earlier on the same connection arrives before it."""
+        """The time at which a message to this node arrives, if it leaves now and would arrive at `due_ns` alone.
+
+        Messages of one connection arrive in the order in which they left, so an earlier one may hold it up.
+        """
         box = self._mailboxes[hosted.name, node]
         if box.has_lost:
             # The client finds its connection broken before anything else arrives on the new one.
@@ -179,7 +187,7 @@ class Wire:
     # Pushes.
 
     def mailbox(self, process: Process, service: str) -> Mailbox:
-        """Where the process finds what the service pushes; a new process of the node gets a new one."""
+        """The mailbox for pushes of the service to the process. A new process of the node gets a new mailbox."""
         box = self._mailboxes.get((service, process.node.name))
         if box is None or box.process is not process:
             box = self._mailboxes[service, process.node.name] = Mailbox(self._kernel, process)
@@ -190,10 +198,10 @@ class Wire:
 
         Its latency and its loss are drawn as those of a reply; a partition
         stops it. It is dropped if no process of the node is connected when it
-        leaves; nobody takes it if that process is dead when it arrives. The
+        leaves, and stays unread if that process is dead when it arrives. The
         pushes of one connection arrive in the order in which they left, as over
-        TCP: one that is held back holds back those behind it. They are ordered
-        with replies where the service says so (`HostedService.is_ordered`).
+        TCP: a push that is held back holds back the later ones. Pushes and
+        replies share one order where the service says so (`HostedService.is_ordered`).
         """
         box = self._mailboxes.get((hosted.name, node))
         if box is None:
@@ -211,12 +219,12 @@ class Wire:
 
 
 class Mailbox:
-    """What one service pushed to one process and nobody has taken yet, in order of arrival.
+    """The messages that one service has pushed to one process, until the process takes them, in order of arrival.
 
-    pushed: how many left. under_way: those that have not arrived, in order of
-    departure. due_ns: when the last of them arrives. sent_due_ns: when the last
-    request of the process arrives, where the service is ordered. has_lost: a
-    message to the process is lost, and nobody has told the process.
+    pushed: how many have left. under_way: the messages that have not arrived,
+    in order of departure. due_ns: when the last of them arrives. sent_due_ns:
+    when the last request of the process arrives, where the service is ordered.
+    has_lost: a message to the process was lost, and the process does not know yet.
     """
 
     __slots__ = ("_arrived", "_messages", "due_ns", "has_lost", "process", "pushed", "sent_due_ns", "under_way")
@@ -232,7 +240,7 @@ class Mailbox:
         self._arrived = SimEvent(kernel)
 
     def arrive(self) -> None:
-        """The message that left first arrives, whichever of several that are due now was called. Runs on the kernel."""
+        """The message that left first arrives. Several may be due now: they arrive in the order in which they left."""
         self._messages.append(self.under_way.popleft())
         self._arrived.set()
 
