@@ -214,6 +214,8 @@ def run_campaigns(
     A campaign that meets an error ends with `error` set, and the others go on. KeyboardInterrupt ends all: the result
     of the campaign that it met has `is_interrupted` and what was finished; it is the last one.
     """
+    # The first table imports pandas, for a second or more: before the run, so no account waits for it after Ctrl-C.
+    SCHEMA.empty_table()
     running = [_Running(campaign, number) for number, campaign in enumerate(campaigns)]
     ended = 0
     count = sum(-(-len(campaign.seeds) // CHUNK) for campaign in campaigns)

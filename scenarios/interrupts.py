@@ -24,13 +24,14 @@ EXIT_CODE = INTERRUPTED
 """The exit code of a command that such a signal ended."""
 
 _heard = False
+_is_listening = False
 _deferrals = 0
 
 
 @contextmanager
 def remembered() -> Iterator[None]:
     """Remember such a signal for the length of the block. Does nothing outside the main thread, which gets none."""
-    global _heard
+    global _heard, _is_listening
     _heard = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -48,9 +49,11 @@ def remembered() -> Iterator[None]:
             before[number] = signal.signal(number, interrupt)
         except ValueError:
             break
+    _is_listening = True
     try:
         yield
     finally:
+        _is_listening = False
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -70,8 +73,8 @@ def deferred() -> Iterator[None]:
 
 
 def raise_if_heard() -> None:
-    """KeyboardInterrupt if one was heard, so also the one that got lost."""
-    if _heard:
+    """KeyboardInterrupt if one was heard, so also the one that got lost. Nothing after the end of its command."""
+    if _heard and _is_listening:
         raise KeyboardInterrupt
 
 

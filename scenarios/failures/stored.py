@@ -29,6 +29,7 @@ from lockref.lab.loading import ProviderSpec, is_installed_code, load_provider
 from reports.checks import judge
 from reports.checks.spec import CLAUSES
 from reports.checks.summary import Finding, Summary
+from scenarios import interrupts
 from scenarios.definition.contradictions import foreign_code
 from scenarios.definition.schema import Scenario
 from scenarios.runs import HOME, commit
@@ -130,13 +131,22 @@ class Stored:
 class FailureStore:
     """Stores the failures of one campaign under `.lockref/failures`."""
 
-    def __init__(self, scenario: Scenario, spec: ProviderSpec, *, source: str = "", folder: Path = FAILURES) -> None:
-        """source: how the user named the scenario, for the line that repeats the seed."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        spec: ProviderSpec,
+        *,
+        source: str = "",
+        folder: Path = FAILURES,
+        is_in_a_hurry: bool = False,
+    ) -> None:
+        """source: how the user named the scenario, for the line that repeats the seed. is_in_a_hurry: shrink none."""
         self._scenario = scenario
         self._source = source or scenario.name
         self._spec = spec
         self._folder = folder
         self._shrunk = 0
+        self._is_in_a_hurry = is_in_a_hurry
 
     def store(self, finding: Finding) -> Stored:
         """Keep what a campaign found, from its seed alone.
@@ -153,16 +163,25 @@ class FailureStore:
         return replace(stored, notes=(*stored.notes, ("from seed", seed_line)))
 
     def keep(self, finding: Finding, outcome: RunOutcome) -> Stored:
-        """Keep a failing run with its plan and schedule, shrunk if it is among the first of this store."""
+        """Keep a failing run with its plan and schedule, shrunk if it is among the first of this store.
+
+        A Ctrl-C ends the shrinking, of this failure and of later ones, and is not raised here: what was found is kept
+        as it was found. Whoever goes on afterwards asks `interrupts.was_heard`.
+        """
         resolved = self._scenario.model_dump(mode="json", by_alias=True)
         identity = self._identity(finding, resolved, outcome.plan)
         planned = {fault.id: fault for fault in outcome.plan.faults}
         shrunk = None
-        if self._shrunk < SHRUNK_MAX and finding.is_safety:
+        if self._shrunk < SHRUNK_MAX and finding.is_safety and not self._is_in_a_hurry:
             self._shrunk += 1
-            result = self._shrink(finding, outcome)
-            shrunk = _shrink_record(outcome, result)
-            outcome = self._repeat(result.plan, result.deviations, finding.run)
+            try:
+                result = self._shrink(finding, outcome)
+            except KeyboardInterrupt:
+                self._is_in_a_hurry = True
+            else:
+                shrunk = _shrink_record(outcome, result)
+                outcome = self._repeat(result.plan, result.deviations, finding.run)
+        notes = (("not shrunk", "the command was interrupted"),) if self._is_in_a_hurry else ()
         # From here on the failure is what this run shows: the plan, digest and replay line are its own, too.
         shown = JudgedRun(outcome).shown(finding)
         if shrunk is not None:
@@ -173,7 +192,7 @@ class FailureStore:
         return Stored(
             id=identity,
             replay=f"lockref replay {identity}",
-            notes=(*_fault_notes(faults), *(_shrink_notes(shrunk, planned) if shrunk else ())),
+            notes=(*_fault_notes(faults), *(_shrink_notes(shrunk, planned) if shrunk else notes)),
             shown=shown,
         )
 
@@ -218,6 +237,8 @@ class FailureStore:
 
     def _shrink(self, finding: Finding, outcome: RunOutcome) -> Shrunk:
         def fails(plan: FaultPlan, deviations: tuple[tuple[int, int], ...]) -> bool:
+            # A lock that catches everything catches a Ctrl-C, too.
+            interrupts.raise_if_heard()
             return JudgedRun(self._repeat(plan, deviations, outcome.seed)).breaks_likewise(finding)
 
         return shrink(fails, outcome.plan, outcome.deviations, runs_max=SHRINK_RUNS_MAX)

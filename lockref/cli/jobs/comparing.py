@@ -23,8 +23,17 @@ if TYPE_CHECKING:
 def compare_runs(console: Console, runs: Sequence[str], *, out: Path | None) -> int:
     """Compare runs and fingerprints with the first of them. out: folder of the page; None for a new run folder.
 
-    Errors: ConfigError for a run that does not exist or recorded nothing, and for a file that is no fingerprint.
+    Errors: ConfigError for a run that does not exist or recorded nothing, and for a file that is no fingerprint;
+        KeyboardInterrupt after Ctrl-C, which leaves no comparison.
     """
+    try:
+        return _compared(console, runs, out=out)
+    except KeyboardInterrupt:
+        console.say("interrupted: no comparison was kept, and the runs are as they were; run it again", style="bad")
+        raise
+
+
+def _compared(console: Console, runs: Sequence[str], *, out: Path | None) -> int:
     subjects = [subject for name in runs for subject in _subjects(name)]
     console.step(f"compare: {', '.join(str(subject.path) for subject in subjects)}")
     found = compare(subjects)

@@ -18,8 +18,16 @@ if TYPE_CHECKING:
 def report(console: Console, run: str, *, out: Path | None, title: str) -> int:
     """Write the page, its Markdown and its figures. out: folder; None for the run's own. title: headline, "" for ours.
 
-    Errors: ConfigError for a run that is none, or recorded nothing.
+    Errors: ConfigError for a run that is none, or recorded nothing; KeyboardInterrupt after Ctrl-C.
     """
+    try:
+        return _reported(console, run, out=out, title=title)
+    except KeyboardInterrupt:
+        console.say("interrupted: the page was not written anew; run it again", style="bad")
+        raise
+
+
+def _reported(console: Console, run: str, *, out: Path | None, title: str) -> int:
     folder = open_run(run)
     require_recorded(folder.path)
     parts = parts_of(folder.path)

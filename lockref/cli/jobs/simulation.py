@@ -102,7 +102,8 @@ def simulate(
                         _say_error(console, result.scenario.name, result.error)
                     continue
                 all_results.append(_account(console, campaign, result, name, parts[name], about, allowed))
-                if result.is_interrupted:
+                # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
+                if result.is_interrupted or interrupts.was_heard():
                     folder.describe(verdict=all_results[-1].verdict)
                     _say_interrupted(console, folder)
                     raise KeyboardInterrupt
@@ -201,7 +202,9 @@ def _account(
 ) -> Results:
     """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
     scenario = result.scenario
-    results = campaign_results(result, FailureStore(scenario, campaign.spec, source=source), about=about)
+    hurry = result.is_interrupted or interrupts.was_heard()
+    store = FailureStore(scenario, campaign.spec, source=source, is_in_a_hurry=hurry)
+    results = campaign_results(result, store, about=about)
     stands_on = campaign.spec.stands_on
     reference = scenario.reference_of(stands_on)
     not_kept = scenario.not_demanded(stands_on) & result.summary.judged
