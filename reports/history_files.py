@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lockref.errors import HistoryUnreadable, NothingRecorded
+from lockref.errors import HistoryUnreadable, NothingRecorded, shown
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
 from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
 from lockref.strict_json import NotJson, read_json, read_object
@@ -251,7 +251,12 @@ def _is_parquet(path: Path) -> bool:
 
 def _read_parquet(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path)
+        table = pq.read_table(path)
+        # Parquet's reader trusts the file: names and texts that are no UTF-8, and places outside of a dictionary.
+        table.validate(full=True)
+        for column in table.schema:
+            column.name  # noqa: B018  # Decodes the name.
+        return table
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200]
         raise HistoryUnreadable(f"{path} is no readable Parquet file ({reason}); was it cut off?") from error
@@ -460,6 +465,10 @@ def _expect_sane(path: Path, row: dict[str, Any]) -> None:
     limits = dict.fromkeys(_DURATIONS, range(_DURATION_MAX_NS + 1))
     limits |= dict.fromkeys(("faults_end_ns", "end_ns"), _RANGES["at_ns"])
     limits |= {"rate_error_ppm": range(1_000_000), "run": _RANGES["run"]}
+    for name in ("must_happen", "claims"):
+        words = row.get(name)
+        if words is not None and not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
+            raise HistoryUnreadable(f"{path}: run {row.get('run')}: {name} is {shown(words)}; expected a list of words")
     for name, allowed in limits.items():
         value = row.get(name)
         if isinstance(value, int) and value not in allowed:

@@ -7,7 +7,8 @@ the run's `claims`: "F1" (at most as many bypasses as there are clients),
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -74,6 +75,9 @@ def bypasses(case: Case) -> tuple[Ints, Ints]:
     return calls, passed
 
 
+_BOUND: Final = re.compile(r"[0-9]{1,9}")
+
+
 def _claims(case: Case) -> tuple[Ints, Flags]:
     """Per run: the bypasses that F1 allows (-1: not claimed), and whether F2 is claimed."""
     allowed = np.full(case.runs.count, -1, dtype=np.int64)
@@ -83,7 +87,7 @@ def _claims(case: Case) -> tuple[Ints, Flags]:
         for claim in claims:
             name, _, bound = claim.partition(":")
             if name == "F1":
-                if bound and not bound.isdecimal():
+                if bound and not _BOUND.fullmatch(bound):
                     raise ConfigError(f"a provider claims {claim!r}; expected 'F1' or 'F1:' and a whole number")
                 allowed[run] = int(bound) if bound else max(int(clients[run]), 0)
             has_f2[run] |= name == "F2"
