@@ -273,7 +273,7 @@ def verdict(judgement: Judgement, clause: str, run: int = 0) -> dict[str, Any]:
 
 
 def rows_of(witness: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every row that a witness shows, in whichever of its lists. What the run left of the promise is no event."""
+    """Every row that a witness shows, in whichever of its lists. A departure from the promise is no event."""
     lists = [value for name, value in witness.items() if isinstance(value, list) and name != "beyond_promise"]
     return [row for value in lists for row in value if isinstance(row, dict)]
 

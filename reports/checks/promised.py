@@ -1,12 +1,12 @@
-"""What a run left of the promise that a lock is given: told beside each violation, and never instead of it.
+"""Departures from the promise: conditions of a run for which its lock was not built, shown beside each violation.
 
-A lock is promised that no two clocks differ by more than β. It is not promised that a client goes on: a pause may
-outlast the lease, and then only a token that the resource checks stops the late write. A user's own scenario may leave
-both. The verdict stays what it is, since the clauses are what the user asked for. The reader is told which of the
-plan's conditions no such lock was built for.
+A lock is promised that no two clocks differ by more than β. No lock is promised that a client is never paused: a pause
+may outlast the lease, and then only a token that the resource checks stops the late write. The scenario of a user may
+set clocks further apart than β, or pause a client for longer than that. The verdict stays what it is, since the user
+asked for the clauses. The reader is told which conditions of the run departed from the promise.
 
-Everything is read off the record: each event of a client carries its wall clock beside the true time, and each pause
-has a begin and an end.
+All of this is read from the history: each event of a client has its wall clock beside the true time, and each pause has
+a begin and an end.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ ABOUT_THE_STORE: Final = "S1"
 """The clause that no lock can break: only the store decides what it applies."""
 
 READING_NS: Final = 10_000_000
-"""In a real run, true time and wall clock are read one after the other: so far apart they may be by that alone.
-A machine that stops a thread between the two makes it more."""
+"""In a real run an event reads the true time and then the wall clock. The two may differ by so much for that reason
+alone, and by more if the machine stops the thread in between (`host_lateness_ns`)."""
 
 _OWN_CLOCK: Final = (Kind.CALL, Kind.RETURN, Kind.SENT, Kind.REPLIED, Kind.BELIEVED, Kind.DISBELIEVED, Kind.CLOCK)
 _FOLLOWS: Final = (Kind.APPLIED, Kind.FAULT)
@@ -41,9 +41,10 @@ _FOLLOWS: Final = (Kind.APPLIED, Kind.FAULT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """One way in which a run left what the lock is promised, from `at_ns` on (true time).
+    """One departure of a run from the promise, since `at_ns` (true time).
 
-    off_ns: how far, in nanoseconds; ahead is positive. promised_ns: how far it may be at most.
+    off_ns: the size of the departure in nanoseconds; a clock that is ahead is positive. promised_ns: the largest size
+    that the promise allows.
     """
 
     kind: str
@@ -65,7 +66,7 @@ class Departure:
 
 
 def departures(case: Case, run: int, clause: str, until_ns: int) -> list[Departure]:
-    """What a run left of the promise before an instant, as far as it can have to do with a clause; earliest first.
+    """The departures of a run before an instant that can matter to a clause; earliest first.
 
     run: position in the case. until_ns: true time of the violation.
     """
@@ -123,7 +124,7 @@ def _clocks(case: Case, run: int, until_ns: int) -> list[Departure]:
     if is_simulated and follows.any():
         true = (wall - at)[np.flatnonzero(follows)[0]]
         agreed = np.vstack((ahead, np.full(len(times), true, dtype=np.int64)))
-    # What most clocks show, true time among them where it is known.
+    # The median of the clocks, with true time as one of them where it is known. A single wrong clock cannot move it.
     shown = np.sort(agreed, axis=0)[(len(agreed) - 1) // 2]
     off = ahead - shown
     found = []
@@ -143,7 +144,10 @@ def _clocks(case: Case, run: int, until_ns: int) -> list[Departure]:
 
 
 def _is_new(node: Codes, ahead: Ints, chosen: Flags) -> Flags:
-    """True for the chosen events whose client showed another difference from true time at its event before."""
+    """True for a chosen event whose clock differs from true time otherwise than at the previous event of its client.
+
+    Only these events are needed: between two of them the difference stays the same.
+    """
     rows = np.flatnonzero(chosen)
     order = rows[np.argsort(node[rows], kind="stable")]
     new = np.zeros(len(node), dtype=np.bool_)
@@ -170,7 +174,7 @@ def _clock(kind: str, node: str, other: str, at_ns: int, off_ns: int, beta_ns: i
 
 
 def _pauses(case: Case, run: int, until_ns: int) -> list[Departure]:
-    """The pauses that outlasted the grant in which they began, where no token can stop what the client writes then."""
+    """The pauses that outlasted the grant in which they began, if no token can stop the client's write afterwards."""
     if checks_tokens(case.events, case.effects, case.runs.count)[run]:
         return []
     grants, events = case.truth.grants, case.events

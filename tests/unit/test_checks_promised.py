@@ -1,4 +1,4 @@
-"""What a run left of the promise of a lock: told beside each violation, and never instead of it."""
+"""Departures of a run from the promise of a lock: shown beside each violation, and never instead of it."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_lost_update_beside_a_counted_write_stays_harm():
 
 
 def test_terminal_and_junit_tell_it():
-    """Wherever a failure is shown, what its run left of the promise stands in it."""
+    """Wherever a failure is shown, the departures of its run from the promise are shown, too."""
     summary: Summary = summarised(overlapping(n2=3 * S))
     results = summarised_results(summary, title="t", scenario="s", provider="p", provenance={})
     told = "n2's clock is 3 s ahead; the lock is promised 500 ms"

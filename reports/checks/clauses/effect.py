@@ -67,10 +67,10 @@ def check_effect_exclusion(case: Case) -> Violations:
 def find_unfenced(case: Case) -> Ints:
     """Positions in the effects: late writes of locks without tokens that left while their own grant was good.
 
-    The last that the lock said of such a write is the guard's yes before it, and that was right. What kept the write
-    after that, no lock without a token can help: the network, the reading of a state before it, or in a real run the
-    machine. A pause of the client is not excused: the plan asks for it, and it is told beside the violation. A commit
-    asks its guard several times, so it is not among these.
+    The lock's last word on such a write is the guard's yes before it, and that yes was right. Afterwards the network,
+    the read before the write, or in a real run the machine delayed the write. A lock without a token cannot prevent
+    that. A pause of the client excuses nothing: the plan asks for the pause, and the witness shows it (`promised`). A
+    commit asks its guard several times, so commits are not among these writes.
     """
     effects, truth, grants = case.effects, case.truth, case.truth.grants
     accepted, reason = _reasons(truth, case.operations, effects)
@@ -260,7 +260,7 @@ def _told_grants(case: Case, wrong: list[int]) -> list[dict[str, Any]]:
         grant = int(effects.grant[which])
         if grant >= 0:
             told |= {int(grants.first[grant]), int(grants.end[grant])}
-        # Whoever was granted the lock last before the wrong write: the successor.
+        # The successor: the last grant that began before the wrong write was accepted.
         began = start + int(np.searchsorted(grants.begin_lo_ns[start:stop], effects.at_ns[which], side="right")) - 1
         if began >= start:
             told.add(int(grants.first[began]))

@@ -13,8 +13,9 @@ Three questions about one tenure:
 - Did the lock let go although nothing was wrong? A guard's no, or a reported
   loss, is *without cause* if the grant or a renewal of it is good for long, its
   answer came, and nothing on record speaks against the grant. The client then
-  drops work that it could have finished. Only another's grant, a request
-  without an answer or a clock is a reason: see `_Record.is_undisturbed`.
+  drops work that it could have finished. Causes are, among others, the grant of
+  another client, a request without an answer, and a clock; all of them are
+  listed at `_Record.is_undisturbed`.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ KINDS = ("told too late", "loss not reported", "told without cause")
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found in some tenures: the kind, the acquires that began them, and at which true time each went wrong.
+    """Wrong notices of one kind: the acquires that began their tenures, and the true time of each wrong notice.
 
-    row: the event that shows it, -1 for a silence.
+    due_ns: the end of the validity by which the notice is judged. row: the event that is the notice, or -1 where the
+    lock was silent.
     """
 
     kind: int
@@ -175,7 +177,7 @@ def _was_awake_and_silent(case: Case, acquire: int, due: int, reported: int, ove
 def _let_go_without_cause(case: Case) -> tuple[_Found, Flags]:
     """Tenures whose guard said no, or whose loss was reported, while the grant or its last renewal was good for long.
 
-    And per run: some such grant may have been ended by somebody whom nobody recorded.
+    And per run: True if a write that the history does not show may have ended such a grant.
     """
     hidden = np.zeros(case.runs.count, dtype=np.bool_)
     events, operations, grants = case.events, case.operations, case.truth.grants
@@ -225,9 +227,9 @@ class _Record:
         self._calls, self._call_key = order, place[order]
 
     def good_until_ns(self, grant: int, before_row: int) -> int:
-        """The end of the validity that the last write of a grant promised of which its holder knows by this row.
+        """The end of the validity by the last write of a grant that its holder knows to have landed, at this row.
 
-        Of a renewal the holder knows by its answer; of the grant itself also by what its call returned.
+        The holder knows that a renewal has landed when the answer has come. It knows the grant itself from its call.
         """
         events, changes, grants = self._case.events, self._case.truth.changes, self._case.truth.grants
         for write in range(int(grants.last[grant]), int(grants.first[grant]), -1):

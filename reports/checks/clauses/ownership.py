@@ -1,13 +1,17 @@
 """Ownership: who touches a grant that is in force, and which grants come back (S6).
 
-Two questions about the chain. Does a write that is no takeover (a release, a
-deletion, a renewal, something that is no lock record) hit a grant of somebody
-else? And does a grant that was released or replaced return, although nobody
-asked for it: a live record under an old owner, sent while no acquire call of
-that node was open, as a late heartbeat sends it?
+Three questions about the chain:
+
+- Does a write that is no takeover (a release, a deletion, a renewal, something
+  that is no lock record) hit a grant of another client, or does a node's late
+  release hit a later grant of its own?
+- Does one task release, in an unlock, the grant of another task of its process?
+- Does a grant that was released or replaced come back: a live record under an
+  old owner, sent while no acquire call of that node was open? A late heartbeat
+  sends such a record.
 
 An expired record that nobody replaced is still its owner's: renewing it is
-legal. A conditional release of somebody else's expired record is judged by the
+legal. A conditional release of another client's expired record is judged by the
 clock, like a takeover.
 """
 
@@ -69,7 +73,7 @@ def find_revivals(truth: Truth, called_in: Ints) -> Flags:
 
 
 def _writes_of_others(truth: Truth) -> Ints:
-    """Chain positions of writes that are no takeover and hit a live grant which is not the writer's."""
+    """Chain positions of writes that are no takeover and hit a live grant of another node, or a later own one."""
     chain, events = truth.changes, truth.events
     count = len(chain.row)
     if count < 2:
@@ -90,7 +94,7 @@ def _writes_of_others(truth: Truth) -> Ints:
     is_early = np.zeros(len(here), dtype=np.bool_)
     is_early[~same_node] = came_early(truth, rival - 1, rival)
     is_retiring = (state == RELEASED) | (state == DELETED)
-    # What leaves the promise as it stands renews nothing: in some records a waiter writes its name beside the owner's.
+    # A write that keeps the end of the validity renews nothing: in some records a waiter adds its name to the owner's.
     stamp = events.integers("valid_until_ns")[chain.row]
     is_kept = (stamp[here] != ABSENT) & (stamp[here] == stamp[here - 1])
     foul = chain.is_renewal[here] & ~same_node & ~is_kept

@@ -4,13 +4,13 @@ Across release, expiry, deletion and re-creation: a token that comes again lets
 a late writer through. Grants without a token are passed over. The return of an
 ended grant under its old token is S6's business, not a second grant's token.
 
-Where a grant's record carries no token, or cannot be read, the token is judged
-that the acquire *returned*: that is the number which fences. Whether two such
-tokens rise is asked only where their order is certain: the one call returned
-before the other began, or both grants have their places in a chain of records.
-So an answer that comes late is never taken for a later grant. Two clients never
-get the same number, in whatever order. A client that enters again what it has
-not given back may be told its token once more.
+Where a grant's record has no token, or cannot be read, the clause judges the token
+that the acquire *returned*, because that number is the one that fences. Two such
+tokens are compared only where the order of their grants is certain: one call had
+returned before the other began, or both grants have places in a chain of records.
+So an answer that comes late is never taken for a later grant. Two clients must
+not get the same number, in whatever order. A client that locks again what it has
+not given back may get the same token again.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _told_writes(truth: Truth, highest: int, grant: int) -> list[int]:
 
 
 def last_tokens(truth: Truth) -> Ints:
-    """Per grant: the token of its last renewal. It is the grant's own, but where each write raises it."""
+    """Per grant: the token of its last renewal. It equals the grant's own token, unless each write raises the token."""
     grants = truth.grants
     renewed: Ints = truth.changes.token[grants.last]
     return np.where((grants.token != ABSENT) & (renewed != ABSENT), np.maximum(renewed, grants.token), grants.token)
@@ -105,7 +105,10 @@ def has_no_tokens(truth: Truth, operations: Operations) -> Flags:
 
 
 def _fallen_returns(truth: Truth, operations: Operations, which: Ints, revived: Flags) -> tuple[Ints, Ints]:
-    """The acquires of `which` whose token does not exceed one that was handed out before, and each one's such call."""
+    """The acquires whose token does not exceed one handed out before, and for each of them that earlier acquire.
+
+    which: the acquires to look at. revived: per grant, see S6.
+    """
     none = np.zeros(0, dtype=np.int64)
     if len(which) < 2:
         return none, none
